@@ -17,20 +17,33 @@ from babel.messages.catalog import Catalog
 from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
+from jupyter_gpudask import errors
+
 ROOT = Path(__file__).parents[1]
 DOMAIN = "jupyter_gpudask"
 SOURCES = ROOT / "labextension" / "src"
+KERNEL_ONLY = (
+    *("Acceleration", "Arguments", "Backend", "Broken", "Comparison", "Connect", "Mixed", "Move", "NotO", "Patch"),
+    *("Pickling", "Protocol", "Report", "Result", "Switch", "WorkersEnded"),
+)
+"""How the names of errors begin that only cells and commands show."""
+
+CATALOGUE_OF_ERRORS = "errors.toml"
 CATALOGUES = ROOT / "labextension" / "locale"
 
 
 @cache
 def extract() -> Catalog:
-    """The texts of the front end: the arguments of `trans.__` and `trans._n`."""
+    """The texts of the front end: the arguments of `trans.__` and `trans._n`, and the errors that it can show."""
     catalogue = Catalog(domain=DOMAIN)
     files = [("**/__tests__/**", "ignore"), ("**.ts", "javascript"), ("**.tsx", "javascript")]
     options = {pattern: {"parse_template_string": "true"} for pattern in ("**.ts", "**.tsx")}
     for file, _, text, *_ in extract_from_dir(SOURCES, files, options, keywords={"__": None, "_n": (1, 2)}):
         catalogue.add(text, locations=[(file, 1)])
+    for name, entries in errors.catalog().items():
+        for text in (text for entry in entries.values() for text in (entry.reason, entry.fix) if text):
+            if not name.startswith(KERNEL_ONLY):
+                catalogue.add(text, locations=[(CATALOGUE_OF_ERRORS, 1)])
     return catalogue
 
 

@@ -1,19 +1,44 @@
-"""The exceptions of this package. Each message says what is wrong and then what to type."""
+"""The exceptions of this package; the catalog errors.toml has their sentences: what is wrong, and what to type."""
 
 from __future__ import annotations
 
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .error_anchors import errors_page
-from .installation import documentation, pip_install
+from .installation import documentation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Self
 
-_MAX_SHOWN = 300
+
+@dataclass(frozen=True)
+class Entry:
+    """An error of the catalog; errors.toml explains its keys."""
+
+    reason: str = ""
+    fix: str = ""
+    field: str = ""
+    actions: Sequence[str] = ()
+    more: str = ""
+
+
+@cache
+def catalog() -> dict[str, dict[str, Entry]]:
+    """The errors by code, for each class by its name."""
+    import tomllib  # here, because only errors need it
+    from pathlib import Path
+
+    sections = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    return {name: {code: Entry(**entry) for code, entry in entries.items()} for name, entries in sections.items()}
+
+
+class _Values(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return name if name.startswith("--") else ""
 
 
 class GpuDaskError(Exception):
@@ -21,34 +46,69 @@ class GpuDaskError(Exception):
 
     Parameters
     ----------
+    code
+        Its key in the catalog, which can be left out if the class has only one.
+    log
+        The last lines of the log of what failed; `LoggedError` shows them.
+    held
+        The UUIDs of the GPUs that others hold, if it is for these.
+    fields
+        The values in its sentences.
+
+    Attributes
+    ----------
     reason
         What is wrong, as one sentence.
     fix
         What the user can do, as one sentence; empty if there is nothing to do.
     """
 
-    def __init__(self, reason: str, fix: str = "") -> None:
-        self.reason = reason
-        self.fix = fix
-        super().__init__(f"{reason} {fix}".strip())
+    def __init__(self, code: str = "", /, *, log: str = "", held: Iterable[str] = (), **fields: object) -> None:
+        if not code:
+            (code,) = catalog()[type(self).__name__]
+        self.code, self.log, self.held = code, log, tuple(held)
+        self.fields = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in fields.items()}
+        self.reason, self.fix = (self._filled(text) for text in (self.entry.reason, self.entry.fix))
+        super().__init__(f"{self.reason} {self.fix}".strip())
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> Self:
+        """The exception with these attributes, from another process; it may have a code that this version lacks."""
+        error = cls.__new__(cls)
+        vars(error).update(state)
+        error.args = (f"{error.reason} {error.fix}".strip(),)
+        return error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).restored, (vars(self),)
+
+    def _filled(self, text: str) -> str:
+        return text.format_map(_Values(self.fields)).strip()
+
+    @property
+    def entry(self) -> Entry:
+        """What the catalog says of it; empty for an error of another version."""
+        return next((entries[self.code] for entries in catalog().values() if self.code in entries), Entry())
+
+    @property
+    def field(self) -> str:
+        """The field of the start form that it is about; may be empty."""
+        return self._filled(self.entry.field)
 
     @property
     def address(self) -> str:
-        """Where the sentence is documented, the last line of the error in a notebook; empty without an address."""
-        return documentation(errors_page(type(self).__name__.lower(), self.reason))
+        """Where the error is documented, the last line of the error in a notebook; empty without an address."""
+        name = type(self).__name__
+        anchor = self.code if self.entry.reason else name.lower() * (name in catalog())
+        return documentation(f"errors.md#{anchor}" if anchor else "errors.md")
+
+
+class ArgumentsError(GpuDaskError):
+    """The arguments of a command or of a ``%%gpudask`` line are not valid."""
 
 
 class SpecError(GpuDaskError):
     """An option of a cluster has an invalid value; nothing was started.
-
-    Parameters
-    ----------
-    option
-        The option as it is typed, such as ``--pool``.
-    value
-        The invalid value.
-    allowed
-        The valid values, in words.
 
     Attributes
     ----------
@@ -58,21 +118,9 @@ class SpecError(GpuDaskError):
 
     others: tuple[SpecError, ...] = ()
 
-    def __init__(self, option: str, value: object, allowed: str) -> None:
-        self.option = option
-        self.value = value
-        # Options that are repeated are lists; they are shown as they are typed.
-        words = [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
-        shown = " ".join(words) if words and words == value else value
-        super().__init__(f"{_shortened(option)} {_shortened(repr(shown))} is not allowed:", f"give {allowed}.")
-
 
 class OptionConflictError(SpecError):
     """Two options of a cluster contradict each other; nothing was started."""
-
-    def __init__(self, option: str, reason: str, fix: str) -> None:
-        self.option = option
-        GpuDaskError.__init__(self, reason, fix)
 
 
 class GpuUnavailableError(GpuDaskError):
@@ -82,61 +130,25 @@ class GpuUnavailableError(GpuDaskError):
 class GpuPackagesMissingError(GpuDaskError):
     """There is a GPU, but the GPU packages are missing; the message has the command that installs them."""
 
-    def __init__(self, missing: Sequence[str], extra: str) -> None:
-        self.missing = tuple(missing)
-        self.extra = extra
-        names = ", ".join(missing)
-        super().__init__(
-            f"This machine has a GPU, but this Python environment lacks {names}.",
-            f"Type: {pip_install(extra)} and restart the kernel, or start with --cpu.",
-        )
-
 
 class GpuHeldError(GpuDaskError):
     """Another cluster holds the requested GPUs; the message names its notebook, or its user.
 
-    Parameters
-    ----------
-    reason, fix
-        See `GpuDaskError`.
-    held
-        The UUIDs of these GPUs; none if others stand in line for them.
+    *(accelerated)* after a name means that the kernel of that notebook has run ``%gpudask accelerate``; it holds the
+    GPU until it is restarted.
     """
-
-    def __init__(self, reason: str, fix: str = "", held: Iterable[str] = ()) -> None:
-        super().__init__(reason, fix)
-        self.held = tuple(held)
 
 
 class ClusterIdleError(GpuDaskError):
     """The server closed a cluster that was idle for longer than the administrator allows."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"The cluster was closed after {_period(seconds)} without work; what its workers held is lost.",
-            "Type: %gpudask restart",
-        )
-
 
 class ClusterLifetimeError(GpuDaskError):
     """The server closed a cluster that was running for longer than the administrator allows."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"The cluster was closed after {_period(seconds)}, its maximum lifetime; what its workers held is lost.",
-            "Type: %gpudask restart",
-        )
-
 
 class GpusHandedOverError(GpuDaskError):
     """The server closed an idle cluster because a start waits for its GPUs, and nobody answered the notice."""
-
-    def __init__(self, seconds: float, user: str) -> None:
-        super().__init__(
-            f"The cluster was closed after {_period(seconds)} without work, because {user} waits for its GPUs; what "
-            "its workers held is lost.",
-            "Type: %gpudask start --wait",
-        )
 
 
 class LimitError(GpuDaskError):
@@ -146,32 +158,13 @@ class LimitError(GpuDaskError):
 class ScaleError(GpuDaskError):
     """`scale` cannot close workers, because their results or actors are not on other workers; they stay."""
 
-    @classmethod
-    def cannot_move(cls, workers: int) -> Self:
-        """The error that so many workers stay."""
-        stay = "worker stays, because its" if workers == 1 else "workers stay, because their"
-        return cls(
-            f"{workers} {stay} results or actors cannot be moved to the others.",
-            "Delete some, which %gpudask held lists, or keep more workers.",
-        )
-
 
 class KernelNotFoundError(GpuDaskError):
     """The server has no kernel with this id."""
 
-    def __init__(self, kernel_id: str) -> None:
-        super().__init__(f"There is no kernel {kernel_id}.", "Restart the notebook's kernel.")
-
 
 class ProfileNotFoundError(GpuDaskError):
     """The server has no cluster profile with this name."""
-
-    def __init__(self, name: str, known: Iterable[str]) -> None:
-        names = ", ".join(known)
-        super().__init__(
-            f"There is no profile {name!r}.",
-            f"Choose one of: {names}." if names else "The administrator has set up no profiles.",
-        )
 
 
 class KernelUnsuitableError(GpuDaskError):
@@ -179,21 +172,9 @@ class KernelUnsuitableError(GpuDaskError):
 
 
 class LoggedError(GpuDaskError):
-    """Base class of the exceptions whose message ends with a log.
-
-    Parameters
-    ----------
-    reason, fix
-        See `GpuDaskError`.
-    log
-        The last lines of the log of the worker or of the supervisor that failed.
-    """
+    """Base class of the exceptions whose message ends with a log."""
 
     _SHOWN = 20
-
-    def __init__(self, reason: str, fix: str = "", log: str = "") -> None:
-        super().__init__(reason, fix)
-        self.log = log
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *self.log.splitlines()[-self._SHOWN :]])
@@ -218,28 +199,11 @@ class ConnectError(GpuDaskError):
 
 
 class NotOwnedError(GpuDaskError):
-    """The command needs a cluster that this kernel has started, and somebody else started this one.
-
-    Parameters
-    ----------
-    address
-        The address of the scheduler.
-    what
-        What is refused, as a sentence.
-    """
-
-    def __init__(self, address: str, what: str) -> None:
-        super().__init__(
-            f"This kernel is connected to {address}, which somebody else started. {what}",
-            "Type: %gpudask disconnect, then %gpudask start for a cluster of this kernel.",
-        )
+    """The command needs a cluster that this kernel has started, and somebody else started this one."""
 
 
 class NoClusterError(GpuDaskError):
     """The command needs a cluster, and this kernel has none."""
-
-    def __init__(self) -> None:
-        super().__init__("This kernel has no cluster.", "Type: %gpudask start")
 
 
 class ProtocolError(GpuDaskError):
@@ -248,12 +212,6 @@ class ProtocolError(GpuDaskError):
 
 class SwitchThreadError(GpuDaskError):
     """A ``with gpu():`` block was entered in one thread and left in another; it did not hold for the code between."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "A gpu() block was entered in one thread and left in another: the code between did not run on the GPUs.",
-            "Enter and leave it in the thread that computes.",
-        )
 
 
 class BackendUnavailableError(GpuDaskError):
@@ -288,7 +246,7 @@ class CodeError(GpuDaskError):
 
 
 class MixedBackendsError(CodeError, TypeError):
-    """An operation has operands on the CPU and on the GPU.
+    """An operation has operands on the CPU and on the GPU; also a `TypeError`.
 
     Parameters
     ----------
@@ -299,13 +257,8 @@ class MixedBackendsError(CodeError, TypeError):
     """
 
     def __init__(self, host: str, gpu: str, *, movable: bool) -> None:
-        verb = "are" if " and " in host else "is"
-        super().__init__(
-            f"{host} {verb} on the CPU and {gpu} on the GPU; one operation cannot use both.",
-            f"Type: %%gpudask --move {host.replace(' and ', ',')}, or create it in the cell."
-            if movable
-            else "Create a GPU collection from it in the cell: da.asarray, da.from_array or dd.from_pandas.",
-        )
+        verb, names = "are" if " and " in host else "is", host.replace(" and ", ",")
+        super().__init__("mixed-movable" if movable else "mixed", host=host, gpu=gpu, verb=verb, names=names)
 
 
 class NotOnGpuError(CodeError):
@@ -324,70 +277,24 @@ class NotOnGpuError(CodeError):
     """
 
     def __init__(self, operation: str, layer: str, words: str, line: int = 0) -> None:
-        self.operation, self.layer, self.words, self.line = operation, layer, words, line
-        where = f" (line {line})" if line else ""
-        super().__init__(
-            f"{operation}{where} cannot run on the GPU: {words.rstrip('. ')}.",
-            "To run it on the CPU, leave out --strict and type: %config GpuDask.fallback = 'host'",
-        )
+        self.operation, self.layer, self.words = operation, layer, words
+        super().__init__(function=function_at(operation, line), error=words.rstrip(". "))
 
-    def __reduce__(self) -> tuple[type, tuple[str, str, str, int]]:
-        return NotOnGpuError, (self.operation, self.layer, self.words, self.line)
+
+def function_at(name: str, line: int) -> str:
+    """A function in the user's code, such as ``f (line 3)``; the line is 0 if it is not known."""
+    return f"{name} (line {line})" if line else name
 
 
 class BrokenContextError(CodeError, RuntimeError):
     """A CUDA context is broken: CUDA returns the same error for every later call of that process.
 
-    Parameters
-    ----------
-    reason, fix
-        See `GpuDaskError`.
+    The error is also a `RuntimeError`.
     """
-
-    @classmethod
-    def of_function(cls, function: str, line: int, words: str, times: int) -> Self:
-        """The error of a function that has broken the contexts of so many workers.
-
-        Parameters
-        ----------
-        function
-            The name of the function.
-        line
-            Its line in the user's code; 0 if it is not known.
-        words
-            What CUDA said.
-        times
-            How many workers were replaced.
-        """
-        where = f" (line {line})" if line else ""
-        return cls(
-            f"{function}{where} broke the CUDA context of its worker {times} times: {words.rstrip('. ')}.",
-            "Check its indices and pointers. To find its line, start with --environment CUDA_LAUNCH_BLOCKING=1.",
-        )
-
-    @classmethod
-    def of_kernel(cls, words: str) -> Self:
-        """The error of a cell of a kernel whose own context is broken."""
-        return cls(
-            f"The CUDA context of this kernel is broken: {words.rstrip('. ')}.",
-            "Save the variables that you need, for example with %store NAME, and restart the kernel. Until then, cells "
-            "run on the CPU: %%gpudask --array numpy --dataframe pandas",
-        )
-
-    def __reduce__(self) -> tuple[type, tuple[str, str]]:
-        return type(self), (self.reason, self.fix)
 
 
 class PatchError(GpuDaskError):
     """A patch of another library does not fit the installed version; nothing was changed."""
-
-    def __init__(self, patch: str, installed: str, why: str, wanted: Iterable[str], *, in_cell: bool) -> None:
-        self.patch = patch
-        way_out = ", or run the cell with --array numpy --dataframe pandas" if in_cell else ""
-        super().__init__(
-            f"The patch {patch!r} does not fit {installed}: {why}.",
-            f"Install {' and '.join(wanted)} and restart the kernel{way_out}.",
-        )
 
 
 class MoveError(GpuDaskError):
@@ -395,12 +302,7 @@ class MoveError(GpuDaskError):
 
 
 class ResultTooLargeError(CodeError, MemoryError):
-    """A result does not fit in the memory of the kernel's GPU; it was not moved there."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            reason, "Keep it on the workers with persist() instead of compute(), or type: %%gpudask --results host"
-        )
+    """A result does not fit in the memory of the kernel's GPU; it was not moved there. Also a `MemoryError`."""
 
 
 class ResultsLostError(CodeError, CancelledError):
@@ -408,41 +310,18 @@ class ResultsLostError(CodeError, CancelledError):
 
 
 class WorkersEndedError(CodeError, RuntimeError):
-    """The worker processes that had a task ended, so that Dask gave it up."""
+    """The worker processes that had a task ended, so that Dask gave it up.
+
+    Dask's setting ``distributed.scheduler.allowed-failures`` says after how many exits; Dask raises ``KilledWorker``.
+    """
 
 
 class PicklingError(CodeError, TypeError):
-    """A function, or a value that it uses, cannot be sent to the workers.
-
-    Parameters
-    ----------
-    words
-        What Python said.
-    """
-
-    def __init__(self, words: str) -> None:
-        super().__init__(
-            f"The workers cannot get a function or a value of this computation: {words.rstrip('.')}.",
-            "Create it inside the function that runs there.",
-        )
+    """A function, or a value that it uses, cannot be sent to the workers; also a `TypeError`, as in Dask."""
 
 
 class ResultPicklingError(CodeError, TypeError):
-    """A result cannot be sent from its worker to the kernel, or to another worker.
-
-    Parameters
-    ----------
-    kind
-        The name of its type.
-    words
-        What Python said.
-    """
-
-    def __init__(self, kind: str, words: str) -> None:
-        super().__init__(
-            f"A result of type {kind} cannot be sent from its worker: {words.rstrip('.')}.",
-            "Return a value that can be pickled, such as a list instead of a generator, or use it inside the task.",
-        )
+    """A result cannot be sent from its worker to the kernel, or to another worker; also a `TypeError`, as in Dask."""
 
 
 class ReportError(GpuDaskError):
@@ -451,15 +330,3 @@ class ReportError(GpuDaskError):
 
 class ComparisonError(GpuDaskError):
     """The cell cannot be run with ``--compare``."""
-
-
-def _period(seconds: float) -> str:
-    """A period in words, such as ``30 minutes``."""
-    if seconds >= 2 * 3600:
-        return f"{round(seconds / 3600, 1):g} hours"
-    return f"{round(seconds / 60, 1):g} minutes" if seconds >= 60 else f"{round(seconds, 1):g} seconds"
-
-
-def _shortened(text: str) -> str:
-    """A text that users have sent, of whatever length, so that a message can contain it."""
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

@@ -73,6 +73,13 @@ def typed_size(count: int) -> str:
     return f"{count // _UNITS[largest]}{largest.replace('I', 'i')}"
 
 
+def format_period(seconds: float) -> str:
+    """A period in words, such as ``30 minutes``."""
+    if seconds >= 2 * 3600:
+        return f"{round(seconds / 3600, 1):g} hours"
+    return f"{round(seconds / 60, 1):g} minutes" if seconds >= 60 else f"{round(seconds, 1):g} seconds"
+
+
 def format_bytes(count: int | float) -> str:
     """Format a number of bytes in binary units: ``format_bytes(65_000_000_000) == "60.5 GiB"``."""
     size = float(count)

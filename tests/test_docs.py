@@ -1,7 +1,5 @@
 """The pages of the documentation: their size, their links, and what they say about files, errors and measurements."""
 
-import ast
-import importlib.util
 import json
 import re
 import subprocess
@@ -11,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_gpudask import errors
-from jupyter_gpudask.error_anchors import errors_page
 from jupyter_gpudask.magics.arguments import parse_cell, parse_line
 from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
 
@@ -20,11 +16,6 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 RESULTS = ROOT / "benchmarks" / "results"
-
-_spec = importlib.util.spec_from_file_location("error_anchors", ROOT / ".ci" / "error_anchors.py")
-error_anchors = sys.modules[_spec.name] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(error_anchors)
-ANCHORS = "type: .venv/bin/python .ci/error_anchors.py"
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -198,134 +189,13 @@ def test_magics_that_pages_show_are_accepted(page):
             ClusterSpec.parse(given.options)
 
 
-def test_the_page_of_patches_is_made_from_the_table_of_patches():
-    made = subprocess.check_output([sys.executable, ROOT / ".ci" / "patches_page.py"], text=True)
-    assert (DOCS / "patches.md").read_text() == made
+@pytest.mark.parametrize("name", ["patches", "errors"])
+def test_a_page_is_made_from_its_table_in_the_code(name):
+    made = subprocess.check_output([sys.executable, ROOT / ".ci" / f"{name}_page.py"], text=True)
+    assert (DOCS / f"{name}.md").read_text() == made
 
 
 def test_the_description_of_the_protocol_has_its_version():
     page = (DOCS / "supervisor.md").read_text()
     named = re.findall(r'Version (\d+)\.|`protocol`: integer \((\d+)\)|"protocol": (\d+)|of protocol (\d+)', page)
     assert {int("".join(each)) for each in named} == {PROTOCOL_VERSION}
-
-
-def sections_of_errors():
-    """The titles of the sections on the page of errors, each with the text of its section."""
-    _, *parts = re.split(r"^## (.+)$", (DOCS / "errors.md").read_text(), flags=re.MULTILINE)
-    return dict(zip(parts[::2], parts[1::2], strict=True))
-
-
-def rows_of_errors():
-    """The anchor and the sentence of each row."""
-    for part in sections_of_errors().values():
-        rows = re.findall(r"^\| (?!Sentence|---)(.+)$", part, flags=re.MULTILINE)
-        yield from (re.match(r'<a id="([a-z0-9-]+)"></a>`(.+?)`', row).groups() for row in rows)
-
-
-def test_every_sentence_on_the_page_of_errors_is_in_the_code():
-    sentences = [sentence for _, sentence in rows_of_errors()]
-    assert len(sentences) > 100
-    known = error_anchors.texts()
-    for sentence in sentences:
-        error_anchors.reason(sentence, known)
-
-
-@pytest.mark.parametrize(
-    "sentence", ["The moon is full of GPUs. Type: %gpudask start", "This kernel has no cluster. Run."]
-)
-def test_a_sentence_that_the_code_does_not_have_is_found(sentence):
-    with pytest.raises(error_anchors.SentenceNotFoundError):
-        error_anchors.reason(sentence, error_anchors.texts())
-
-
-def literal(node):
-    """A pattern of a text in the code, with its values left open; `None` if it is none."""
-    if isinstance(node, ast.JoinedStr):
-        return "".join(re.escape(part.value) if isinstance(part, ast.Constant) else ".*" for part in node.values)
-    return re.escape(node.value) if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
-
-
-def reasons():
-    """Patterns of what errors in the code say is wrong, with the sections of the page of errors where they belong."""
-    places = {name: 0 for name in vars(errors) if name.endswith("Error")} | {"usage_error": 0}
-    places |= {"OptionConflictError": 1, "NotOwnedError": 1}  # the argument that says it
-    del places["SpecError"], places["GpuDaskError"]  # an option and what it allows; the base class
-    for path in (ROOT / "jupyter_gpudask").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            name = getattr(node.func, "id", None) if isinstance(node, ast.Call) else None
-            if name in places and len(node.args) > places[name]:
-                pattern = literal(node.args[places[name]])
-                if pattern and " " in pattern:
-                    yield "Arguments" if name == "usage_error" else f"`{name}`", pattern
-
-
-def test_every_reason_in_the_code_is_in_its_section_of_the_page_of_errors():
-    sentences = {
-        title: re.findall(r"^\| \S+ \S+></a>`(.+?)`", part, flags=re.MULTILINE)
-        for title, part in sections_of_errors().items()
-    }
-    found = sorted(set(reasons()))
-    assert len(found) > 100
-    missing = [each for each in found if not any(re.search(each[1], said) for said in sentences[each[0]])]
-    assert missing == []
-
-
-def test_every_exception_has_its_section_on_the_page_of_errors():
-    tree = ast.parse((ROOT / "jupyter_gpudask" / "errors.py").read_text())
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    bases = {base.id for node in classes for base in node.bases if isinstance(base, ast.Name)}
-    raised = {node.name for node in classes} - (bases - {"SpecError"})
-    assert raised == set(re.findall(r"^## `(\w+)`$", (DOCS / "errors.md").read_text(), flags=re.MULTILINE))
-
-
-def test_the_anchors_of_errors_are_made_from_the_page_and_the_code():
-    table = error_anchors.table(error_anchors.PAGE.read_text())
-    assert error_anchors.TABLE.read_text() == error_anchors.as_json(table), ANCHORS
-    assert error_anchors.PAGE.read_text() == error_anchors.with_anchors(error_anchors.PAGE.read_text(), table), ANCHORS
-
-
-def test_each_anchor_on_the_page_of_errors_is_there_once():
-    anchors = [each for each, _ in rows_of_errors()]
-    headed = [anchor(heading) for heading in headings(DOCS / "errors.md")]
-    assert [each for each, count in Counter([*anchors, *headed]).items() if count > 1] == []
-
-
-def test_the_address_of_an_error_is_that_of_its_sentence():
-    """With the sentence as the page has it; the error of a cluster's state has it without what to type."""
-    wrong = []
-    for title, part in sections_of_errors().items():
-        section = title.strip("`").lower()
-        for name, sentence in re.findall(r'^\| <a id="([^"]+)"></a>`(.+?)`', part, flags=re.MULTILINE):
-            reasons = [sentence[: match.start() + 1] for match in re.finditer(r"(?<=[.:]) |$", sentence)]
-            if f"errors.md#{name}" not in [errors_page(section, reason.rstrip()) for reason in reasons]:
-                wrong.append(sentence)
-    assert wrong == []
-
-
-def test_every_reason_in_the_code_has_the_address_of_a_row():
-    rows = json.loads(error_anchors.TABLE.read_text())
-    without = []
-    for title, pattern in sorted(set(reasons())):
-        section = title.strip("`").lower()
-        said = re.sub(r"\\(.)", r"\1", pattern.replace(".*", "\0")).replace("\0", "7 of x: y.")
-        is_filled = any(re.search(pattern, text) for text in rows[section].values())  # with another text for a value
-        if errors_page(section, said) == f"errors.md#{section}" and not is_filled:
-            without.append(said)
-    assert without == []
-
-
-def test_an_error_with_a_sentence_that_the_page_does_not_have_leads_to_its_section():
-    assert errors_page("moveerror", "The moon is full.") == "errors.md#moveerror"
-
-
-def test_an_error_of_no_class_of_its_own_is_found_by_its_sentence():
-    assert errors_page("gpudaskerror", "The cluster is still starting.") == "errors.md#the-cluster-is-still-starting"
-    assert errors_page("gpudaskerror", "The moon is full.") == "errors.md"
-
-
-@pytest.mark.timeout(60)
-def test_the_row_of_a_long_reason_is_found_in_a_moment():
-    words = "x of 7 workers were up after 3 s: does not start: refuses the job, " * 2000
-    for section in json.loads(error_anchors.TABLE.read_text()):
-        errors_page(section, words)
-    assert errors_page("clusterstarterror", f"The cluster did not start: OSError: {words}.").endswith("did-not-start")

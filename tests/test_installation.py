@@ -80,8 +80,7 @@ def test_the_last_line_of_an_error_in_a_notebook_is_the_address_of_its_sentence(
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}){LINKED}"
     printed = run_python(script, os.environ | variables).splitlines()
     no_cluster, unknown, mixed = (
-        [f"{page}#{anchor}"] if page else []
-        for anchor in ("this-kernel-has-no-cluster", "unrecognized-arguments", "is-on-the-cpu-and-on")
+        [f"{page}#{anchor}"] if page else [] for anchor in ("no-cluster", "misspelt-arguments", "mixed-movable")
     )
     assert printed[:-1] == [
         *(no_cluster or [""]),

@@ -198,7 +198,7 @@ assert len(expected) == 26
         assert re.search(r"^total +yes", run.shown("compare"), re.MULTILINE)
     else:
         assert mixed.value == run.replies["mixed-moved"].value
-        assert compared.error_value.startswith("--compare needs GPUs, and this cluster is the CPU stand-in.")
+        assert compared.error_value.startswith("--compare needs GPUs, and this is a CPU cluster.")
 
 
 def test_the_notebook_that_runs_twice_has_the_same_cells_and_the_same_results(start):

@@ -9,10 +9,9 @@ import jupyter_gpudask
 ROOT = Path(jupyter_gpudask.__file__).parent
 
 # Who may import whom. Everybody may import COMMON.
-COMMON = {"errors", "error_anchors", "device_errors", "quantities", "installation"}
+COMMON = {"errors", "device_errors", "quantities", "installation"}
 ALLOWED = {
     "installation": set(),
-    "error_anchors": set(),
     "device_errors": set(),
     "quantities": set(),
     "errors": set(),
@@ -73,7 +72,6 @@ ONLY = {
 LIGHT = [
     "__init__.py",
     "errors.py",
-    "error_anchors.py",
     "installation.py",
     "quantities.py",
     "magics/__init__.py",

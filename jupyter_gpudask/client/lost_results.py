@@ -25,20 +25,18 @@ _LOST = {"lost dependencies", _CONNECTION_LOST, RELEASED}
 def explain_loss(error: BaseException, client: Client) -> ResultsLostError | None:
     """The error to raise if results are lost; `None` if the user cancelled them."""
     end, reasons = _end_of(client), _reasons(error)
-    if not end and _CONNECTION_LOST in reasons and client.status != "running":
-        end = "The connection to the scheduler of the cluster was lost; what its workers held is lost."
     if end:
         return cluster_ended(end)
+    if _CONNECTION_LOST in reasons and client.status != "running":
+        return ResultsLostError("scheduler-lost")
     if not _LOST & reasons:
         return None
     needed = dict(_lost_variables(client))
     lost = {name: _end_of(future.client) for name, future in needed.items() if not _is_elsewhere(future, client)}
     if needed and not lost:
-        reason = f"{_need(needed)} results that another client has on its own cluster."
-        return ResultsLostError(reason, "Compute with that client, as in client.compute(x), or make them in this cell.")
+        return ResultsLostError("of-other-client", need=_need(needed))
     end = next(filter(None, lost.values()), "")
-    reason = f"{_need(lost)} results that are no longer on the workers. {end}".strip()
-    return ResultsLostError(reason, "Run the cells again that made the results.")
+    return ResultsLostError("results-lost", need=_need(lost), end=end)
 
 
 def _need(names: Collection[str]) -> str:
@@ -52,7 +50,7 @@ def _is_elsewhere(future: Future[Any], client: Client) -> bool:
 
 def cluster_ended(end: str) -> ResultsLostError:
     """The error of code that needs a cluster which has ended."""
-    return ResultsLostError(end, "Type: %gpudask start, and run the cells again that made the results.")
+    return ResultsLostError("cluster-ended", end=end)
 
 
 def _end_of(client: Client) -> str:

@@ -29,8 +29,5 @@ def explain_killed_worker(error: KilledWorker, client: Client) -> WorkersEndedEr
         return None
     name, count = key_split(error.task), error.allowed_failures + 1
     return WorkersEndedError(
-        f"Each worker process that had the task {name} ended, {count} in all. The last one {end.reason}.",
-        "Use smaller chunks or partitions, or type: %gpudask restart --memory-limit with a larger size."
-        if end.over_memory_limit
-        else "Type: %gpudask logs",
+        "workers-over-memory" if end.over_memory_limit else "workers-ended", task=name, count=count, end=end.reason
     )

@@ -36,8 +36,10 @@ def explain_pickling(error: BaseException) -> PicklingError | ResultPicklingErro
     # A worker sends the text of its traceback in the place of the result.
     first, *traceback = str(error.args[0]).strip().splitlines()
     if traceback:
-        return ResultPicklingError(first.removeprefix(_OF_DISTRIBUTED), traceback[-1].partition(": ")[2])
-    return PicklingError(str(error.__cause__))
+        return ResultPicklingError(
+            type=first.removeprefix(_OF_DISTRIBUTED), error=traceback[-1].partition(": ")[2].rstrip(".")
+        )
+    return PicklingError(error=str(error.__cause__).rstrip("."))
 
 
 @contextmanager

@@ -94,7 +94,7 @@ class ClusterProcess(ClusterConnection):
             # Without a class, everything runs on this machine and can be killed; jobs must be cancelled.
             await _finish(cluster._close(_CANCEL_TIMEOUT if command.cluster_class is None else _CLOSE_TIMEOUT))
             if isinstance(error, TimeoutError):
-                raise ClusterStartError("The supervisor did not respond.", log=cluster.log(20)) from None
+                raise ClusterStartError("no-answer", log=cluster.log(20)) from None
             raise
         cluster._begin_reading(on_lost)
         return cluster
@@ -149,11 +149,8 @@ class ClusterProcess(ClusterConnection):
                 await self._process.ended()
         log = await self._whole_log()
         if re.search("No module named '?jupyter_gpudask", log):
-            return ClusterStartError(
-                "The kernel's environment has no jupyter_gpudask.",
-                f"Type in the notebook: {pip_install(await asyncio.to_thread(_extra))} and restart the kernel.",
-            )
-        return ClusterStartError(f"The supervisor {self._describe_exit()}.", log=log)
+            return ClusterStartError("kernel-without-package", install=pip_install(await asyncio.to_thread(_extra)))
+        return ClusterStartError("process-ended", end=self._describe_exit(), log=log)
 
     async def _drain_log(self) -> None:
         rest = b""
@@ -203,8 +200,7 @@ class ClusterProcess(ClusterConnection):
     def _lost(self) -> ClusterLostError:
         if self._failure is not None:
             return super()._lost()
-        reason = f"The supervisor {self._describe_exit()}; what its workers held is lost."
-        return ClusterLostError(reason, "Type: %gpudask restart", self.log())
+        return ClusterLostError("process-lost", end=self._describe_exit(), log=self.log())
 
 
 def _extra() -> str:
@@ -248,4 +244,4 @@ async def _start_supervisor(python: str, environment: Mapping[str, str] | None) 
     try:
         return await ChildProcess.start(command, environment, limit=EVENT_LIMIT)
     except OSError as error:
-        raise ClusterStartError(f"The interpreter {python} does not start: {error}.") from None
+        raise ClusterStartError("interpreter-failed", python=python, error=error) from None

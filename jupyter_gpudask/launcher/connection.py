@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProtocolError
+from ..errors import ClusterLostError, GpuDaskError, ProtocolError
 from ..protocol import (
     VERBS,
     Answer,
@@ -158,7 +158,7 @@ class ClusterConnection(Cluster):
                 case None:
                     raise await self._ended_before_ready()
                 case other:
-                    raise ProtocolError(f"The supervisor sent {other.type} before its cluster was ready.")
+                    raise ProtocolError("event-too-early", event=other.type)
 
     async def _ask(self, question: Command) -> Any:
         if not self.running:
@@ -173,15 +173,13 @@ class ClusterConnection(Cluster):
                             case Closed():
                                 raise self._lost()
                             case Refused() as refused if refused.answers in {asked, None}:
-                                raise GpuDaskError(refused.reason, refused.fix)
+                                raise GpuDaskError.restored(refused.state)
                             case Refused():
                                 pass
                             case answer if answer.answers == asked:
                                 return answer.result
             except TimeoutError:
-                raise ClusterLostError(
-                    f"The supervisor did not respond within {_ANSWER_TIMEOUT:.0f} s.", "Type: %gpudask restart"
-                ) from None
+                raise ClusterLostError("process-silent", limit=_ANSWER_TIMEOUT) from None
 
     async def _read_events(self) -> None:
         invalid = lines = 0
@@ -203,11 +201,7 @@ class ClusterConnection(Cluster):
                 break
             self._handle(event)
         else:
-            self._failure = Failed(
-                kind="ProtocolError",
-                reason="The supervisor sent lines that are not messages.",
-                fix="Install the same jupyter_gpudask in the kernel's environment and in the server's.",
-            )
+            self._failure = Failed.from_error(ProtocolError("not-messages"))
         await self._after_end()
         self._ended = True
         self._answers.put_nowait(Closed())
@@ -236,10 +230,10 @@ class ClusterConnection(Cluster):
 
     async def _ended_before_ready(self) -> GpuDaskError:
         """The error to raise if the events end before the cluster is ready."""
-        return ClusterStartError("The supervisor has ended.")
+        raise NotImplementedError
 
     def _lost(self) -> ClusterLostError:
         """The error to raise if the cluster ended unexpectedly."""
         if self._failure is not None:
-            return ClusterLostError(self._failure.reason, self._failure.fix, self._failure.log)
-        return ClusterLostError("The cluster has ended; what its workers held is lost.", "Type: %gpudask restart")
+            return ClusterLostError.restored(self._failure.state)
+        return ClusterLostError("ended")

@@ -43,18 +43,12 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
         for gpu in held:
             by_holder.setdefault(" and ".join(holders[gpu.uuid]), []).append(str(gpu.index))
         in_the_way = [lease for lease in leases if any(gpu.uuid in lease.gpus for gpu in concerned)]
+        code = "gpus-held" if free else "all-gpus-held"
+        if all(lease.accelerates for lease in in_the_way):  # kernels share with no cluster
+            code = "gpus-accelerated"
         said = ", ".join(f"{_listed(indices)} held by {holder}" for holder, indices in by_holder.items())
-        raise GpuHeldError(f"{said}.", _way_out(in_the_way, has_free=bool(free)), (gpu.uuid for gpu in held))
+        raise GpuHeldError(code, gpus=said, held=(gpu.uuid for gpu in held))
     return chosen
-
-
-def _way_out(in_the_way: Sequence[Lease], *, has_free: bool) -> str:
-    """What to type if these leases are in the way of a cluster."""
-    others = "start on the GPUs that are free with --gpus free" if has_free else ""
-    if all(lease.accelerates for lease in in_the_way):  # kernels share with no cluster
-        return f"Restart the kernel there{others and ', or '}{others}."
-    ask = "Type %gpudask stop there" if any(lease.is_own for lease in in_the_way) else "Ask for it"
-    return f"{ask}, {others}{others and ', '}or start both clusters with --share yes."
 
 
 def _listed(indices: Sequence[str]) -> str:
@@ -96,9 +90,11 @@ def check_memory(pool: int | None, chosen: Iterable[GpuState]) -> None:
         free = gpu.memory_total - gpu.memory_used
         if pool > free:
             raise GpuUnavailableError(
-                f"--pool asks for {format_bytes(pool)} on each GPU, and GPU {gpu.index} has {format_bytes(free)} "
-                f"free of {format_bytes(gpu.memory_total)}.",
-                "Use a smaller pool, or free memory: %gpudask gpus shows which processes use it.",
+                "pool-too-large",
+                pool=format_bytes(pool),
+                gpu=gpu.index,
+                free=format_bytes(free),
+                total=format_bytes(gpu.memory_total),
             )
 
 
@@ -128,12 +124,7 @@ def check_gpus_of_user(
     new = {gpu.uuid for gpu in chosen}
     others = folder.gpus_of_user(without=without) - new
     if new and len(new) + len(others) > limit:
-        held = f", and your other clusters hold {len(others)}" if others else ""
-        allowed = f"{limit} GPU{'s' if limit > 1 else ''}"
-        raise LimitError(
-            f"This server limits each user to {allowed}; this cluster needs {len(new)}{held}.",
-            "Use fewer with --gpus, or stop another cluster: %gpudask gpus shows who holds them.",
-        )
+        raise LimitError("too-many-gpus", limit=limit, needed=len(new), others=len(others))
 
 
 def check_replacement(
@@ -182,10 +173,7 @@ def check_replacement(
         try:
             chosen = select_unleased_gpus(spec, visible, [*others, *waiting])
         except GpuHeldError:
-            raise GpuHeldError(
-                f"A restart would give the GPUs to those who wait in line for them: {waiting[0].holder}.",
-                "Type %gpudask stop, and then %gpudask start --wait.",
-            ) from None
+            raise GpuHeldError("others-wait-for-restart", waiting=waiting[0].holder) from None
     check_gpus_of_user(chosen, folder, max_gpus, without=supervisor)
     freed = {uuid for lease in leases if lease.pid == supervisor for uuid in lease.gpus}
     after = [_without_session(gpu, supervisor) if gpu.uuid in freed else gpu for gpu in chosen]

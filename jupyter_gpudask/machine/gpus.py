@@ -99,11 +99,7 @@ def visible_gpus(environment: Mapping[str, str] | None = None) -> list[GpuState]
     if not by_bus and any(name.isdecimal() for name in names) and len({gpu.name for gpu in gpus}) > 1:
         # By default CUDA puts the fastest GPU first, by its own estimate. Source: CUDA C++ Programming Guide,
         # CUDA_DEVICE_ORDER.
-        raise GpuUnavailableError(
-            f"CUDA_VISIBLE_DEVICES={devices} is ambiguous: this machine has different GPUs, and CUDA orders them by "
-            "speed.",
-            "Set CUDA_DEVICE_ORDER=PCI_BUS_ID too, or list the GPUs by UUID.",
-        )
+        raise GpuUnavailableError("devices-ambiguous", devices=devices)
     visible: list[GpuState] = []
     for name in names:
         gpu = _find(gpus, int(name) if name.isdecimal() else name)
@@ -118,12 +114,10 @@ def require_gpus(environment: Mapping[str, str] | None = None) -> list[GpuState]
     environment = os.environ if environment is None else environment
     visible = visible_gpus(environment)
     if not visible:
-        devices = environment.get("CUDA_VISIBLE_DEVICES")
-        if devices is None:
-            raise GpuUnavailableError("No GPU is visible to this kernel.", "Start with --cpu.")
+        if not (hidden := list_gpus()):
+            raise GpuUnavailableError("no-gpu")
         raise GpuUnavailableError(
-            f"No GPU is visible to this kernel: CUDA_VISIBLE_DEVICES is {devices.strip() or 'empty'}.",
-            "Change the variable before the kernel starts, or start with --cpu.",
+            "gpus-hidden", devices=environment.get("CUDA_VISIBLE_DEVICES", "").strip(), count=len(hidden)
         )
     return visible
 
@@ -153,19 +147,16 @@ def select_gpus(wanted: str | int | Sequence[int | str], visible: Sequence[GpuSt
         return list(visible)
     if isinstance(wanted, int):
         if wanted > len(visible):
-            raise GpuUnavailableError(
-                f"--gpus {wanted} is more than the number of GPUs, which is {len(visible)}: {available}.",
-                f"Use at most {len(visible)}.",
-            )
+            raise GpuUnavailableError("too-few-gpus", wanted=wanted, count=len(visible))
         freest = sorted(visible, key=lambda gpu: -_free(gpu))[:wanted]
         return [gpu for gpu in visible if gpu in freest]
     chosen = []
     for name in wanted:
         gpu = _find(visible, name)
         if gpu is None:
-            raise GpuUnavailableError(f"--gpus lists GPU {name}, which is not one of: {available}.")
+            raise GpuUnavailableError("unknown-gpu", name=name, available=available)
         if gpu in chosen:
-            raise GpuUnavailableError(f"--gpus lists GPU {gpu.index} twice.", "List each GPU once.")
+            raise GpuUnavailableError("gpu-twice", name=gpu.index)
         chosen.append(gpu)
     return chosen
 

@@ -114,9 +114,9 @@ def _nvml_of(_pid: int) -> Nvml:
 
 def _unavailable(error: pynvml.NVMLError) -> GpuUnavailableError:
     if isinstance(error, pynvml.NVMLError_LibraryNotFound):
-        return GpuUnavailableError("This machine has no NVIDIA driver.", "Install one, or use the CPU stand-in.")
+        return GpuUnavailableError("no-driver")
     if isinstance(error, pynvml.NVMLError_DriverNotLoaded):
-        return GpuUnavailableError("The NVIDIA driver is installed but not loaded.", "Type in a shell: nvidia-smi")
+        return GpuUnavailableError("driver-not-loaded")
     if isinstance(error, pynvml.NVMLError_NoPermission):
-        return GpuUnavailableError("This user has no permission to use the NVIDIA driver.", "Ask the administrator.")
-    return GpuUnavailableError(f"The NVIDIA driver answers: {error}.", "Type in a shell: nvidia-smi")
+        return GpuUnavailableError("no-permission")
+    return GpuUnavailableError("driver-error", error=error)

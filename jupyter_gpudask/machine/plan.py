@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import GpuPackagesMissingError, GpuUnavailableError
+from ..installation import pip_install
 from . import gpus
 from .gpu_choice import bytes_of, check_memory, select_unleased_gpus
 
@@ -122,4 +123,6 @@ def _missing_packages() -> list[str]:
 def _check_packages() -> None:
     missing = _missing_packages()
     if missing:
-        raise GpuPackagesMissingError(missing, extra="cu13" if gpus.cuda_driver_version() >= 13 else "cu12")
+        raise GpuPackagesMissingError(
+            packages=", ".join(missing), install=pip_install("cu13" if gpus.cuda_driver_version() >= 13 else "cu12")
+        )

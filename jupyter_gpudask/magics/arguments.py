@@ -91,14 +91,18 @@ class _Parser(MagicArgumentParser):
             self.refuse_comment(" ".join(self._words[comment:]))
         unknown = [word.partition("=")[0] for word in self._words if word.partition("=")[0] not in self._known]
         meant = next((match for word in unknown if (match := self._nearest(word))), None)
-        suggestion = f" Did you mean {meant}?" if meant else ""
         if meant:
             message = message.partition(" (choose from")[0]
-        raise usage_error(f"{message[:1].upper()}{message[1:]}.{suggestion} Type {self.prog}? for help.")
+        raise usage_error(
+            "misspelt-arguments" if meant else "unrecognized-arguments",
+            message=message[:1].upper() + message[1:],
+            meant=meant or "",
+            magic=self.prog,
+        )
 
     def refuse_comment(self, comment: str) -> NoReturn:
         """Raise the error for a comment, which IPython does not remove from the line of a magic."""
-        raise usage_error(f"A comment is not possible after {self.prog}. Leave it out: {comment}")
+        raise usage_error("comment", magic=self.prog, comment=comment)
 
     def _nearest(self, word: str) -> str | None:
         """What a word may stand for: its only completion, or else the most similar one; none for ``help``."""
@@ -126,7 +130,7 @@ def parse_line(line: str) -> LineArguments:
 
 def _parse_command(line: str) -> LineArguments:
     """Parse the arguments of a command for the cluster."""
-    from ..protocol.cluster.spec import start_options  # here, because it imports pydantic
+    from ..protocol.cluster.spec import flag_of, start_options  # here, because it imports pydantic
 
     parser = _Parser("%gpudask")
     parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)
@@ -146,15 +150,15 @@ def _parse_command(line: str) -> LineArguments:
     number, maximum = _numbers_of_workers(command, _integers(parser, command, given.pop("numbers")))
     release = _names(given.pop("release"))
     if command != "held" and release:
-        raise usage_error(
-            f"%gpudask {command} does not take --release. Type: %gpudask held --release {','.join(release)}"
-        )
+        raise usage_error("release-not-taken", command=command, names=",".join(release))
     if lines is not None and command != "logs":
-        raise usage_error(f"%gpudask {command} does not take --lines. Type: %gpudask logs --lines {lines}")
+        raise usage_error("lines-not-taken", command=command, lines=lines)
     if lines is not None and not 1 <= lines <= _MOST_LINES:
-        raise usage_error(f"{lines} lines are not possible. Give a number from 1 to {_MOST_LINES:,}.")
+        raise usage_error("lines-out-of-range", lines=lines, most=f"{_MOST_LINES:,}")
     if given and command not in ("start", "restart"):
-        raise usage_error(f"%gpudask {command} does not take options of a cluster. Use them with %gpudask start.")
+        raise usage_error(
+            "options-of-start", command=command, option="--workers" if "count" in given else flag_of(next(iter(given)))
+        )
     return LineArguments(
         command, _completed(given), _LINES if lines is None else lines, number, release=release, maximum=maximum
     )
@@ -164,7 +168,7 @@ def _integers(parser: _Parser, command: str, words: list[str]) -> list[int]:
     """The words after a command, which are numbers or a mistake."""
     for word in words:
         if not re.fullmatch("-?[0-9]+", word):
-            parser.error(f"%gpudask {command} does not take {word}")
+            parser.error(f'%gpudask {command} takes no argument "{word}"')
     return [int(word) for word in words]
 
 
@@ -172,18 +176,16 @@ def _numbers_of_workers(command: str, numbers: list[int]) -> tuple[int | None, i
     """The numbers of ``scale`` and ``adapt``, which no other command takes."""
     wanted = {"scale": 1, "adapt": 2}.get(command, 0)
     if numbers and not wanted:
-        raise usage_error(f"%gpudask {command} does not take a number. Leave it out.")
+        raise usage_error("number-not-taken", command=command, number=numbers[0])
     if len(numbers) != wanted:
         if command == "scale":
-            if numbers:
-                raise usage_error("The command scale takes one number. Type: %gpudask scale 2")
-            raise usage_error("The number of workers is missing. Type: %gpudask scale 2")
-        raise usage_error("Give the smallest and the largest number of workers. Type: %gpudask adapt 1 4")
+            raise usage_error("one-number")
+        raise usage_error("two-numbers")
     for number in numbers:
         if not 1 <= number <= _MAX_WORKERS:
-            raise usage_error(f"{number} workers are not possible. Give a number from 1 to {_MAX_WORKERS}.")
+            raise usage_error("workers-out-of-range", command=command, workers=number, most=_MAX_WORKERS)
     if sorted(numbers) != numbers:
-        raise usage_error(f"{numbers[0]} is more than {numbers[1]}. Type: %gpudask adapt {numbers[1]} {numbers[0]}")
+        raise usage_error("wrong-order", minimum=numbers[0], maximum=numbers[1])
     return (*numbers, None, None)[0], (*numbers, None, None)[1]
 
 
@@ -215,7 +217,7 @@ def _parse_connect(line: str) -> LineArguments:
     given = {name: value for name, value in _parsed(parser, line).items() if value is not None}
     command = given.pop("command")
     if {"address", "scheduler_file"} <= given.keys():
-        raise usage_error("Give an address or --scheduler-file. Type: %gpudask connect tcp://HOST:8786")
+        raise usage_error("address-and-file")
     return LineArguments(command, given, lines=0, number=None)
 
 
@@ -239,7 +241,7 @@ def parse_cell(line: str) -> CellArguments:
     given = _parsed(parser, line)
     for other in ("report", "profile"):
         if given["compare"] and given[other]:
-            raise usage_error(f"--compare and --{other} are mutually exclusive. Leave one of them out.")
+            raise usage_error("compare-with", other=other)
     move = _names(given.pop("move") or "")
     return CellArguments(**given, move=move)
 
@@ -255,10 +257,9 @@ def check_on_options(line: str) -> None:
     parsed = parse_cell(line)
     if parsed.compare or parsed.report is not None:
         option = "--compare" if parsed.compare else "--report"
-        raise usage_error(f"%gpudask on does not take {option}. Use it in a cell: %%gpudask {option}")
+        raise usage_error("not-for-all-cells", option=option)
     if parsed.move not in ((), ("all",)):
-        names = ",".join(parsed.move)
-        raise usage_error(f"%gpudask on does not take --move {names}, because not every cell has them. Use --move all")
+        raise usage_error("move-not-for-all-cells", names=",".join(parsed.move))
 
 
 def _parsed(parser: _Parser, line: str) -> dict[str, Any]:
@@ -267,5 +268,5 @@ def _parsed(parser: _Parser, line: str) -> dict[str, Any]:
     except ValueError as error:
         if comment := re.search(r"(?:^|\s)(#.*)", line):  # with an apostrophe
             parser.refuse_comment(comment[1])
-        raise usage_error(f"The line cannot be parsed: {error}. Close the quotation mark, or escape it.") from None
+        raise usage_error("quotation", error=error) from None
     return parser.parse(words)

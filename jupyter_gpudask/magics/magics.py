@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.async_helpers import _should_be_async
-from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
 from IPython.display import display
 
@@ -26,7 +25,7 @@ from .compare.refusals import refuse
 from .completion import make_matcher
 from .help import cell_help, commands_help, start_help
 from .settings import MagicsSettings
-from .usage_error import usage_error
+from .usage_error import as_usage_error, usage_error
 from .views.base import Note, View
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def _as_usage_errors() -> Iterator[None]:
     try:
         yield
     except GpuDaskError as error:
-        raise UsageError("\n".join(filter(None, [str(error), error.address]))) from None
+        raise as_usage_error(error) from None
 
 
 @magics_class
@@ -135,7 +134,7 @@ class GpuDaskMagics(Magics):
         """
         # Only for cells that `CellTransformer` has not rewritten: in an exported script, or run by other code.
         if parse_cell(line).compare:
-            raise usage_error("--compare works only in a cell of a notebook or of IPython. Leave it out.")
+            raise usage_error("compare-in-cell")
         with ExitStack() as stack:
             with _as_usage_errors():
                 stack.enter_context(self._cell_context(parse_cell(line), self._shell.transform_cell(cell)))
@@ -200,7 +199,9 @@ class GpuDaskMagics(Magics):
         cluster = self._access.for_cell()
         if not cluster.is_owned and (arguments.report is not None or arguments.profile):
             option = "--profile" if arguments.profile else "--report"
-            raise NotOwnedError(cluster.ready.address, f"{option} would measure the tasks of all its users.")
+            raise NotOwnedError(
+                address=cluster.ready.address, why=f"{option} would measure the tasks of all its users."
+            )
         on_gpus = cluster.ready.engine == "cuda"
         if on_gpus:
             cluster.check_libraries(arguments.libraries)

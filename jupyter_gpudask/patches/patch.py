@@ -128,8 +128,9 @@ class Patch:
 
     def _misfit(self, why: str) -> PatchError:
         installed = " and ".join(f"{library} {version_of(library)}" for library in self.requires)
-        wanted = [f"{name}{versions}" for name, versions in self.requires.items()]
-        return PatchError(self.name, installed, why, wanted, in_cell=self.process == "kernel" and not self.on_cpu)
+        wanted = " ".join(f'"{name}{versions}"' for name, versions in self.requires.items())
+        code = "patch-misfit-in-cell" if self.process == "kernel" and not self.on_cpu else "patch-misfit"
+        return PatchError(code, patch=repr(self.name), installed=installed, why=why, wanted=wanted)
 
 
 def resolve(path: str) -> Any:

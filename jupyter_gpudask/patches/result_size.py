@@ -104,8 +104,7 @@ def _refuse(collections: Sequence[Any], needed: int) -> None:
     if needed and needed > (free := _free_memory()):
         names = [name for collection in collections for name in names_of(collection)]
         raise ResultTooLargeError(
-            f"The result {' and '.join(names) or 'of this line'} needs {format_bytes(needed)} "
-            f"on the GPU of this kernel, which has {format_bytes(free)} free."
+            names=" and ".join(names) or "of this line", needed=format_bytes(needed), free=format_bytes(free)
         )
 
 

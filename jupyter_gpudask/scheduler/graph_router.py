@@ -51,10 +51,7 @@ class GraphRouter:
         """Handle a submitted graph; see `distributed.Scheduler.update_graph`."""
         stranger = await self._worker_without_plugins()
         if stranger is not None:  # its connection would break when it gets a task of this graph
-            error = BackendUnavailableError(
-                f"The environment of the worker {stranger} has no jupyter_gpudask, or another version of it.",
-                "Install the kernel's version there, or close the worker.",
-            )
+            error = BackendUnavailableError("worker-without-package", worker=stranger)
             self._report_error(client, keys, dict(error_message(error, status="failed")))
             return
         answer = await self._materialize(client, PickledExpression(expr_ser.header, expr_ser.frames).serialized(), keys)

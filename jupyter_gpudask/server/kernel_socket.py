@@ -230,9 +230,7 @@ class _KernelConnection(ServerVerbs):
                     }
                     self._stream.send(cluster.ready.model_copy(update=update))
             case _:
-                error = cluster.error or ClusterLostError(
-                    "The cluster was closed; what its workers held is lost.", "Type: %gpudask start"
-                )
+                error = cluster.error or ClusterLostError("closed")
                 self._send_failure(error)
                 self._closed = True
                 self._stream.close()

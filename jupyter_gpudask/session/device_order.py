@@ -79,10 +79,7 @@ def hold_first_device(visible: Sequence[GpuState], kernel_id: str, supervisor: i
                 uuids = (first.uuid,)
                 lease = folder.take(uuids, holder=holder, kernel_id=kernel_id, share=False, accelerates=True)
     except OSError as error:
-        raise AccelerationError(
-            f"The lease on the GPU cannot be written to {folder.place_of(error)}: {error.strerror}.",
-            "Free some space there, or ask the administrator.",
-        ) from None
+        raise AccelerationError("gpu-lease-not-written", folder=folder.place_of(error), error=error.strerror) from None
     try:
         yield first
     except BaseException:
@@ -110,15 +107,12 @@ def _set_unheld_first_device(
         try:
             candidates = select_unleased_gpus(ClusterSpec.parse({"gpus": 1}), visible, leases)
         except GpuHeldError as error:
-            raise GpuHeldError(error.reason, f"{error.fix.partition(',')[0]}.", error.held) from None
+            raise GpuHeldError("no-gpu-to-accelerate", **error.fields, held=error.held) from None
     set_first_device([candidates[0].uuid])
     first = visible_gpus()[0]
     holders = holders_of(leases).get(first.uuid, [])
     if first.uuid not in held_by_us and holders:  # CUDA is initialized, and keeps its device
-        raise GpuHeldError(
-            f"This kernel already uses GPU {first.index}, which is held by {' and '.join(holders)}.",
-            "Restart the kernel, and type %gpudask accelerate in its first cell.",
-        )
+        raise GpuHeldError("first-gpu-held", gpu=first.index, holders=" and ".join(holders))
     return first
 
 

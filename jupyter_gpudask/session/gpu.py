@@ -63,7 +63,7 @@ class GpuSwitch(ContextDecorator):
         except ClusterExistsError as error:
             if _has_magics():
                 raise
-            raise ClusterExistsError(error.reason, "Give all gpu() of a script the same options.") from None
+            raise ClusterExistsError("other-options-in-script", **error.fields) from None
         from ..overlay.cell_record import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
         from ..switch.context import switched_to
         from ..switch.default_client import default_client
@@ -237,6 +237,11 @@ def gpu(
     given = {"array": array, "dataframe": dataframe, "results": results, "fallback": fallback}
     for name, value in given.items():
         if value not in _CHOICES[name]:
-            raise SpecError(f"gpu({name}=...)", value, " or ".join(map(repr, filter(None, _CHOICES[name]))))
+            raise SpecError(
+                "not-allowed",
+                option=f"gpu({name}=...)",
+                value=repr(value),
+                allowed=" or ".join(map(repr, filter(None, _CHOICES[name]))),
+            )
     switch = GpuSwitch(array, dataframe, results, fallback, options)
     return switch if function is None else switch(function)

@@ -122,8 +122,7 @@ class RunningCluster:
         try:
             return self.loop.run(scale())
         except TimeoutError:
-            reason = f"The cluster did not reach {workers} workers within {self.spec.start_timeout:g} s."
-            raise ClusterStartError(reason, "Type: %gpudask status") from None
+            raise ClusterStartError("scale-late", workers=workers, limit=self.spec.start_timeout) from None
 
     def log(self, lines: int) -> dict[str, str]:
         """The last `lines` lines of the logs of the scheduler's process and of each worker, by their titles."""

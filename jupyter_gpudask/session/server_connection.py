@@ -76,7 +76,7 @@ class ServerCluster(ClusterConnection):
         self._stream.close()
 
     async def _ended_before_ready(self) -> GpuDaskError:
-        return ClusterStartError("The Jupyter server shut down while the cluster was starting.")
+        return ClusterStartError("server-shut-down")
 
 
 def kernel_id() -> str:

@@ -114,9 +114,7 @@ class Session:
             running = None if self._cluster is None else self.reconnect()
             if running is not None and not running.is_owned:
                 if options:
-                    raise ClusterExistsError(
-                        f"This kernel is connected to {running.ready.address}.", "Type %gpudask disconnect first."
-                    )
+                    raise ClusterExistsError("is-connected", address=running.ready.address)
                 return running, False
             if running is not None:
                 given = {name: getattr(spec, name) for name in options if not _is_irrelevant(running, name, spec)}
@@ -164,8 +162,7 @@ class Session:
             running = self._cluster or self._attach()
             if running is not None:
                 raise ClusterExistsError(
-                    f"This kernel has a cluster at {running.ready.address}.",
-                    f"Type %gpudask {'stop' if running.is_owned else 'disconnect'} first.",
+                    "has-cluster" if running.is_owned else "is-connected", address=running.ready.address
                 )
             cluster = connect(self._loop, arguments, while_waiting, self._on_lost)
             self._take(cluster)
@@ -252,7 +249,7 @@ class Session:
                 from .server_connection import close_cluster
 
                 return self._loop.run(close_cluster())
-            self._end(cluster, f"The cluster was stopped at {time.strftime('%H:%M')}; what its workers held is lost.")
+            self._end(cluster, f"The cluster was stopped at {time.strftime('%H:%M')}; its results are lost.")
             return True
 
     def _end(self, cluster: RunningCluster, sentence: str) -> None:
@@ -298,9 +295,7 @@ class Session:
                 self._configure(cluster)
             except OSError:
                 self.stop()
-                self._loss = ClusterLostError(
-                    "The cluster's scheduler did not respond; what its workers held is lost.", "Type: %gpudask restart"
-                )
+                self._loss = ClusterLostError("scheduler-silent")
                 return None
             return cluster
 

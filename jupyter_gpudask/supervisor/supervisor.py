@@ -59,8 +59,7 @@ class Supervisor(Reporter):
         try:
             self._directory = self._preparation.take_directory()
         except OSError as error:
-            reason = f"The directory of the cluster cannot be created: {error}."
-            self._fail(ClusterStartError(reason, "Free some space there, or set TMPDIR to another directory."))
+            self._fail(ClusterStartError("no-directory", error=error))
             return
         self._cluster = _cluster_of(first, self._directory, self._preparation)
         on_forced_exit(self._clean_up)
@@ -102,7 +101,7 @@ class Supervisor(Reporter):
         if command is None:
             return None
         if not isinstance(command, Start):
-            self._fail(ProtocolError(f"The first command must be start, not {command.type}."))
+            self._fail(ProtocolError("start-first", command=command.type))
             return None
         try:
             sender = "Jupyter server" if command.kernel_id else "running kernel"
@@ -123,7 +122,7 @@ class Supervisor(Reporter):
             self._fail(error)
         except Exception as error:  # whatever Dask or a driver raises is reported to the parent
             logger.exception("The cluster did not start")
-            self._fail(ClusterStartError(f"The cluster did not start: {type(error).__name__}: {error}."))
+            self._fail(ClusterStartError("not-started", error=f"{type(error).__name__}: {error}"))
         else:
             self._status = "ready"
             return True
@@ -196,7 +195,7 @@ class Supervisor(Reporter):
 
     def _check_ready(self) -> None:
         if self._status == "starting":
-            raise ProtocolError("The cluster is still starting.")
+            raise ProtocolError("still-starting")
 
     async def _end(self, *, is_asked_to_close: bool) -> None:
         is_ready, self._status = self._status == "ready", "closing"

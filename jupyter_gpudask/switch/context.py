@@ -70,7 +70,7 @@ def check_context() -> None:
         An earlier error has broken its CUDA context.
     """
     if uses_cuda() and (words := broken_context(wait=False)):
-        raise BrokenContextError.of_kernel(words)
+        raise BrokenContextError("context-of-kernel", error=words.rstrip(". "))
 
 
 def check_arrays() -> None:
@@ -82,11 +82,7 @@ def check_arrays() -> None:
         They are expressions: `dask.array` was imported with ``array.query-planning``.
     """
     if dask.array.ARRAY_EXPR_ENABLED:
-        raise BackendUnavailableError(
-            "Dask's experimental setting array.query-planning is on, and jupyter_gpudask does not support its arrays.",
-            "Restart the kernel, and type in its first cell: "
-            'import dask; dask.config.set({"array.query-planning": False})',
-        )
+        raise BackendUnavailableError("query-planning")
 
 
 def check_backends(array: str, dataframe: str) -> None:
@@ -105,12 +101,6 @@ def check_backends(array: str, dataframe: str) -> None:
         if importlib.util.find_spec(module) is None
     ]
     if missing:
-        raise BackendUnavailableError(
-            f"This kernel cannot import {' and '.join(missing)}, which the cell needs.",
-            f"Type: {pip_install('cu13')} (cu12 for CUDA 12) and restart the kernel.",
-        )
+        raise BackendUnavailableError("backend-missing", modules=" and ".join(missing), install=pip_install("cu13"))
     if dataframe == "cudf" and getattr(sys.modules.get("cudf.pandas"), "LOADED", False):
-        raise BackendUnavailableError(
-            "cudf.pandas has replaced pandas in this kernel, and Dask dataframes of cuDF were not tested beside it.",
-            "Restart the kernel to use them, or type: %%gpudask --dataframe pandas",
-        )
+        raise BackendUnavailableError("cudf-pandas")

@@ -96,15 +96,10 @@ def moved(
 
 def _movable(name: str, namespace: Mapping[str, Any]) -> Any:
     if name not in namespace:
-        raise MoveError(
-            f"--move names {name}, and there is no such variable.", "Give names of Dask collections, or all."
-        )
+        raise MoveError("no-such-variable", name=name)
     value = namespace[name]
     if not is_dask_collection(value) or place_of(value) is None:
-        raise MoveError(
-            f"--move names {name}, which is no Dask array or dataframe but of type {type(value).__name__}.",
-            "Make a collection of it in the cell: da.from_array or dd.from_pandas.",
-        )
+        raise MoveError("not-a-collection", name=name, type=type(value).__name__)
     if not can_move(value):
-        raise MoveError(f"--move names {name}, whose dtype {value.dtype} CuPy does not have.", "Leave it on the CPU.")
+        raise MoveError("dtype-not-movable", name=name, dtype=value.dtype)
     return value

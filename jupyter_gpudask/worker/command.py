@@ -9,7 +9,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ..errors import GpuDaskError
+from ..errors import BackendUnavailableError, GpuDaskError
 from ..installation import pip_install
 from ..protocol.cluster.credentials import read_credentials
 
@@ -130,9 +130,7 @@ def _dask_cuda_worker() -> Any:
     try:
         from dask_cuda.cli import worker
     except ImportError as error:
-        raise GpuDaskError(
-            f"dask-cuda cannot be imported: {error}.", f"Type: {pip_install('cu13')}, or add --cpu."
-        ) from None
+        raise BackendUnavailableError("no-dask-cuda", error=error, install=pip_install("cu13")) from None
     return worker
 
 

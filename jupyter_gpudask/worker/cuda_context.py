@@ -13,7 +13,7 @@ from distributed import WorkerPlugin, get_worker
 from distributed.core import error_message
 from tornado.ioloop import PeriodicCallback
 
-from ..errors import BrokenContextError
+from ..errors import BrokenContextError, function_at
 from ..machine.cuda_context import broken_context
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ class ContextPlugin(WorkerPlugin):
         if report.result() < MOST_IN_A_ROW:
             _end()
         loop.add_callback(loop.call_later, _TIME_TO_REPORT, _end)
-        error = BrokenContextError.of_function(function, line, words, MOST_IN_A_ROW)
+        error = BrokenContextError(
+            "context-of-worker", function=function_at(function, line), times=MOST_IN_A_ROW, error=words.rstrip(". ")
+        )
         return {**outcome, **error_message(error), "op": "task-erred", "actual_exception": error}
 
     async def _look(self) -> None:

@@ -4,47 +4,74 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { ICluster, IProblem } from './model/api';
+import { ICluster, IErrorDetails, IGpuList, IProblem } from './model/api';
 import { ResponseError } from './model/rest';
 
-/** An option of the magic, such as "--spill-threshold"; one that is turned on with "yes" is a checkbox in the panel. */
-const OPTION = /--([a-z][a-z-]*)( yes\b)?/g;
+/** What is wrong and what to do, in the language of the user. */
+export interface ISentences {
+  message: string;
+  fix: string;
+}
 
-/** In the panel this is a button. */
-const ON_FREE = / with --gpus free\b/;
-
-/**
- * Replace the names of magic options by the labels of the panel's fields.
- *
- * @param text - a message of the server
- * @param trans - the translations
- * @param field - the field that the message is about, if any
- */
-export function replaceOptionNames(
-  text: string,
-  trans: TranslationBundle,
-  field = ''
-): string {
-  return text
-    .replace(ON_FREE, '')
-    .replace(
-      OPTION,
-      (_, option: string, yes: string | undefined, offset: number) => {
-        const isSubject = offset === 0;
-        const name = isSubject && field ? field : option.replace(/-/g, '_');
-        const label = fieldLabel(name, trans);
-        if (yes) {
-          return trans.__('“%1” selected', label);
-        }
-        return isSubject ? label : `“${label}”`;
+/** The sentences of an error of the server's catalog; those of the server for any other one. */
+function localized(
+  error: IErrorDetails | null | undefined,
+  other: ISentences,
+  trans: TranslationBundle
+): ISentences {
+  return error
+    ? {
+        message: filled(error.reason, error, trans),
+        fix: filled(error.fix, error, trans)
       }
-    );
+    : other;
+}
+
+/** A translated sentence of the catalog with its values; an option is named by the label of its field. */
+function filled(
+  sentence: string,
+  { fields, field }: IErrorDetails,
+  trans: TranslationBundle
+): string {
+  const value = (name: string, isSubject: boolean): string => {
+    if (name.startsWith('--')) {
+      return optionLabel(name, isSubject, trans);
+    }
+    const isField = name === 'option' && field;
+    return isField ? fieldLabel(field, trans) : (fields[name] ?? '');
+  };
+  // eslint-disable-next-line jupyter/no-dynamic-translation -- `.ci/translations.py` reads the catalog
+  const translated = sentence && trans.__(sentence);
+  return translated
+    .replace(
+      /\{\{|\}\}|\{([^}]+)\}/g,
+      (brace, name: string | undefined, offset: number) =>
+        name === undefined ? brace[0] : value(name, offset === 0)
+    )
+    .trim();
+}
+
+/** An option of the magic with its value, such as "--share yes", as the panel has it. */
+function optionLabel(
+  text: string,
+  isSubject: boolean,
+  trans: TranslationBundle
+): string {
+  const [option, value] = text.split(' ');
+  if (value === 'free') {
+    return `“${trans.__('Start on the free GPUs')}”`;
+  }
+  const label = fieldLabel(option.slice(2).replace(/-/g, '_'), trans);
+  if (value === 'yes') {
+    return trans.__('“%1” selected', label);
+  }
+  return isSubject ? label : `“${label}”`;
 }
 
 /** Convert any error to a problem with a message, a fix and, if known, the field that caused it. */
 export function toProblem(error: unknown, trans: TranslationBundle): IProblem {
   if (error instanceof ResponseError) {
-    return withLabels(error.problem, trans);
+    return inLanguage(error.problem, trans);
   }
   // The message of a network error is the browser's.
   const message =
@@ -56,15 +83,13 @@ export function toProblem(error: unknown, trans: TranslationBundle): IProblem {
   return { message, fix: '', kind: '', field: '' };
 }
 
-/** A problem with the labels of the panel's fields, and those of other fields. */
-function withLabels(problem: IProblem, trans: TranslationBundle): IProblem {
-  const { message, fix, kind, field, others = [] } = problem;
+/** A problem with its sentences, and those of other fields, in the language of the user. */
+function inLanguage(problem: IProblem, trans: TranslationBundle): IProblem {
+  const { error, others = [] } = problem;
   return {
-    message: replaceOptionNames(message, trans, field),
-    fix: replaceOptionNames(fix, trans),
-    kind,
-    field,
-    others: others.map(each => withLabels(each, trans))
+    ...problem,
+    ...localized(error, problem, trans),
+    others: others.map(each => inLanguage(each, trans))
   };
 }
 
@@ -74,33 +99,15 @@ export function errorMessage(error: unknown, trans: TranslationBundle): string {
   return `${message} ${fix}`.trim();
 }
 
-/** Why a cluster failed or was closed. */
-export interface IEndReason {
-  reason: string;
-  fix: string;
-  /** The last lines of the log. */
-  log: string;
-}
-
-/** The reason, fix and log of a cluster that failed or was closed. */
+/** Why a cluster failed or was closed, or why GPUs are missing, and how to fix it. */
 export function endReason(
-  cluster: ICluster,
+  { error, reason, fix }: Pick<ICluster | IGpuList, 'error' | 'reason' | 'fix'>,
   trans: TranslationBundle
-): IEndReason {
-  // Lines of the log may follow the first line of the fix.
-  const [fix, ...lines] = cluster.fix.split('\n');
-  return {
-    reason: replaceOptionNames(cluster.reason, trans),
-    fix: replaceOptionNames(fix, trans),
-    log: cluster.log || lines.join('\n')
-  };
+): ISentences {
+  return localized(error, { message: reason, fix }, trans);
 }
 
-/**
- * The problem that prevented a cluster from starting; null if it did start.
- *
- * Its field is that of the first magic option that the message names.
- */
+/** The problem that prevented a cluster from starting; null if it did start. */
 export function startProblem(
   cluster: ICluster,
   trans: TranslationBundle
@@ -109,17 +116,13 @@ export function startProblem(
   if (status !== 'failed' || (total > 0 && ready === total)) {
     return null;
   }
-  const { reason, fix } = endReason(cluster, trans);
-  const [, option = ''] =
-    `${cluster.reason} ${cluster.fix}`.match(OPTION.source) ?? [];
-  const name = option.replace(/-/g, '_');
-  const field = name === 'cpu' ? 'engine' : name;
-  return { message: reason, fix, kind: '', field };
+  const field = cluster.error?.field ?? '';
+  return { ...endReason(cluster, trans), kind: '', field };
 }
 
 /** Whether a cluster could not start because others hold its GPUs, and some are free. */
-export function canStartOnFree({ status, fix }: ICluster): boolean {
-  return status === 'failed' && /--gpus free\b/.test(fix);
+export function canStartOnFree({ status, error }: ICluster): boolean {
+  return status === 'failed' && !!error?.actions.includes('start-on-free');
 }
 
 /** Whether a cluster could not start with its options, so that starting it again needs other ones. */

@@ -56,10 +56,10 @@ def test_a_resource_that_the_operator_would_refuse_or_change_is_found():
 
 
 def test_options_that_cannot_work_are_refused_with_a_sentence():
-    with pytest.raises(SpecError, match="The option image of the profile '' is not allowed"):
+    with pytest.raises(SpecError, match='The profile has no "image"'):
         cluster_resource("mine", 1, gpu=True)
     limits = {"limits": {"nvidia.com/gpu": 4}}
-    with pytest.raises(SpecError, match=r"nvidia.com/gpu of the profile 4 is not allowed: give 1: each GPU"):
+    with pytest.raises(SpecError, match=r"nvidia.com/gpu: 4 per worker\. Each worker uses one GPU"):
         cluster_resource("mine", 1, gpu=True, image=IMAGE, resources=limits)
 
 
@@ -174,7 +174,7 @@ def test_why_a_pod_is_not_up_is_read_from_what_kubernetes_says():
     [
         (1, "no-operator", "not actioned after 3 seconds, is the Dask Operator running?"),
         (1, "hangs", "No worker was up after 5 s: dask_kubernetes.operator.KubeCluster has not started a scheduler"),
-        (0, "no-image", "The option image of the profile '' is not allowed"),
+        (0, "no-image", 'The profile has no "image".'),
         (0, "bad-type", "dask_kubernetes.operator.KubeCluster does not start: "),
     ],
 )

@@ -160,7 +160,7 @@ def test_workers_end_if_the_supervisor_is_killed(server, kernel):
         ("wrong-host", "The SSH connection to 127.0.0.1 fails: Host key is not trusted"),
         ("no-python", "/no/python"),
         ("no-key", "/missing, which the profile names for SSH, cannot be read: No such file or directory."),
-        ("one-host", "The option hosts of the profile '127.0.0.1' is not allowed: give the address of this machine"),
+        ("one-host", "The hosts of the profile, 127.0.0.1, have none for workers. List the address of this machine"),
     ],
 )
 def test_a_host_that_cannot_be_used_is_a_sentence(kernel, profile, sentence):

@@ -42,9 +42,9 @@ def test_gpus_are_chosen_by_count_of_the_freest_by_index_and_by_uuid(wanted, ind
 @pytest.mark.parametrize(
     ("wanted", "sentence"),
     [
-        (5, "--gpus 5 is more than the number of GPUs"),
-        ([4], "--gpus lists GPU 4, which is not one of"),
-        (["GPU-9"], "which is not one of"),
+        (5, "--gpus 5 asks for 5 GPUs, and this kernel sees 4"),
+        ([4], "There is no GPU 4. Choose from: 0"),
+        (["GPU-9"], "There is no GPU GPU-9"),
         ([0, "GPU-0a"], "--gpus lists GPU 0 twice"),
     ],
 )
@@ -56,9 +56,9 @@ def test_gpus_that_are_not_there_are_named(wanted, sentence):
 @pytest.mark.parametrize(
     ("environment", "sentence"),
     [
-        ({"FAKE_GPUS": "0"}, "No GPU is visible to this kernel. Start with --cpu."),
-        ({"CUDA_VISIBLE_DEVICES": ""}, "kernel: CUDA_VISIBLE_DEVICES is empty. Change the variable before the kernel"),
-        ({"CUDA_VISIBLE_DEVICES": "-1"}, "No GPU is visible to this kernel: CUDA_VISIBLE_DEVICES is -1. Change"),
+        ({"FAKE_GPUS": "0"}, "the NVIDIA driver lists none"),
+        ({"CUDA_VISIBLE_DEVICES": ""}, 'CUDA_VISIBLE_DEVICES="" hides all GPUs of this machine'),
+        ({"CUDA_VISIBLE_DEVICES": "-1"}, 'CUDA_VISIBLE_DEVICES="-1" hides all GPUs of this machine'),
     ],
 )
 def test_no_visible_gpu_has_its_reason_and_a_way_out(run_python, environment, sentence):
@@ -172,7 +172,7 @@ def test_what_a_number_means_is_not_guessed(run_python, order):
     [
         ("LIBRARY_NOT_FOUND", "no NVIDIA driver"),
         ("DRIVER_NOT_LOADED", "not loaded"),
-        ("NO_PERMISSION", "no permission"),
+        ("NO_PERMISSION", "may not use"),
         ("UNKNOWN", "nvidia-smi"),
     ],
 )

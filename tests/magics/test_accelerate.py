@@ -147,10 +147,10 @@ def test_a_gpu_of_the_kernels_own_cluster_is_used(run_python, accelerators):
 
 
 IMPORTED = (
-    "UsageError: pandas is already imported in this kernel, and cudf.pandas and cuml.accel must be loaded "
-    "before. Restart the kernel, and type %gpudask accelerate in its first cell, before %gpudask start."
+    "UsageError: cudf.pandas and cuml.accel must be loaded before pandas, which this kernel has imported. "
+    "Restart the kernel, and type %gpudask accelerate in its first cell, before %gpudask start."
 )
-HELD = "UsageError: GPUs 0 and 1 are held by other.ipynb. Type %gpudask stop there."
+HELD = "UsageError: GPUs 0 and 1 are held by other.ipynb. Type %gpudask stop there, or ask its user."
 INSTALL = 'Type: %pip install "jupyter_gpudask[cu13]'
 BOTH = ("cudf.pandas", "cuml.accel")
 

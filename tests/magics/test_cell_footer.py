@@ -49,7 +49,7 @@ def test_the_footer_stands_under_the_traceback_of_a_long_cell(kernel, tmp_path):
 def test_gpus_that_do_not_exist_are_named_on_a_running_cluster(kernel):
     reply = kernel.run("%gpudask start --gpus 5")
     assert reply.printed.startswith(
-        "UsageError: --gpus 5 is more than the number of GPUs, which is 2: 0 (NVIDIA H200), 1 (NVIDIA"
+        "UsageError: --gpus 5 asks for 5 GPUs, and this kernel sees 2. Use at most 2; for the one GPU with"
     )
     assert "with other options" in kernel.run("%gpudask start --gpus 1").printed
 

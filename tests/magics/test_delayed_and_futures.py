@@ -31,9 +31,7 @@ def test_what_cannot_be_sent_to_the_workers_is_named_in_one_sentence(kernel, cod
     for cell in (f"{CELL}\n{code}", code):
         reply = kernel.run(cell)
         assert reply.error == "PicklingError"
-        assert (
-            "this computation: cannot pickle '_thread.lock' object. Create it inside the function" in reply.error_value
-        )
+        assert "sent to the workers: cannot pickle '_thread.lock' object. Create locks, files and" in reply.error_value
         assert reply.traceback.count("Traceback") == 1
         assert not reply.printed
 

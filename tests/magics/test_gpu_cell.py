@@ -185,7 +185,7 @@ def test_a_moved_name_comes_back_after_an_error(kernel):
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("nothing", "there is no such variable"), ("number", "of type int"), ("texts", "CuPy does not have")],
+    [("nothing", "there is no such variable"), ("number", "of type int"), ("texts", "which no GPU library supports")],
 )
 def test_what_cannot_be_moved_is_one_sentence_and_nothing_runs(kernel, name, sentence):
     kernel.ok("import numpy as np\nnumber, texts, ran = 1, da.from_array(np.array(['a'])), False")

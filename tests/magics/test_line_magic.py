@@ -23,10 +23,10 @@ pytestmark = pytest.mark.cluster
         # Without the "=" Python 3.14.10 leaves the number out.
         ("start --nothing=1", "Unrecognized arguments: --nothing=1."),
         ("sing", "invalid choice: 'sing'"),
-        ("scale", "The number of workers is missing. Type: %gpudask scale 2"),
-        ("stop 3", "%gpudask stop does not take a number."),
+        ("scale", "The command scale takes one number, of workers. Type: %gpudask scale 2"),
+        ("stop 3", '%gpudask stop takes no number; remove "3".'),
         ("scale 2", "no cluster"),
-        ("stop --gpus 2", "Use them with %gpudask start."),
+        ("stop --gpus 2", "Options like this belong to %gpudask start."),
         ("status", "This kernel has no cluster. Type: %gpudask start"),
         ("logs", "no cluster"),
         ("start --engine cuda", "This machine has no NVIDIA driver."),
@@ -46,7 +46,7 @@ def test_invalid_arguments_are_one_sentence_and_start_nothing(bare_kernel, line,
 def test_the_gpus_of_a_machine_without_a_driver_are_a_sentence_and_no_error(bare_kernel):
     assert (
         bare_kernel.ok("%gpudask gpus").value
-        == "This machine has no NVIDIA driver. Install one, or use the CPU stand-in."
+        == "This machine has no NVIDIA driver. To run on the CPU, type: %gpudask start --cpu"
     )
 
 
@@ -97,7 +97,7 @@ def test_a_cluster_from_start_to_stop(kernel):
     assert again.displayed == []
     assert "already running" in kernel.ok("%gpudask start").value
     other = kernel.run("%gpudask start --cpu 3")
-    assert "This kernel has a cluster with other options: --cpu 2 instead of --cpu 3." in other.printed
+    assert "The running cluster has other options than you asked for: --cpu 2 instead of --cpu 3." in other.printed
     assert "%gpudask restart" in other.printed
     assert kernel.supervisor() == supervisor
 

@@ -14,7 +14,7 @@ future = client.submit(abs, -1)
 value = dask.delayed(abs)(-2).persist()
 wait([x, frame, future, value])
 """
-STOPPED = r"The cluster was stopped at \d\d:\d\d; what its workers held is lost\."
+STOPPED = r"The cluster was stopped at \d\d:\d\d; its results are lost\."
 START = "%gpudask start, and run the cells again that made the results"
 
 
@@ -60,7 +60,7 @@ def test_a_supervisor_that_is_killed_while_a_cell_waits_is_said(with_cluster):
     reply = with_cluster.run(
         f"threading.Timer(0.7, os.kill, ({pid}, 9)).start()\nclient.submit(time.sleep, 30).result()"
     )
-    assert_one_sentence(reply, r"The supervisor was killed by SIGKILL; what its workers held is lost\.", 2)
+    assert_one_sentence(reply, r"The cluster's main process was killed by SIGKILL; its results are lost\.", 2)
 
 
 def test_what_was_kept_by_a_cluster_that_is_gone_is_named(with_cluster):
@@ -95,7 +95,7 @@ def test_what_the_user_cancelled_is_dasks_own_error_and_ours_is_caught_as_that(w
 
 ENDS = {
     "get_ipython().run_line_magic('gpudask', 'stop')": STOPPED,
-    "os.kill(supervisor, 9); time.sleep(1.5)": r"The supervisor was killed by SIGKILL; what its workers held is lost\.",
+    "os.kill(supervisor, 9); time.sleep(1.5)": "The cluster's main process was killed by SIGKILL; its results are lost",
 }
 
 

@@ -27,7 +27,7 @@ def test_the_first_gpu_cell_names_the_patch_that_does_not_fit_and_cells_for_the_
         reply = gpu_kernel.run(CELL.format("cupy"))
         assert reply.error == "UsageError"
         assert reply.error_value.startswith("The patch 'creation functions' does not fit dask 2026.")
-        assert ": dask.array.eye has other parameters (rows, columns). Install dask>=" in reply.error_value
+        assert ': dask.array.eye has other parameters (rows, columns). Type: %pip install "dask>=' in reply.error_value
         assert reply.error_value.endswith("or run the cell with --array numpy --dataframe pandas.")
         assert gpu_kernel.ok(CELL.format("numpy")).value == "4.0"
     gpu_kernel.ok("examined = %gpudask doctor")

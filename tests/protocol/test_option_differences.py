@@ -61,6 +61,6 @@ def test_each_option_can_be_described():
 def test_the_error_says_what_to_type():
     error = other_options(ClusterSpec(threads=1), ClusterSpec(threads=2))
     assert str(error) == (
-        "This kernel has a cluster with other options: --threads 1 instead of 2. "
+        "The running cluster has other options than you asked for: --threads 1 instead of 2. "
         "Type: %gpudask restart with these options, or %gpudask stop first."
     )

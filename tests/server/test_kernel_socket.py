@@ -127,7 +127,7 @@ def test_a_cell_reports_that_the_browser_closed_its_cluster_and_starts_a_new_one
     server.fetch(f"clusters/{kernel.id}", "DELETE")
     assert "The cluster was closed" in kernel.run("%gpudask status").error_value
     cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
-    assert any("The cluster was closed; what its workers held is lost. A new" in text for text in cell.displayed)
+    assert any("The cluster was closed; its results are lost. A new" in text for text in cell.displayed)
     assert server.cluster(kernel)["status"] == "ready"
 
 

@@ -87,7 +87,7 @@ except TypeError as error:
         "cupy cupy cupy numpy",
         "numpy numpy",
     ]
-    assert printed[7].startswith("This kernel has a cluster with other options: ")
+    assert printed[7].startswith("The running cluster has other options than you asked for: ")
     assert printed[7].endswith("Give all gpu() of a script the same options.")
     assert printed[8].startswith("A gpu() block was entered in one thread and left in another")
     assert printed[9] == "numpy"

@@ -151,8 +151,8 @@ def test_commands_that_need_no_supervisor_work(joined):
         ("%gpudask stop", "It is not stopped from here."),
         ("%%gpudask --report out.html\n1", "--report would measure the tasks of all its users."),
         ("%%gpudask --profile\n1", "--profile would measure the tasks of all its users."),
-        ("%gpudask start --gpus 1", "Type %gpudask disconnect first."),
-        ("%gpudask connect tcp://127.0.0.1:1", "Type %gpudask disconnect first."),
+        ("%gpudask start --gpus 1", "Type in the notebook: %gpudask disconnect"),
+        ("%gpudask connect tcp://127.0.0.1:1", "Type in the notebook: %gpudask disconnect"),
     ],
 )
 def test_what_needs_a_cluster_of_ones_own_is_refused(joined, cluster, code, sentence):
@@ -283,9 +283,7 @@ def test_a_worker_that_cannot_run_a_cell_is_refused_before_the_first_task(
 
 
 def test_a_scheduler_that_goes_away_in_a_cell_is_one_sentence_and_nothing_takes_its_place(joined, cluster):
-    lost = (
-        f"The connection to the scheduler at {cluster.address} was lost; what this kernel held on its workers is lost."
-    )
+    lost = f"The connection to the scheduler at {cluster.address} was lost; the results of this kernel there are lost."
     code = f"import threading\nthreading.Timer(0.5, os.kill, ({cluster.scheduler.pid}, 9)).start()\n"
     reply = joined.run(f"{CELL}\n{code}client.submit(time.sleep, 300).result()", timeout=60)
     assert reply.error == "ResultsLostError"

@@ -99,8 +99,8 @@ def test_a_gpu_without_the_packages_is_an_error_with_the_command_and_no_stand_in
             {"FAKE_GPU_USED": str(100 * 2**30)},
             "asks for 70.0 GiB on each GPU, and GPU 0 has 40.0 GiB free",
         ),
-        ({"gpus": "7,"}, {}, "lists GPU 7"),
-        ({"gpus": 3}, {}, "more than the number of GPUs"),
+        ({"gpus": "7,"}, {}, "There is no GPU 7"),
+        ({"gpus": 3}, {}, "and this kernel sees"),
         ({"engine": "cuda"}, {"FAKE_NVML_ERROR": "LIBRARY_NOT_FOUND"}, "no NVIDIA driver"),
         ({"gpus": 1}, {"FAKE_NVML_ERROR": "DRIVER_NOT_LOADED"}, "not loaded"),
         ({"engine": "cuda"}, {"FAKE_GPUS": "0"}, "No GPU is visible"),
@@ -123,7 +123,8 @@ def test_auto_falls_back_to_the_stand_in_and_says_why(settings):
 def test_a_value_of_cuda_visible_devices_that_is_no_gpu_means_that_there_is_none(options, devices):
     ready, _, _ = start(options, CUDA_VISIBLE_DEVICES=devices)
     assert ready.engine == "cpu"
-    assert options or ready.stand_in == f"No GPU is visible to this kernel: CUDA_VISIBLE_DEVICES is {devices}."
+    hidden = f'CUDA_VISIBLE_DEVICES="{devices}" hides all GPUs of this machine (2) from the kernel.'
+    assert options or ready.stand_in == hidden
 
 
 def test_the_stand_in_runs_where_a_gpu_is_listed_by_the_beginning_of_its_uuid():

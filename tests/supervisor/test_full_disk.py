@@ -109,7 +109,7 @@ def test_a_cluster_without_gpus_needs_no_lease(disk, tmp_path):
         finally:
             await cluster.close()
 
-    assert asyncio.run(run()) == "No GPU is visible to this kernel."
+    assert asyncio.run(run()) == "No GPU is visible to this kernel: the NVIDIA driver lists none."
 
 
 def test_a_report_that_cannot_be_written_costs_a_cell_neither_its_result_nor_the_next_cell(disk):

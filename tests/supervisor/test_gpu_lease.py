@@ -38,7 +38,7 @@ def gets(**options):
     return chosen
 
 
-REFUSED = "Others wait in line for GPUs"
+REFUSED = "Others wait for these GPUs, first in line"
 
 
 @pytest.mark.parametrize(

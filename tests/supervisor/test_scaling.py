@@ -101,7 +101,7 @@ def test_a_worker_closes_after_its_results_were_moved_however_long_that_takes_an
             await scaled.scale(2)
             assert (scaled.leaving, len(cluster.scheduler.workers)) == (1, 3)
             for again in (scaled.scale(3), scaled.adapt(1, 2)):
-                with pytest.raises(ScaleError, match="is still being moved to the others"):
+                with pytest.raises(ScaleError, match="is still moving results off the workers"):
                     await again
             await become(cluster, "b", "c")
             assert [value.size for value in await client.gather(held)] == [10000, 20000, 30000]

@@ -82,7 +82,7 @@ def test_a_row_that_does_not_fit_says_so_with_its_name(row, parameters, reason):
         row.check(parameters)
     assert refusal.value.reason.startswith("The patch 'a row' does not fit dask 2")
     assert refusal.value.reason.endswith(f": {reason}.")
-    assert refusal.value.fix.startswith("Install dask>")
+    assert refusal.value.fix.startswith('Type: %pip install "dask>')
 
 
 def test_a_row_is_skipped_where_the_fault_is_mended():

@@ -47,7 +47,7 @@ class CellContextStack:
     def enter(self, context: AbstractContextManager[None]) -> None:
         """Enter `context`, and leave it when the running cell ends."""
         if not self._running:
-            raise usage_error("No cell is running. Use %%gpudask as the first line of a cell.")
+            raise usage_error("no-cell")
         self._running[-1].enter_context(context)
 
     def _begin(self) -> None:

@@ -54,7 +54,7 @@ def report_to(file: str) -> Iterator[None]:
     """
     path = Path(file).expanduser()
     if path.is_dir() or not path.parent.is_dir():
-        raise ReportError(f"--report {file!r} cannot be written.", "Give a file name in an existing folder.")
+        raise ReportError(file=repr(file))
     from distributed import performance_report
 
     report = performance_report(filename=str(path))

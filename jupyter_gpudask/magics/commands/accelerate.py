@@ -86,16 +86,11 @@ def accelerate(shell: InteractiveShell, session: Session) -> Note:
     if not gpus:
         return _without_gpu("This kernel sees no GPU.")
     if not installed:
-        raise AccelerationError(
-            "This kernel cannot import cudf and cuml, which run pandas and scikit-learn on a GPU.",
-            f"Type: {pip_install('cu13')} (cu12 for CUDA 12) and restart the kernel.",
-        )
+        raise AccelerationError("no-accelerator", install=pip_install("cu13"))
     imported = [name for each in new for name in each.replaces if name in sys.modules]
     if imported:
         raise AccelerationError(
-            f"{' and '.join(imported)} {'is' if len(imported) == 1 else 'are'} already imported in this kernel, and "
-            f"{' and '.join(each.extension for each in new)} must be loaded before.",
-            "Restart the kernel, and type %gpudask accelerate in its first cell, before %gpudask start.",
+            "imported-before", imported=" and ".join(imported), extensions=" and ".join(each.extension for each in new)
         )
     cluster = session.cluster
     with hold_first_device(gpus, kernel_id(), None if cluster is None else cluster.ready.pid) as gpu:
@@ -134,10 +129,7 @@ def _load(shell: InteractiveShell, accelerators: Sequence[_Accelerator]) -> dict
             _report(shell)
     if len(failures) == len(accelerators):
         each, reason = next(iter(failures.items()))
-        raise AccelerationError(
-            f"{each.extension} cannot be loaded: {reason.removesuffix('.')}.",
-            f"Check its installation in a new kernel: import {each.extension}",
-        )
+        raise AccelerationError("not-loaded", extension=each.extension, error=reason.removesuffix("."))
     return failures
 
 

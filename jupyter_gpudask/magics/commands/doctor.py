@@ -164,7 +164,8 @@ def _check_gpu(gpu: GpuState, holders: Sequence[str]) -> Iterator[Finding]:
     if gpu.processes:
         text += f"; used by {', '.join(_describe_process(process.pid) for process in gpu.processes)}"
     if free < _MIN_FREE * gpu.memory_total:
-        yield Finding(subject, "problem", text, "Type: %gpudask free")
+        is_ours = THIS_KERNEL in holders or os.getpid() in _pids(gpu)
+        yield Finding(subject, "problem", text, "Type: %gpudask free" if is_ours else "")
     else:
         yield Finding(subject, "ok" if set(holders) <= {THIS_KERNEL} else "note", text)
 

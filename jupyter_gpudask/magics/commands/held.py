@@ -88,7 +88,7 @@ def held(shell: InteractiveShell, session: Session, release: Sequence[str]) -> H
     variables = shell.user_ns
     missing = [name for name in release if name not in _listed(variables)]
     if missing:
-        raise usage_error(f"There is no variable {missing[0]}. Type %gpudask held for those that hold results.")
+        raise usage_error("no-variable", name=missing[0])
     if release:
         before = set(cluster.client.futures)
         for name in release:

@@ -40,15 +40,13 @@ def refuse(ready: Ready, body: str, file: str, namespace: Mapping[str, Any]) -> 
         The code is not Python.
     """
     if ready.engine != "cuda":
-        raise ComparisonError("--compare needs GPUs, and this cluster is the CPU stand-in.", "Leave it out.")
+        raise ComparisonError("compare-without-gpus")
     tree = ast.parse(body, file)
     for node in ast.walk(tree):
         arguments = _arguments_of_command(node)
         if arguments is not None:
             command = " ".join([_COMMAND, *arguments.split()[:1]])
-            raise ComparisonError(
-                f"{command} cannot run in a cell with --compare, which runs twice.", "Run it in a cell of its own."
-            )
+            raise ComparisonError("compare-with-command", command=command)
     _refuse_results_on_workers(tree, namespace)
 
 
@@ -77,7 +75,4 @@ def _refuse_results_on_workers(tree: ast.Module, namespace: Mapping[str, Any]) -
         value = namespace.get(name)
         # The class alone: attribute access on a user's object may raise any exception.
         if issubclass(type(value), Future) or (hasattr(type(value), "__dask_graph__") and futures_of(value)):
-            raise ComparisonError(
-                f"The data of {name} is on the GPU workers, where the CPU cluster cannot read it.",
-                "Use --compare in a cell that creates it.",
-            )
+            raise ComparisonError("compare-of-results", name=name)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..cluster.limits import Action
 from ..cluster.spec import ClusterSpec
 from ..cluster.state import ClusterState, GpuProcess, GpuState
+
+if TYPE_CHECKING:
+    from ...errors import GpuDaskError
 
 Status = Literal["starting", "ready", "closing", "closed", "failed"]
 
@@ -19,6 +22,39 @@ class _Answer(BaseModel):
 
 class _Question(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ErrorDetails(_Answer):
+    """An error of the catalog as data, from which a client can make its sentences in another language.
+
+    Attributes
+    ----------
+    code
+        Its key in the catalog.
+    reason, fix
+        The sentences of the catalog, with ``{fields}``; ``{--pool}`` stands for an option.
+    fields
+        The values of the fields.
+    field
+        The field of the start form that it is about; may be empty.
+    actions
+        What to offer: ``wait`` in line for GPUs, ``share`` them, ``use-cpu`` or ``start-on-free``.
+    """
+
+    code: str
+    reason: str
+    fix: str = ""
+    fields: dict[str, str] = Field(default_factory=dict)
+    field: str = ""
+    actions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, error: GpuDaskError | None) -> Self | None:
+        """The details of an error; `None` if there is none, or it is of another version."""
+        if error is None or not error.entry.reason:
+            return None
+        entry = {name: getattr(error.entry, name) for name in ("reason", "fix", "actions")}
+        return cls(code=error.code, fields=error.fields, field=error.field, **entry)
 
 
 class Problem(_Answer):
@@ -34,6 +70,8 @@ class Problem(_Answer):
         The name of the class in `jupyter_gpudask.errors`; empty for other errors.
     field
         The field of the request body that is wrong; may be empty.
+    error
+        The same as data; `None` for errors of other libraries.
     others
         The other fields that are wrong.
     """
@@ -42,6 +80,7 @@ class Problem(_Answer):
     fix: str = ""
     kind: str = ""
     field: str = ""
+    error: ErrorDetails | None = None
     others: tuple[Problem, ...] = ()
 
 
@@ -149,12 +188,15 @@ class GpuList(_Answer):
         The starts that stand in line for them, the first one first, at most 50.
     reason, fix
         Why there are none, or fewer than before, and what to do; else empty.
+    error
+        The same as data.
     """
 
     gpus: tuple[GpuInfo, ...] = ()
     waiting: tuple[WaitingStart, ...] = ()
     reason: str = ""
     fix: str = ""
+    error: ErrorDetails | None = None
 
 
 class Profile(_Answer):
@@ -208,6 +250,8 @@ class ClusterInfo(_Answer):
         ``starting``, ``ready``, ``closing``, ``closed`` or ``failed``.
     reason, fix
         Why it failed or was closed, and what to do.
+    error
+        The same as data.
     log
         The last lines of the log of the process that failed.
     held_gpus
@@ -251,6 +295,7 @@ class ClusterInfo(_Answer):
     status: Status
     reason: str = ""
     fix: str = ""
+    error: ErrorDetails | None = None
     log: str = ""
     held_gpus: tuple[str, ...] = ()
     spec: ClusterSpec

@@ -33,10 +33,7 @@ def read_credentials(name: str) -> TlsCredentials:
     except (ValueError, yaml.YAMLError):
         content = None  # what the parser says could show a key
     if not isinstance(content, dict) or not all(isinstance(content.get(key), str) for key in _KEYS):
-        raise ConnectError(
-            f"The file of --security {name} does not have the texts {', '.join(_KEYS)}.",
-            "Write each as a path or as a PEM text; see docs/many-machines.md.",
-        )
+        raise ConnectError("security-incomplete", file=name, names=", ".join(_KEYS))
     return TlsCredentials(**{key: _pem_text(content[key], file.parent) for key in _KEYS})
 
 
@@ -51,6 +48,4 @@ def _pem_text(value: str, folder: Path) -> str:
 
 def _unreadable(name: str, error: Exception) -> ConnectError:
     reason = getattr(error, "strerror", None) or "it is no text"
-    return ConnectError(
-        f"The file {name} of --security cannot be read: {reason}.", "Give the path of an existing file."
-    )
+    return ConnectError("security-unreadable", file=name, error=reason)

@@ -44,7 +44,7 @@ def refusal(address: str, action: str) -> NotOwnedError:
     action
         The action, but not ``dashboard``.
     """
-    return NotOwnedError(address, _OF_OWNER[action])
+    return NotOwnedError(address=address, why=_OF_OWNER[action])
 
 
 def joined_limits(address: str) -> dict[Action, str]:

@@ -12,14 +12,9 @@ _DEVICES = frozenset({"engine", "gpus", "workers"})
 """The options that select GPUs, or CPU workers instead of them."""
 
 
-def other_options(
-    running: ClusterSpec,
-    requested: ClusterSpec,
-    fix: str = "Type: %gpudask restart with these options, or %gpudask stop first.",
-) -> ClusterExistsError:
+def other_options(running: ClusterSpec, requested: ClusterSpec) -> ClusterExistsError:
     """The error of a start with other options than those of the cluster that the kernel has."""
-    described = ", ".join(differences(running, requested))
-    return ClusterExistsError(f"This kernel has a cluster with other options: {described}.", fix)
+    return ClusterExistsError("other-options", differences=", ".join(differences(running, requested)))
 
 
 def differences(running: ClusterSpec, requested: ClusterSpec) -> list[str]:

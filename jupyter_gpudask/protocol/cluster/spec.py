@@ -30,6 +30,7 @@ _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_ENVIRONMENT = frozenset({"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"})
 
 _MAX_OPTIONS = 50
+_MAX_SHOWN = 300
 
 _SIZE_OR_FRACTION = "a fraction of the memory above 0 and up to 1, a size such as 20GB, or none"
 
@@ -263,21 +264,35 @@ class ClusterSpec(BaseModel):
             first.others = tuple(others)
             raise first from None
         if spec.engine == "cpu" and spec.gpus != "all":
-            raise OptionConflictError("--gpus", "--gpus and --cpu are mutually exclusive.", "Leave one of them out.")
+            raise OptionConflictError("gpus-and-cpu")
         if spec.engine != "cpu" and spec.workers is not None and not spec.profile:
-            reason = "The number of workers can be set for the CPU stand-in only."
-            raise OptionConflictError(
-                "--cpu", reason, "On GPUs there is one worker for each: set --gpus, or start with --cpu N."
-            )
+            raise OptionConflictError("workers-without-cpu")
         return spec
 
     @classmethod
     def _spec_error(cls, name: str, options: dict[str, Any]) -> SpecError:
         if name == "gpus" and options[name] == []:  # from the panel's dialog, with no checkbox selected
-            return OptionConflictError("--gpus", "No GPU is selected.", "Select at least one, or the CPU stand-in.")
+            return OptionConflictError("no-gpu-selected")
         field = cls.model_fields.get(name)
         allowed = f"one of the options {', '.join(sorted(start_options()))}" if field is None else field.description
-        return SpecError(flag_of(name), options.get(name), allowed or "another value")
+        return SpecError(
+            "not-allowed",
+            option=_shortened(flag_of(name)),
+            value=_shown(options.get(name)),
+            allowed=allowed or "another value",
+            field=name,
+        )
+
+
+def _shown(value: object) -> str:
+    """A value as it is typed; options that are repeated are lists."""
+    words = [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+    return _shortened(repr(" ".join(words) if words and words == value else value))
+
+
+def _shortened(text: str) -> str:
+    """A text that users have sent, of whatever length, so that a message can contain it."""
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 @cache
@@ -290,9 +305,3 @@ def flag_of(field: str) -> str:
     """The option for a field of `ClusterSpec`, as it is typed: ``--spill-threshold`` for ``spill_threshold``."""
     flags = {option.field: flag for flag, option in start_options().items()}
     return flags.get(field, "--" + field.replace("_", "-"))
-
-
-def field_of(flag: str) -> str:
-    """The field of `ClusterSpec` for an option: the inverse of `flag_of`."""
-    option = start_options().get(flag)
-    return flag.lstrip("-").replace("-", "_") if option is None else option.field

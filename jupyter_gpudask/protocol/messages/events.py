@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from ... import errors
-from ...errors import ClusterStartError, GpuDaskError, GpuHeldError, LoggedError
+from ...errors import GpuDaskError
 from ..cluster.limits import Action
 from ..cluster.state import ClusterState, GpuState, TlsCredentials
 from .message import PROTOCOL_VERSION, Message, SentSpec, parse_message
@@ -165,55 +165,58 @@ class Kept(_Answer):
     wanted_by: str = ""
 
 
-class Refused(_Answer):
-    """A command was not valid or could not be carried out; the cluster keeps running."""
-
-    type: Literal["refused"] = "refused"
-    reason: str
-    fix: str = ""
-
-    @classmethod
-    def from_error(cls, error: GpuDaskError, answers: int | None = None) -> Self:
-        """The event that reports `error`."""
-        return cls(answers=answers, reason=error.reason, fix=error.fix)
-
-
-class Failed(Message):
-    """The cluster did not start, or ended unexpectedly.
+class _Failure(Message):
+    """An error.
 
     Attributes
     ----------
     kind
         The name of a class of `jupyter_gpudask.errors`.
-    held
-        The UUIDs of the GPUs that others hold, if it did not start for that.
+    code, fields
+        The key of the error in the catalog, and the values of its sentences.
+    reason, fix
+        Its sentences, for a receiver that does not have the code.
+    log, held
+        As of `GpuDaskError`.
     """
 
-    type: Literal["failed"] = "failed"
-    kind: str
+    kind: str = "GpuDaskError"
+    code: str = ""
+    fields: dict[str, str] = Field(default_factory=dict)
     reason: str
     fix: str = ""
     log: _Log = ""
     held: tuple[str, ...] = ()
 
     @classmethod
-    def from_error(cls, error: GpuDaskError) -> Self:
+    def from_error(cls, error: GpuDaskError, **others: Any) -> Self:
         """The event that reports `error`."""
-        log, held = getattr(error, "log", ""), getattr(error, "held", ())
-        return cls(kind=type(error).__name__, reason=error.reason, fix=error.fix, log=log, held=held)
+        values = {name: getattr(error, name) for name in _Failure.model_fields if name != "kind"}
+        return cls(kind=type(error).__name__, **values, **others)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The attributes of the exception that this event reports."""
+        return {name: getattr(self, name) for name in _Failure.model_fields if name != "kind"}
 
     def to_error(self) -> GpuDaskError:
         """The exception that this event reports; a `ClusterStartError` if this version does not have its class."""
-        kind = getattr(errors, self.kind, ClusterStartError)
+        kind = getattr(errors, self.kind, None)
         if not (isinstance(kind, type) and issubclass(kind, GpuDaskError)):
-            kind = ClusterStartError
-        if issubclass(kind, LoggedError):
-            return kind(self.reason, self.fix, self.log)
-        if issubclass(kind, GpuHeldError):
-            return kind(self.reason, self.fix, self.held)
-        error: GpuDaskError = kind.__new__(kind)
-        GpuDaskError.__init__(error, self.reason, self.fix)
-        return error
+            kind = errors.ClusterStartError
+        return kind.restored(self.state)
+
+
+class Refused(_Answer, _Failure):
+    """A command was not valid or could not be carried out; the cluster keeps running."""
+
+    type: Literal["refused"] = "refused"
+
+
+class Failed(_Failure):
+    """The cluster did not start, or ended unexpectedly."""
+
+    type: Literal["failed"] = "failed"
 
 
 class Closed(Message):

@@ -42,10 +42,7 @@ def check_protocol(version: int, *, receiver: str, sender: str) -> None:
         return
     old, new = (receiver, sender) if version > PROTOCOL_VERSION else (sender, receiver)
     lower, higher = sorted((version, PROTOCOL_VERSION))
-    raise ProtocolError(
-        f"The jupyter_gpudask of the {old} is too old for that of the {new}: protocols {lower} and {higher}.",
-        f"Upgrade it in the environment of the {old}, and restart the {old}.",
-    )
+    raise ProtocolError("other-protocol", old=old, new=new, lower=lower, higher=higher)
 
 
 def _text_variables(environment: object) -> object:
@@ -90,4 +87,4 @@ def parse_message(adapter: TypeAdapter[Any], line: bytes | str) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise ProtocolError(f"Not a message of protocol {PROTOCOL_VERSION}: {where} {first['msg']}.") from None
+        raise ProtocolError("not-a-message", version=PROTOCOL_VERSION, error=f"{where} {first['msg']}") from None

@@ -219,7 +219,7 @@ class ClusterVerbs:
         """Carry out a command; this class ignores those that have no answer, and refuses the others."""
         verb = VERBS.get(command.type)
         if verb is None or verb.answer is not None:
-            raise ProtocolError(f"The command {command.type} is not possible here.")
+            raise ProtocolError("command-not-possible", command=command.type)
         return DONE
 
     @_verb("send_state")
@@ -302,7 +302,7 @@ def carry_out(command: Command, cluster: Any) -> Awaitable[Any]:
         The command is the first or the last one, which are no verbs.
     """
     if command.type not in VERBS:
-        raise ProtocolError(f"The command {command.type} is not possible here.")
+        raise ProtocolError("command-not-possible", command=command.type)
     carried_out: Awaitable[Any] = getattr(cluster, VERBS[command.type].name)(**command.arguments)
     return carried_out
 
@@ -312,7 +312,7 @@ async def answer(command: Command, cluster: ClusterVerbs) -> Answer | None:
     try:
         result = await carry_out(command, cluster)
     except GpuDaskError as error:
-        return Refused.from_error(error, command.id)
+        return Refused.from_error(error, answers=command.id)
     except Exception as error:  # whatever Dask or the system raises
         logger.exception("The command %s failed", command.type)
         return Refused(answers=command.id, reason=f"{type(error).__name__}: {error}.")

@@ -22,8 +22,7 @@ from ...errors import (
     ProfileNotFoundError,
     SpecError,
 )
-from ...protocol.api.rest import Problem
-from ...protocol.cluster.spec import field_of
+from ...protocol.api.rest import ErrorDetails, Problem
 
 if TYPE_CHECKING:
     from ...protocol.api.rest import ClusterInfo
@@ -128,16 +127,15 @@ def _parse_number(text: str) -> int | float:
 
 
 def _problem(error: BaseException | None, status: int) -> Problem:
-    if isinstance(error, SpecError):
+    if isinstance(error, GpuDaskError):
         return Problem(
             message=error.reason,
             fix=error.fix,
-            kind="SpecError",
-            field=field_of(error.option),
-            others=tuple(_problem(other, status) for other in error.others),
+            kind="SpecError" if isinstance(error, SpecError) else type(error).__name__,
+            field=error.field,
+            error=ErrorDetails.of(error),
+            others=tuple(_problem(other, status) for other in getattr(error, "others", ())),
         )
-    if isinstance(error, GpuDaskError):
-        return Problem(message=error.reason, fix=error.fix, kind=type(error).__name__)
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         return Problem(message=first["msg"], field=".".join(str(part) for part in first["loc"]))

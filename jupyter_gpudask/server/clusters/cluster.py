@@ -189,10 +189,10 @@ class KernelCluster:
             self.fail(error)
             return
         except OSError as error:
-            self.fail(ClusterStartError(f"The cluster did not start: {error}."))
+            self.fail(ClusterStartError("not-started", error=error))
             return
         if not process.running:  # it ended right after its start
-            ended = ClusterLostError("The cluster ended right after its start.", "Restart it.", log=process.log())
+            ended = ClusterLostError("ended-after-start", log=process.log())
             self.fail(self.error or ended)
             await process.close()
             return
@@ -293,7 +293,7 @@ class KernelCluster:
         """The last lines of the logs, by worker name, and ``supervisor``, which is also kept for a failed cluster."""
         process = self.process
         if process is None:
-            return {SUPERVISOR: getattr(self.error, "log", "")}
+            return {SUPERVISOR: self.error.log if self.error else ""}
         return await process.logs(lines)
 
     async def _read_state(self) -> ClusterState:
@@ -301,7 +301,7 @@ class KernelCluster:
 
     def _running_process(self) -> ClusterConnection:
         if self.process is None:
-            raise ClusterLostError(f"The cluster is {self.status}.", "Wait until it is ready, or restart it.")
+            raise ClusterLostError("not-running", status=self.status)
         return self.process
 
     def _set_status(self, status: Status) -> None:

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from ...errors import GpusHandedOverError
 from ...machine.leases import LeaseFolder
 from ...machine.leases.clusters_to_ask import clusters_to_ask
+from ...quantities import format_period
 from .cluster import Notice
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class HandOver:
             now, seconds = time.time(), self.notice_seconds
             cluster.notify_about_gpus(Notice(waiting.description, now + seconds, time.monotonic() + seconds))
         else:
-            error = GpusHandedOverError(self._idle_seconds(cluster), waiting.description)
+            error = GpusHandedOverError(period=format_period(self._idle_seconds(cluster)), waiting=waiting.description)
             self._close(cluster, error)
 
     def _is_idle(self, cluster: KernelCluster) -> bool:

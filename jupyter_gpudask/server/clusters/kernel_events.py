@@ -78,7 +78,7 @@ class KernelEventListener:
         if cluster is None or not cluster.alive:
             return
         if manager.policy.settings.restart_policy == "stop":
-            error = ClusterLostError("The cluster was closed when its kernel was restarted.", "Type: %gpudask start")
+            error = ClusterLostError("kernel-restarted")
             manager.spawn(manager.close(kernel_id, error))
         elif manager.policy.settings.restart_policy == "renew":
             manager.restart(kernel_id, {}).unused = True

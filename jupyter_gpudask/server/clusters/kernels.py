@@ -127,16 +127,14 @@ class ServerKernels:
             The kernel does not exist, or no process can be started like it.
         """
         if kernel_id not in self:
-            raise KernelNotFoundError(kernel_id)
+            raise KernelNotFoundError(kernel=kernel_id)
         kernel = self._kernels.get_kernel(kernel_id)
         specification = kernel.kernel_spec
         if specification is None or specification.language.lower() != "python":
-            raise KernelUnsuitableError("This kernel is not a Python kernel.", "Use a Python kernel.")
+            raise KernelUnsuitableError("not-python")
         pid = getattr(kernel.provisioner, "pid", None)
         if pid is None:
-            raise KernelUnsuitableError(
-                "This kernel's process is not on this machine.", "Type in the notebook: %gpudask start"
-            )
+            raise KernelUnsuitableError("not-here")
         return await asyncio.to_thread(_interpreter_of, pid, kernel.connection_file)
 
 
@@ -156,10 +154,10 @@ def _interpreter_of(pid: int, connection_file: str) -> Interpreter:
             raise ProcessLookupError
         program = command[0]
     except (psutil.Error, OSError):
-        raise KernelUnsuitableError("This kernel's process cannot be inspected.", "Restart the kernel.") from None
+        raise KernelUnsuitableError("not-inspectable") from None
     python = shutil.which(program, path=environment.get("PATH"))
     if python is None:
-        raise KernelUnsuitableError(f"This kernel's interpreter {program} was not found.", "Restart the kernel.")
+        raise KernelUnsuitableError("no-interpreter", program=program)
     return Interpreter(python, environment)
 
 

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ...errors import ClusterIdleError, ClusterLifetimeError
+from ...quantities import format_period
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ async def end_after(
             cluster.warn_of_end(time.time() + left)
         await asyncio.sleep(min(left if cluster.closes_at else left - warning, _INTERVAL))
     if cluster.status == "ready":
-        close(cluster, ClusterLifetimeError(seconds))
+        close(cluster, ClusterLifetimeError(period=format_period(seconds)))
 
 
 class IdleTimeout:
@@ -71,4 +72,4 @@ class IdleTimeout:
             cluster.last_busy = time.monotonic()
         last_used = max(cluster.last_busy, self._kernels.last_cell(cluster.kernel_id))
         is_idle = time.monotonic() - last_used > self._seconds
-        return ClusterIdleError(self._seconds) if is_idle else None
+        return ClusterIdleError(period=format_period(self._seconds)) if is_idle else None

@@ -113,9 +113,7 @@ class ClusterManager:
             The kernel is connected to a cluster of somebody else.
         """
         if (joined := self.joined.get(kernel_id)) is not None:
-            raise ClusterExistsError(
-                f"This kernel is connected to {joined.joined}.", "Type in the notebook: %gpudask disconnect"
-            )
+            raise ClusterExistsError("is-connected", address=joined.joined)
 
     async def show_joined(self, kernel_id: str, connection: ClusterConnection) -> None:
         """Show the cluster to which a kernel is connected, until that ends."""
@@ -158,18 +156,18 @@ class ClusterManager:
             The server has the maximum number of clusters.
         """
         if kernel_id not in self.kernels:
-            raise KernelNotFoundError(kernel_id)
+            raise KernelNotFoundError(kernel=kernel_id)
         existing = self.clusters.get(kernel_id)
         if existing is not None and existing.alive:
             if existing.spec == spec:
                 return existing, False
-            raise other_options(existing.spec, spec, "Restart it with these options.")
+            raise other_options(existing.spec, spec)
         limit, others = self.policy.settings.max_clusters, set(self.clusters) - {kernel_id}
         if (
             limit is not None
             and sum(self.clusters[other].status not in ("closed", "failed") for other in others) >= limit
         ):
-            raise LimitError(f"This server is limited to {limit} clusters at a time.", "Stop one first.")
+            raise LimitError("too-many-clusters", limit=limit)
         cluster = KernelCluster(kernel_id, spec, self._on_change)
         self.clusters[kernel_id] = cluster
         self._starts[cluster] = task = asyncio.create_task(self._start(cluster, interpreter))
@@ -230,7 +228,7 @@ class ClusterManager:
         """
         old = self.get(kernel_id)
         if kernel_id not in self.kernels:
-            raise KernelNotFoundError(kernel_id)
+            raise KernelNotFoundError(kernel=kernel_id)
         spec = self.policy.updated_spec(old.spec, options)
         return self._replace(old, spec, old.interpreter)
 
@@ -255,7 +253,7 @@ class ClusterManager:
         return self._replace(old, spec, interpreter)
 
     def _replace(self, old: KernelCluster, spec: ClusterSpec, interpreter: Interpreter | None) -> KernelCluster:
-        self._closing(old, ClusterLostError("The cluster was restarted; what its workers held is lost."))
+        self._closing(old, ClusterLostError("restarted"))
         return self.create(old.kernel_id, spec, interpreter)[0]
 
     def keep(self, kernel_id: str) -> None:
@@ -321,7 +319,7 @@ class ClusterManager:
                 )
             except Exception as error:  # an unforeseen error must not leave the status at `starting`
                 logger.exception("The cluster of kernel %s did not start", kernel_id)
-                cluster.fail(ClusterStartError(f"The cluster did not start: {type(error).__name__}: {error}."))
+                cluster.fail(ClusterStartError("not-started", error=f"{type(error).__name__}: {error}"))
             cluster.request_states(self._interval)  # the interval may have changed during the start
         if seconds := self.policy.settings.max_lifetime:
             self.spawn(end_after(cluster, seconds, self.close_in_background))

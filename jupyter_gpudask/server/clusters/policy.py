@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from traitlets import TraitError
 
-from ...errors import GpuDaskError, LimitError, ProfileNotFoundError, SpecError
+from ...errors import GpuDaskError, LimitError, OptionConflictError, ProfileNotFoundError, SpecError
 from ...machine.leases.registry import LeaseRegistry
 from ...protocol import ClassProfile, ClusterClass, ClusterSpec
 from ...protocol.api.rest import Profile
+from ...protocol.cluster.spec import flag_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +76,11 @@ class Policy:
             options = self._default_options(options) | dict(options)
         profile = profile or ClusterSpec.parse({"profile": options.get("profile", "")}, strict=True).profile
         if profile and profile not in self.settings.profiles:
-            raise ProfileNotFoundError(profile, self.settings.profiles)
+            raise ProfileNotFoundError(
+                "no-profile" if self.settings.profiles else "no-profiles",
+                name=repr(profile),
+                known=", ".join(self.settings.profiles),
+            )
         options = {name: value for name, value in options.items() if name != "profile"}
         if (class_profile := self._class_profile(profile)) is not None:
             return _class_spec(profile, class_profile, options)
@@ -108,9 +113,7 @@ class Policy:
             It is not.
         """
         if spec.protocol == "ucx" and not self.settings.allow_ucx:
-            raise LimitError(
-                "This server does not allow the protocol ucx, which does not support TLS.", "Use the protocol unix."
-            )
+            raise LimitError("no-ucx")
         workers = spec.gpus if isinstance(spec.gpus, int) else spec.workers
         if isinstance(spec.gpus, list):
             workers = len(spec.gpus)
@@ -119,9 +122,8 @@ class Policy:
                 self.check_workers(number)
         if self.settings.profiles_only and not self._is_offered(spec):
             names = list(self.settings.profiles)
-            reason = f"This server allows only its profiles ({', '.join(names) or 'none'}) and its default options."
             raise LimitError(
-                reason, f"Type: %gpudask start --profile {names[0]}" if names else "Leave out all options."
+                "profiles-only" if names else "defaults-only", names=", ".join(names), first=next(iter(names), "")
             )
         return spec
 
@@ -134,7 +136,7 @@ class Policy:
         """Raise `LimitError` if a cluster may not have so many workers."""
         limit = self.settings.max_workers
         if limit is not None and workers > limit:
-            raise LimitError(f"This server limits clusters to {limit} workers.", "Ask for fewer.")
+            raise LimitError("too-many-workers", limit=limit, workers=workers)
 
     def listed_profiles(self) -> tuple[Profile, ...]:
         """All cluster profiles, with their specs."""
@@ -154,12 +156,14 @@ class Policy:
             name = ".".join(str(part) for part in first["loc"])
             value = entry.get(name)
             shown = type(value).__name__ if isinstance(value, dict | list) else value  # which can hold secrets
-            raise SpecError(f"profile {profile}: {name}", shown, "a value as in docs/server.md") from None
+            raise SpecError(
+                "profile-option", profile=profile, option=name, value=repr(shown), error=first["msg"]
+            ) from None
 
     def _profile_options(self, profile: str) -> dict[str, Any]:
         options = {name: value for name, value in self.settings.profiles.get(profile, {}).items() if name != "title"}
         if "profile" in options:
-            raise SpecError(f"profile {profile}: profile", options["profile"], "cluster options instead")
+            raise SpecError("profile-in-profile", profile=profile)
         return options
 
     def _default_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,9 +202,7 @@ def _class_spec(profile: str, class_profile: ClassProfile, options: Mapping[str,
     fixed = {"profile": profile, "engine": class_profile.engine}
     base = ClusterSpec.parse(fixed | {"start_timeout": class_profile.start_timeout})
     spec = ClusterSpec.parse(base.model_dump() | dict(options), strict=True)
-    for name, value in options.items():
+    for name in options:
         if name not in _OPTIONS_OF_CLASSES and getattr(spec, name) != getattr(base, name):
-            raise SpecError(
-                "--" + name.replace("_", "-"), value, f"it without the profile {profile}, which sets all options"
-            )
+            raise OptionConflictError("with-profile", option=flag_of(name), profile=profile, field=name)
     return spec

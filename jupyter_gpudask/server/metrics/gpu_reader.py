@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from ...errors import GpuUnavailableError
 from ...machine.gpus import list_gpus
 from ...machine.leases import Lease, LeaseFolder
-from ...protocol.api.rest import GpuHolder, GpuInfo, GpuList, GpuUser, WaitingStart
+from ...protocol.api.rest import ErrorDetails, GpuHolder, GpuInfo, GpuList, GpuUser, WaitingStart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,38 +49,35 @@ class GpuReader:
         try:
             gpus = list_gpus()
         except GpuUnavailableError as error:
-            self._log(error.reason)
-            return GpuList(reason=error.reason, fix=error.fix)
+            return self._listed(error)
         here = {gpu.uuid for gpu in gpus}
         # With a shared home folder there are also leases of other hosts, whose pids have no meaning here.
         folder = LeaseFolder()
         leases = [lease for lease in folder.read() if here.intersection(lease.gpus)]
         supervisors = {lease.pid: lease.kernel_id for lease in leases if lease.kernel_id} | dict(supervisors)
-        reason = self._missing(gpus)
-        self._log(reason)
-        return GpuList(
+        return self._listed(
+            self._missing(gpus),
             gpus=tuple(_gpu_info(gpu, leases, supervisors, kernels) for gpu in gpus),
             waiting=_waiting_starts(folder.line.read(), gpus),
-            reason=reason,
-            fix="Check the system log for the cause: dmesg" if reason else "",
         )
 
-    def _missing(self, gpus: Sequence[GpuState]) -> str:
-        """A sentence about GPUs that earlier reads found and this one did not; empty if there are none."""
+    def _missing(self, gpus: Sequence[GpuState]) -> GpuUnavailableError | None:
+        """The error of GPUs that earlier reads found and this one did not; `None` if there are none."""
         # A GPU with this index and a new UUID: MIG mode was changed. But if a GPU is removed its neighbour, which has a
         # known UUID, gets its index.
         answering = {gpu.index for gpu in gpus if self._seen.get(gpu.uuid, gpu).index == gpu.index}
         others = {uuid: gpu for uuid, gpu in self._seen.items() if gpu.index not in answering}
         self._seen = {gpu.uuid: gpu for gpu in gpus} | others
-        missing = [
-            f"GPU {gpu.index} ({gpu.name})" for uuid, gpu in others.items() if all(gpu.uuid != uuid for gpu in gpus)
-        ]
-        return f"{' and '.join(missing)} no longer respond{'s' if len(missing) == 1 else ''}." if missing else ""
+        missing = [f"{gpu.index} ({gpu.name})" for uuid, gpu in others.items() if all(gpu.uuid != uuid for gpu in gpus)]
+        return GpuUnavailableError("gpus-lost", gpus=", ".join(missing)) if missing else None
 
-    def _log(self, reason: str) -> None:
+    def _listed(self, error: GpuUnavailableError | None, **found: Any) -> GpuList:
+        """The answer with an error, which is logged when it is new."""
+        reason, fix = (error.reason, error.fix) if error else ("", "")
         if reason != self._reason:
             logger.warning("%s", reason or "All GPUs respond again.")
             self._reason = reason
+        return GpuList(**found, reason=reason, fix=fix, error=ErrorDetails.of(error))
 
 
 def _gpu_info(

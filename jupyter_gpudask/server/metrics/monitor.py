@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from ...protocol.api.rest import ClusterInfo
+from ...protocol.api.rest import ClusterInfo, ErrorDetails
 from .gpu_reader import GpuReader
 
 if TYPE_CHECKING:
@@ -120,8 +120,9 @@ def cluster_info(
         status=cluster.status,
         reason=error.reason if error else "",
         fix=error.fix if error else "",
-        log=getattr(error, "log", ""),
-        held_gpus=getattr(error, "held", ()),
+        error=ErrorDetails.of(error),
+        log=error.log if error else "",
+        held_gpus=error.held if error else (),
         spec=cluster.spec,
         since=cluster.since,
         workers_ready=progress.ready if progress else 0,

@@ -66,19 +66,12 @@ async def check_scheduler(target: Target) -> Identity:
         async with asyncio.timeout(target.timeout):
             identity, scheduler, workers = await _ask_or_diagnose(target)
     except TimeoutError:
-        raise ConnectError(
-            f"The scheduler at {target.address}, or one of its workers, did not respond within {target.timeout:g} s.",
-            "Check that it runs, or give more time with --start-timeout.",
-        ) from None
+        raise ConnectError("check-timeout", address=target.address, limit=target.timeout) from None
     _check_scheduler_file(target, identity)
     for name, versions in {"the scheduler": scheduler, **workers}.items():
         _check_versions(name, versions)
     if not identity.workers:
-        how = f" Type in a shell: python -m jupyter_gpudask worker {target.address}"
-        raise ConnectError(
-            f"The scheduler at {target.address} has no workers.",
-            f"Start some, and connect again.{'' if target.gateway_cluster else how}",
-        )
+        raise ConnectError("no-workers-of-gateway" if target.gateway_cluster else "no-workers", address=target.address)
     return identity
 
 
@@ -98,7 +91,7 @@ async def _ask_or_diagnose(target: Target) -> tuple[Identity, _Versions, dict[st
         if problem is None and is_other_program:
             problem = not_a_scheduler(target.address)
         reason = f"{type(error).__name__}: {error}".rstrip(".")
-        raise problem or ConnectError(f"The connection to {target.address} failed: {reason}.", "Check the address.")
+        raise problem or ConnectError("connection-failed", address=target.address, error=reason)
     finally:
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
@@ -116,23 +109,14 @@ async def _ask(target: Target) -> tuple[Identity, _Versions, dict[str, _Versions
 
 def _check_scheduler_file(target: Target, identity: Identity) -> None:
     if target.scheduler_id and identity.id != target.scheduler_id:
-        raise ConnectError(
-            f"The scheduler file is stale: another scheduler now listens at {target.address}.",
-            "Give the file of the scheduler that runs, or its address.",
-        )
+        raise ConnectError("scheduler-file-stale", address=target.address)
 
 
 def _check_versions(name: str, found: _Versions) -> None:
     for what, here, there in _differences(found):
         if there is None:
-            raise ConnectError(
-                f"The environment of {name} has no {what}; the kernel has {what} {here}.",
-                f"Install {what} {here} there, and start it again.",
-            )
-        raise ConnectError(
-            f"The kernel has {what} {here}, and {name} has {what} {there}.",
-            f"Install {what} {here} there, or {what} {there} here.",
-        )
+            raise ConnectError("package-missing", where=name, name=what, here=here)
+        raise ConnectError("other-version", name=what, here=here, where=name, there=there)
 
 
 def _differences(found: _Versions) -> Iterator[tuple[str, str, str | None]]:

@@ -83,23 +83,19 @@ class JoinedCluster(Cluster):
         found = await self._ask(joined_client.versions_on_workers(self.client, list(here), new), _IMPORT_TIMEOUT)
         silent = [address for address in new if address not in found]
         if silent:
-            raise BackendUnavailableError(
-                f"The worker {silent[0]} does not respond, or its environment has no jupyter_gpudask.",
-                f"Install it there, {_OTHER_LIBRARIES}",
-            )
+            raise BackendUnavailableError("worker-silent", worker=silent[0])
         without = await self._ask(joined_client.workers_without_gpu(self.client, new))
         if without:
-            raise BackendUnavailableError(
-                f"A GPU cell needs a GPU on every worker, and the worker {without[0]} has none.",
-                f"Use workers with GPUs, {_OTHER_LIBRARIES}",
-            )
+            raise BackendUnavailableError("worker-without-gpu", worker=without[0])
         for address, versions in found.items():
             for name, version in here.items():
                 if versions[name] != version:
-                    there = f"has {name} {versions[name]}" if versions[name] else f"cannot import {name}"
                     raise BackendUnavailableError(
-                        f"The kernel has {name} {version}, and the worker {address} {there}.",
-                        f"Install the same version there, {_OTHER_LIBRARIES}",
+                        "worker-version",
+                        name=name,
+                        here=version,
+                        worker=address,
+                        there=f"has {name} {versions[name]}" if versions[name] else f"cannot import {name}",
                     )
             self._checked |= {(address, name) for name in here}
 
@@ -141,10 +137,7 @@ class JoinedCluster(Cluster):
             async with asyncio.timeout(limit):
                 return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(question, loop.asyncio_loop))
         except TimeoutError:
-            raise ClusterLostError(
-                f"The scheduler at {self.ready.address} did not respond within {limit:.0f} s.",
-                "Type: %gpudask disconnect, or wait and try again.",
-            ) from None
+            raise ClusterLostError("joined-silent", address=self.ready.address, limit=limit) from None
         except (Exception, asyncio.CancelledError) as error:
             if self.running and not isinstance(error, OSError):
                 raise
@@ -153,7 +146,4 @@ class JoinedCluster(Cluster):
 
 def lost_connection(address: str) -> ClusterLostError:
     """The error to raise when the connection to a scheduler has ended."""
-    return ClusterLostError(
-        f"The connection to the scheduler at {address} was lost; what this kernel held on its workers is lost.",
-        f"Type: %gpudask connect {address}, or %gpudask start for a cluster of this kernel.",
-    )
+    return ClusterLostError("connection-lost", address=address)

@@ -68,8 +68,7 @@ def _connect_client(target: Target) -> KernelClient:
     except Exception as error:  # noqa: BLE001 - whatever Dask or a worker raises
         reason = f"{type(error).__name__}: {error}".rstrip(".")
         raise refused_operation(target, error) or ConnectError(
-            f"The scheduler at {target.address} did not accept this kernel: {reason}.",
-            "Check the logs of the scheduler and of its workers.",
+            "not-accepted", address=target.address, error=reason
         ) from None
 
 

@@ -32,13 +32,8 @@ def refused_operation(target: Target, error: BaseException) -> ConnectError | No
     match = _BLOCKED.search(str(error))
     if match is None:
         return None
-    is_scheduler = match["where"] == "Scheduler"
-    section = "scheduler" if is_scheduler else "worker"
-    who = f"The scheduler at {target.address} refuses" if is_scheduler else f"The workers of {target.address} refuse"
-    return ConnectError(
-        f"{who} the operation {match['operation']}, without which this kernel cannot use the cluster.",
-        f"Ask who started it to remove it from distributed.{section}.blocked-handlers there.",
-    )
+    side = "scheduler" if match["where"] == "Scheduler" else "worker"
+    return ConnectError("operation-refused", address=target.address, side=side, operation=match["operation"])
 
 
 async def diagnose(target: Target, *, is_slow: bool) -> ConnectError | None:
@@ -59,10 +54,7 @@ async def diagnose(target: Target, *, is_slow: bool) -> ConnectError | None:
         return None if is_slow else _silence(address)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
-        file = "The scheduler file may be that of a scheduler that has ended." if target.scheduler_id else ""
-        return ConnectError(
-            f"{address} cannot be reached: {reason}.", file or "Check the address, and that a scheduler runs."
-        )
+        return ConnectError("unreachable", address=address, error=reason)
     if target.gateway_cluster:  # its proxy chooses the scheduler by a name that only Dask's connection has
         return None
     if other == "tls" and target.uses_tls:
@@ -74,16 +66,11 @@ async def diagnose(target: Target, *, is_slow: bool) -> ConnectError | None:
 
 def not_a_scheduler(address: str) -> ConnectError:
     """The error to raise for another program, such as a web server."""
-    return ConnectError(
-        f"What listens at {address} does not answer as a Dask scheduler does.",
-        "Check the address, and that it is a Dask scheduler.",
-    )
+    return ConnectError("not-a-scheduler", address=address)
 
 
 def _silence(address: str) -> ConnectError:
-    return ConnectError(
-        f"What listens at {address} does not respond.", "Check the address, and that it is a Dask scheduler."
-    )
+    return ConnectError("silent", address=address)
 
 
 def _mismatch(address: str, other: str, uses_tls: bool) -> ConnectError | None:
@@ -91,11 +78,9 @@ def _mismatch(address: str, other: str, uses_tls: bool) -> ConnectError | None:
         case "other", _:
             return not_a_scheduler(address)
         case "plain", True:
-            way_out = f"Type: %gpudask connect tcp{address.removeprefix('tls')}"
-            return ConnectError(f"The scheduler at {address} does not use TLS.", way_out)
+            return ConnectError("no-tls", address=address, tcp=f"tcp{address.removeprefix('tls')}")
         case "tls", False:
-            way_out = f"Type: %gpudask connect tls{address.removeprefix('tcp')} --security FILE"
-            return ConnectError(f"The scheduler at {address} uses TLS.", way_out)
+            return ConnectError("uses-tls", address=address, tls=f"tls{address.removeprefix('tcp')}")
     return None
 
 
@@ -103,10 +88,7 @@ async def _try_credentials(target: Target, host: str, port: int) -> ConnectError
     refusal = await _refusal(target, host, port)
     if not refusal:
         return None
-    return ConnectError(
-        f"The credentials of {target.source} are not those of the scheduler at {target.address}: {refusal}.",
-        "Use the certificates with which the scheduler was started.",
-    )
+    return ConnectError("other-credentials", source=target.source, address=target.address, error=refusal)
 
 
 async def _protocol_of(host: str, port: int) -> Literal["plain", "tls", "other", "silent"]:

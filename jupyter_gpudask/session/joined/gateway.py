@@ -36,8 +36,7 @@ async def locate(target: Target) -> Target:
         from dask_gateway import Gateway
     except ImportError as error:
         raise ConnectError(
-            f"{target.address} needs dask-gateway, which cannot be imported: {error}.",
-            f"Type: {pip_install('gateway')}",
+            "no-dask-gateway", address=target.address, error=error, install=pip_install("gateway")
         ) from None
     name = target.gateway_cluster
     gateway = _configured(Gateway, target)
@@ -45,26 +44,19 @@ async def locate(target: Target) -> Target:
         async with asyncio.timeout(target.timeout), gateway:
             report = await gateway.get_cluster(name)
     except TimeoutError:
-        raise ConnectError(
-            f"The Gateway at {gateway.address} did not respond within {target.timeout:g} s.",
-            "Check gateway.address in Dask's configuration, or give more time with --start-timeout.",
-        ) from None
+        raise ConnectError("gateway-timeout", gateway=gateway.address, limit=target.timeout) from None
     except Exception as error:  # noqa: BLE001 - whatever dask-gateway, its authentication or aiohttp raise
         reason = str(error).rstrip(".") or type(error).__name__
-        raise ConnectError(
-            f"The Gateway at {gateway.address} does not give access to the cluster {name}: {reason}.",
-            "Check the name, and gateway.auth in Dask's configuration.",
-        ) from None
+        raise ConnectError("gateway-access", gateway=gateway.address, name=name, error=reason) from None
     if report.scheduler_address is None or report.security is None:
-        raise ConnectError(
-            f"The cluster {name} of the Gateway at {gateway.address} does not run: it is {report.status.name.lower()}.",
-            "Start one there, and connect to it.",
-        )
+        raise ConnectError("gateway-status", name=name, gateway=gateway.address, status=report.status.name.lower())
     if report.scheduler_address != target.address and target.has_host:
         raise ConnectError(
-            f"The Gateway at {gateway.address} has the scheduler of the cluster {name} at {report.scheduler_address}, "
-            f"not at {target.address}.",
-            "Set gateway.address in Dask's configuration to the Gateway of this cluster.",
+            "gateway-address",
+            gateway=gateway.address,
+            name=name,
+            there=report.scheduler_address,
+            address=target.address,
         )
     found = {"address": report.scheduler_address, "security": report.security, "dashboard": report.dashboard_link or ""}
     return replace(target, source="the Gateway", **found)
@@ -75,7 +67,4 @@ def _configured(gateway_class: Any, target: Target) -> Any:
         return gateway_class(asynchronous=True)
     except Exception as error:  # noqa: BLE001 - the address is missing, or the authentication cannot be set up
         reason = str(error).rstrip(".") or type(error).__name__
-        raise ConnectError(
-            f"The Gateway of {target.address} cannot be used: {reason}.",
-            "Set gateway.address and gateway.auth in Dask's configuration.",
-        ) from None
+        raise ConnectError("gateway-unusable", address=target.address, error=reason) from None

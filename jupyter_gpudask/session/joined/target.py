@@ -106,21 +106,16 @@ def parse_target(
         address = _configured_address()
     if not scheduler_file and _GATEWAY.fullmatch(address):
         if security:
-            raise ConnectError(
-                f"The credentials of {address} are those that the Gateway gives.", "Leave out --security."
-            )
+            raise ConnectError("gateway-credentials", address=address)
         return Target(address.rstrip("/"), timeout=timeout)
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match["port"]) < 2**16:
-        raise SpecError(
-            "The address", address, "one such as tcp://10.0.0.1:8786, tls://gpu-host:8786 or gateway://NAME"
-        )
+        raise ConnectError("not-an-address", address=repr(address))
     address = address.rstrip("/")
     if match["protocol"] == "tcp":
         if security:
             raise ConnectError(
-                f"--security {security!r} has credentials for TLS, and {address} does not use TLS.",
-                f"Leave it out, or type: tls{address.removeprefix('tcp')}",
+                "security-without-tls", file=repr(security), address=address, tls=f"tls{address.removeprefix('tcp')}"
             )
         return Target(address, scheduler_id=scheduler_id, timeout=timeout)
     credentials, source = _read_security(security) if security else (_configured_security(), "Dask's configuration")
@@ -130,10 +125,7 @@ def parse_target(
 def _configured_address() -> str:
     address = dask.config.get("scheduler-address", None)
     if not address:
-        raise ConnectError(
-            "There is no address to connect to, and Dask's configuration has no scheduler-address.",
-            "Type: %gpudask connect tcp://HOST:8786",
-        )
+        raise ConnectError("no-address")
     return str(address)
 
 
@@ -143,7 +135,9 @@ def _parse_timeout(value: str | float) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= 3600:
-        raise SpecError("--start-timeout", value, "seconds above 0 and up to 3600")
+        raise SpecError(
+            "not-allowed", option="--start-timeout", value=repr(value), allowed="seconds above 0 and up to 3600"
+        )
     return seconds
 
 
@@ -152,16 +146,12 @@ def _read_scheduler_file(name: str) -> tuple[str, str]:
     try:
         content = json.loads(Path(name).expanduser().read_text())
     except OSError as error:
-        raise ConnectError(
-            f"The scheduler file {name} cannot be read: {error.strerror}.", "Give the path that dask scheduler wrote."
-        ) from None
+        raise ConnectError("scheduler-file-unreadable", file=name, error=error.strerror) from None
     except ValueError:
         content = None
     address = content.get("address") if isinstance(content, dict) else None
     if not isinstance(address, str):
-        raise ConnectError(
-            f"{name} is not a scheduler file.", "Give the path of dask scheduler --scheduler-file, or an address."
-        )
+        raise ConnectError("not-a-scheduler-file", file=name)
     return address, str(content.get("id", ""))
 
 
@@ -179,8 +169,6 @@ def _read_security(name: str) -> tuple[Security, str]:
 def _configured_security() -> Security:
     security: Any = Security(require_encryption=True)
     if not (security.tls_ca_file and security.tls_client_cert):
-        raise ConnectError(
-            "A tls:// address needs credentials, and Dask's configuration has none.", "Type: --security FILE"
-        )
+        raise ConnectError("no-credentials")
     found: Security = security
     return found

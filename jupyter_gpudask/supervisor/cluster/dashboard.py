@@ -86,10 +86,7 @@ async def check_guard(address: str, port: int) -> None:
     except (OSError, TimeoutError) as error:
         answer = ["", str(error)]
     if answer[1:2] != ["403"]:
-        raise ClusterStartError(
-            f"Dask's dashboard cannot be protected: it answers {' '.join(answer[1:]) or 'nothing'} without a token.",
-            "Install the version of distributed that jupyter_gpudask asks for.",
-        )
+        raise ClusterStartError("dashboard-open", answer=" ".join(answer[1:]) or "nothing")
 
 
 def cookie_name(host: str) -> str:

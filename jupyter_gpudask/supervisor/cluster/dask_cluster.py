@@ -205,10 +205,7 @@ class DaskCluster(SupervisedCluster):
             self._scaling.close()
             for task in tasks:
                 task.cancel()
-        raise ClusterLostError(
-            "A client or Dask's idle timeout has shut down the cluster; what its workers held is lost.",
-            "Type: %gpudask restart",
-        )
+        raise ClusterLostError("shut-down")
 
     async def wait_for_clients(self, limit: float) -> None:
         """Wait at most `limit` seconds until the clients have left.
@@ -268,7 +265,7 @@ class DaskCluster(SupervisedCluster):
             why = "" if is_cuda else f"Clusters of the profile {request.spec.profile} have no GPUs."
             return Plan("cuda" if is_cuda else "cpu", workers=0, stand_in=why), None
         if request.spec.profile:
-            raise ProfileNotFoundError(request.spec.profile, ())
+            raise ProfileNotFoundError("no-profiles", name=repr(request.spec.profile))
         if request.spec.engine == "cpu":
             plan = make_plan(request.spec)
             self._check_limit(plan.workers)
@@ -308,10 +305,7 @@ class DaskCluster(SupervisedCluster):
             folder.mkdir(parents=True, exist_ok=True)
             self._shared = ClusterDirectory(folder, platform.node())
         except (OSError, RuntimeError) as error:
-            raise ClusterStartError(
-                f"The directory that the jobs share with this machine cannot be created in {folder}: {error}.",
-                "Ask the administrator to set shared_temp_directory in the options of the profile.",
-            ) from None
+            raise ClusterStartError("shared-directory", folder=folder, error=error) from None
         return self._shared.path
 
     async def _open(self) -> None:

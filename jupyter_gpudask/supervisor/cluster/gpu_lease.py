@@ -91,9 +91,7 @@ def _plan(spec: ClusterSpec, folder: LeaseFolder, leases: list[Lease], place: Pl
     try:
         return make_plan(spec, [*leases, *before]) if before else plan
     except GpuHeldError:
-        raise GpuHeldError(
-            f"Others wait in line for GPUs: {before[0].holder}.", "Type: %gpudask start --wait"
-        ) from None
+        raise GpuHeldError("others-wait", waiting=before[0].holder) from None
 
 
 def _wanted(spec: ClusterSpec) -> list[str]:
@@ -113,7 +111,4 @@ def _enter_line(request: Start, folder: LeaseFolder) -> Place:
 
 
 def _not_written(folder: LeaseFolder, error: OSError) -> ClusterStartError:
-    return ClusterStartError(
-        f"The lease on the GPUs cannot be written to {folder.place_of(error)}: {error.strerror}.",
-        "Free some space there, or ask the administrator.",
-    )
+    return ClusterStartError("lease-not-written", folder=folder.place_of(error), error=error.strerror)

@@ -49,10 +49,7 @@ def limit_logs(logs: Path, environment: Mapping[str, str]) -> None:
     except (ValueError, AttributeError):
         limit = 0
     if limit < _MINIMUM:
-        raise ClusterStartError(
-            f"Dask's setting {_SETTING} is {value!r}, which is not a size of at least 1 MB.",
-            "Set it to a size such as 64 MiB.",
-        )
+        raise ClusterStartError("log-limit", setting=_SETTING, value=repr(value))
     threading.Thread(target=_keep_below, args=(logs, limit), name="gpudask-log-limit", daemon=True).start()
 
 

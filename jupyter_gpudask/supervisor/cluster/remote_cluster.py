@@ -81,8 +81,7 @@ class RemoteCluster(SupervisedCluster):
         except TimeoutError:
             pods = "; ".join(state.description for state in self._missing)
             raise ClusterStartError(
-                f"No worker was up after {limit:g} s: {pods or self._what_is_missing(has_scheduler=has_scheduler)}.",
-                "Give more time with --start-timeout, or ask for less.",
+                "no-worker", limit=limit, waiting=pods or self._what_is_missing(has_scheduler=has_scheduler)
             ) from None
         finally:
             if watching is not None:
@@ -141,7 +140,7 @@ class RemoteCluster(SupervisedCluster):
         except GpuDaskError:
             raise
         except Exception as error:  # noqa: BLE001 - the class can raise anything
-            raise ClusterStartError(f"{self._class.path} does not start: {first_line(error)}.") from None
+            raise ClusterStartError("class-failed", class_=self._class.path, error=first_line(error)) from None
 
     def _options(self, class_: Any) -> dict[str, Any]:
         """The arguments of the class."""
@@ -159,22 +158,19 @@ class RemoteCluster(SupervisedCluster):
             self._client = await Client(address, security=self._security, asynchronous=True, set_as_default=False)
         except OSError as error:
             raise ClusterStartError(
-                f"The scheduler of {self._class.path} cannot be reached at {address}: {str(error).rstrip('.')}.",
-                "Ask the administrator of the server.",
+                "scheduler-unreachable", class_=self._class.path, address=address, error=str(error).rstrip(".")
             ) from None
         here = versions()
         try:
             there = await self.on_scheduler(versions)
         except (ImportError, AttributeError) as error:
             raise ClusterStartError(
-                f"The scheduler of {self._class.path} cannot use jupyter_gpudask: {error}.",
-                f"Install jupyter_gpudask {here['jupyter_gpudask']} in the environment of its clusters.",
+                "scheduler-without-package", class_=self._class.path, error=error, version=here["jupyter_gpudask"]
             ) from None
         for name, own in here.items():
             if there[name] != own:
                 raise ClusterStartError(
-                    f"The kernel has {name} {own}, and the scheduler of {self._class.path} has {there[name]}.",
-                    "Install the same version on both sides.",
+                    "scheduler-version", name=name, here=own, class_=self._class.path, there=there[name]
                 )
 
     async def state(self, status: Status) -> ClusterState:
@@ -260,10 +256,7 @@ class RemoteCluster(SupervisedCluster):
             raise self._lost() from None
 
     def _lost(self) -> ClusterLostError:
-        return ClusterLostError(
-            f"The scheduler of {self._class.path} does not respond. What its workers held is lost.",
-            "Type: %gpudask restart",
-        )
+        return ClusterLostError("class-silent", class_=self._class.path)
 
 
 async def _awaited(result: Any) -> Any:

@@ -100,10 +100,7 @@ class Scaling:
 
     async def _wait_for_earlier(self, deadline: float) -> None:
         if self._scaling is not None and not await _is_done_by(deadline, self._scaling):
-            raise ScaleError(
-                "What workers hold is still being moved to the others, so that an earlier scale can close them.",
-                "Try again later; type: %gpudask status",
-            )
+            raise ScaleError("still-scaling")
 
     async def _scale(self, workers: int) -> None:
         surplus = self._surplus(workers)
@@ -116,7 +113,7 @@ class Scaling:
         if self._jobs is not None:
             await self._jobs.submit()
         if staying:
-            raise ScaleError.cannot_move(sum(len(self._names(name)) for name in staying))
+            raise ScaleError("workers-stay", workers=sum(len(self._names(name)) for name in staying))
 
     def _surplus(self, workers: int) -> list[Hashable]:
         """The entries of Dask's specification to close: each is a worker, or a job or a host with several.
@@ -195,16 +192,10 @@ def check_workers(workers: int, gpus: int, limit: int | None) -> None:
     """
     check_limit(workers, limit)
     if gpus and workers > gpus:
-        raise GpuUnavailableError(
-            f"{workers} workers need {workers} GPUs, and this cluster holds {gpus}.",
-            f"Use at most {gpus}, or restart the cluster with more GPUs.",
-        )
+        raise GpuUnavailableError("too-few-held", workers=workers, gpus=gpus)
 
 
 def check_limit(workers: int, limit: int | None) -> None:
     """Raise `LimitError` if a cluster may not have so many workers."""
     if limit is not None and workers > limit:
-        raise LimitError(
-            f"This server limits clusters to {limit} worker{'s' if limit > 1 else ''}; {workers} were requested.",
-            "Use fewer GPUs or workers.",
-        )
+        raise LimitError("too-many-workers", limit=limit, workers=workers)

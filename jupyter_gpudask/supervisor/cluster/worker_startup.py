@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LOG_LINES = 30
-_FIX_OF_GPU = "Its GPU does not work any more: choose others with --gpus, and have it reset, or the machine restarted."
 _DEAD = (Status.failed, Status.closed, Status.closing)
 
 
@@ -58,15 +57,14 @@ async def wait_for_workers(
     except TimeoutError:
         ready = len(cluster.scheduler.workers)
         raise ClusterStartError(
-            f"{ready} of {total} workers were up after {limit:g} s.",
-            "Give more time with --start-timeout, or check the load of the machine.",
-            _log_of_missing_worker(cluster, logs),
+            "workers-late", ready=ready, total=total, limit=limit, log=_log_of_missing_worker(cluster, logs)
         ) from None
     except _WorkerDiedError as error:
         log = _log_of_missing_worker(cluster, logs)
-        why = _first_error(log) or error.why
-        fix = _FIX_OF_GPU if is_device_error(log) else ""
-        raise ClusterStartError(f"A worker died while it started{f': {why}' if why else ''}.", fix, log) from None
+        why = _first_error(log) or error.why or "its log names no error"
+        raise ClusterStartError(
+            "worker-died-of-gpu" if is_device_error(log) else "worker-died", error=why, log=log
+        ) from None
     finally:
         opening.cancel()
 

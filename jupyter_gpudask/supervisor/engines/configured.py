@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import LocalCluster, Scheduler, SpecCluster
 from distributed.deploy.cluster import Cluster
 
-from ...errors import ClusterStartError, GpuDaskError, SpecError
+from ...errors import ClusterStartError, GpuDaskError, OptionConflictError
 from ...installation import pip_install
 from . import jobs, ssh
 
@@ -54,8 +54,10 @@ def import_class(cluster_class: ClusterClass) -> Any:
     except (ImportError, AttributeError) as error:
         extra = _EXTRAS.get((getattr(error, "name", None) or "").partition(".")[0])
         raise ClusterStartError(
-            f"The class {cluster_class.path} of this profile is not in the kernel's environment: {error}.",
-            f"Type: {pip_install(extra)} and restart the kernel." if extra else "Ask the administrator of the server.",
+            "class-installable" if extra else "class-missing",
+            class_=cluster_class.path,
+            error=error,
+            install=pip_install(extra or ""),
         ) from None
 
 
@@ -87,14 +89,10 @@ def make_cluster(
         raise
     except Exception as error:  # noqa: BLE001 - the class can raise anything
         raise ClusterStartError(
-            f"{cluster_class.path} does not start: {type(error).__name__}: {first_line(error)}."
+            "class-failed", class_=cluster_class.path, error=f"{type(error).__name__}: {first_line(error)}"
         ) from None
     if not isinstance(cluster, SpecCluster) or not _has_scheduler_here(cluster):
-        raise ClusterStartError(
-            f"{cluster_class.path} creates a cluster whose scheduler runs in another process.",
-            "Use a class with a scheduler in the process that creates it, such as those of dask-jobqueue, or one of "
-            f"another base class, such as {GATEWAY_CLUSTER}.",
-        )
+        raise ClusterStartError("scheduler-elsewhere", class_=cluster_class.path, known=GATEWAY_CLUSTER)
     return cluster
 
 
@@ -116,7 +114,7 @@ def _make_other(class_: Any, options: dict[str, Any], spec: ClusterSpec, common:
     if spec.workers is None:
         return class_(**(defaults | options))
     if "n_workers" not in parameters:
-        raise SpecError("--workers", spec.workers, f"it without the profile {spec.profile}, which sets all options")
+        raise OptionConflictError("with-profile", option="--workers", profile=spec.profile, field="workers")
     return class_(**(defaults | options | {"n_workers": spec.workers}))
 
 

@@ -114,9 +114,4 @@ def make_cluster(
 def _check_interface(name: str | None) -> None:
     interfaces = psutil.net_if_addrs()
     if name is not None and name not in interfaces:
-        raise ClusterStartError(
-            f"This machine has no network interface {name}, which the profile names for the scheduler; it has "
-            f"{', '.join(interfaces)}.",
-            "Correct interface in the options of the profile; if only the machines of the jobs have it, add "
-            'scheduler_options: {"interface": NAME}.',
-        )
+        raise ClusterStartError("no-interface", name=name, interfaces=", ".join(interfaces))

@@ -79,10 +79,10 @@ def cluster_resource(
     from dask_kubernetes.operator import make_cluster_spec
 
     if not image:
-        raise SpecError("The option image of the profile", image, "the image of the scheduler and the workers")
+        raise SpecError("no-image")
     limits = dict((resources or {}).get("limits", {}))
     if gpu and str(limits.setdefault(_GPU, "1")) != "1":
-        raise SpecError(f"The limit {_GPU} of the profile", limits[_GPU], "1: each GPU has a worker")
+        raise SpecError("gpus-of-pod", count=limits[_GPU])
     container = {**(resources or {}), "limits": limits}
     own = ["python", "-m", "jupyter_gpudask", "worker", "$(DASK_SCHEDULER_ADDRESS)", *([] if gpu else ["--cpu"])]
     resource: dict[str, Any] = make_cluster_spec(

@@ -57,19 +57,11 @@ def make_cluster(options: dict[str, Any], spec: ClusterSpec, common: dict[str, A
     """
     worker_class = CUDA_WORKER if spec.engine == "cuda" else "distributed.Nanny"
     if options.get("worker_class", worker_class) != worker_class:
-        raise SpecError(
-            "The option worker_class of the profile",
-            options["worker_class"],
-            f'{worker_class}, which is that of "engine": "{spec.engine}", or leave it out',
-        )
+        raise SpecError("worker-class", value=options["worker_class"], engine=spec.engine, allowed=worker_class)
     defined = SSHCluster(**options, asynchronous=True)  # it checks the options, and gives each worker its own
     here, *others = options["hosts"]
     if not others:
-        raise SpecError(
-            "The option hosts of the profile",
-            options["hosts"],
-            "the address of this machine, where the scheduler runs, and then the hosts of the workers",
-        )
+        raise SpecError("hosts", value=options["hosts"])
     per_host = (options.get("worker_options") or {}).get("n_workers", 1)
     names = others if len(set(others)) == len(others) else [f"{host}-{number}" for number, host in enumerate(others)]
     hosts = {}
@@ -134,10 +126,7 @@ class HostsCluster(SpecCluster):
 def check_capacity(workers: int, capacity: int) -> None:
     """Raise `GpuUnavailableError` if the hosts of a cluster profile have fewer workers."""
     if workers > capacity:
-        raise GpuUnavailableError(
-            f"{workers} workers were requested, and the hosts of this profile have {capacity}.",
-            f"Use at most {capacity}.",
-        )
+        raise GpuUnavailableError("too-few-hosts", workers=workers, capacity=capacity)
 
 
 class RemoteWorkers(Worker):
@@ -165,27 +154,17 @@ class RemoteWorkers(Worker):
         try:
             import asyncssh
         except ImportError:
-            raise ClusterStartError(
-                "This profile needs asyncssh, which the kernel's environment lacks.",
-                f"Type: {pip_install('ssh')} and restart the kernel.",
-            ) from None
+            raise ClusterStartError("no-asyncssh", install=pip_install("ssh")) from None
         try:
             async with asyncio.timeout(self._limit):
                 self.connection = await asyncssh.connect(self.address, **self.connect_options)
         except TimeoutError:
-            raise ClusterStartError(
-                f"The SSH connection to {self.address} fails: no answer within {self._limit:g} s.",
-                "Check with ssh in a terminal, or give more time with --start-timeout.",
-            ) from None
+            raise ClusterStartError("ssh-timeout", host=self.address, limit=self._limit) from None
         except (OSError, asyncssh.Error, TypeError, ValueError) as error:  # the last two for invalid options and keys
             if isinstance(error, OSError) and error.filename:
-                raise ClusterStartError(
-                    f"The file {error.filename}, which the profile names for SSH, cannot be read: {error.strerror}.",
-                    "Correct connect_options in the profile, or create the file.",
-                ) from None
+                raise ClusterStartError("ssh-file", file=error.filename, error=error.strerror) from None
             raise ClusterStartError(
-                f"The SSH connection to {self.address} fails: {str(error).rstrip('.') or type(error).__name__}.",
-                "Check with ssh in a terminal, or ask the administrator of the server.",
+                "ssh-failed", host=self.address, error=str(error).rstrip(".") or type(error).__name__
             ) from None
         self._log = worker_log(self._logs, self.name).open("ab", buffering=0)
         self.proc = await self.connection.create_process(

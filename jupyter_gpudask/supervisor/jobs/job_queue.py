@@ -70,9 +70,10 @@ class JobQueue:
         except TimeoutError:
             waiting = "; ".join(state.description for state in self.states())
             raise ClusterStartError(
-                f"No worker was up after {limit:g} s: {waiting or f'{self._system.name} has not accepted the jobs'}.",
-                "Give more time with --start-timeout, or ask for less.",
-                self._newest_log(),
+                "no-worker",
+                limit=limit,
+                waiting=waiting or f"{self._system.name} has not accepted the jobs",
+                log=self._newest_log(),
             ) from None
         finally:
             opening.cancel()
@@ -98,9 +99,7 @@ class JobQueue:
                 await self._refresh()
                 await self._replace_ended()
         ended = "; ".join(state.description for state in self._ended)
-        raise ClusterLostError(
-            f"No worker is left: {ended}. What they held is lost.", "Type: %gpudask restart", self._newest_log()
-        )
+        raise ClusterLostError("no-job", jobs=ended, log=self._newest_log())
 
     async def submit(self) -> None:
         """Submit and cancel jobs so that there are as many as the cluster shall have.
@@ -161,9 +160,9 @@ class JobQueue:
                     asked = loop.time()
                 states = self.states()
                 if states and all(state.has_ended for state in states):
-                    ended = "; ".join(state.description for state in states)
-                    reason = f"The jobs ended before a worker was up: {ended}."
-                    raise ClusterStartError(reason, log=self._newest_log())
+                    raise ClusterStartError(
+                        "jobs-ended", jobs="; ".join(state.description for state in states), log=self._newest_log()
+                    )
             await asyncio.sleep(0.05)
 
     async def _refresh(self) -> None:
@@ -213,13 +212,10 @@ class JobQueue:
 
     def _refused(self, error: BaseException) -> ClusterStartError:
         if isinstance(error, FileNotFoundError) and error.filename:
-            return ClusterStartError(
-                f"This machine has no program {error.filename}, which submits jobs to {self._system.name}.",
-                "Start the Jupyter server on a machine from which jobs are submitted.",
-            )
+            return ClusterStartError("no-batch-system", program=error.filename, system=self._system.name)
         said = str(error).partition("stderr:\n")[2]
         if not said:  # no command has failed
             said = f"{type(error).__name__}: {first_line(error)}"
-            return ClusterStartError(f"{type(self._cluster).__name__} does not start: {said}.")
+            return ClusterStartError("class-failed", class_=type(self._cluster).__name__, error=said)
         lines = [re.sub(r"^\w+: (error: )?", "", line).strip(" .") for line in said.splitlines()]
-        return ClusterStartError(f"{self._system.name} refuses the job: {'; '.join(filter(None, lines))}.")
+        return ClusterStartError("job-refused", system=self._system.name, error="; ".join(filter(None, lines)))

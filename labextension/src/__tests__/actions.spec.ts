@@ -9,6 +9,7 @@ import { RestClient } from '../model/rest';
 import { dialogShown } from './app';
 import {
   cluster,
+  details,
   rendered,
   FakeSocket,
   gpu,
@@ -295,10 +296,14 @@ describe('a refused start', () => {
 
   it('marks every field that was refused', async () => {
     const problem = (field: string): object => ({
-      message: `--${field} is not allowed:`,
-      fix: 'give less.',
+      message: '',
       kind: 'SpecError',
-      field
+      field,
+      error: details({
+        reason: '{option} is not allowed:',
+        fix: 'give less.',
+        field
+      })
     });
     const refused = { ...problem('threads'), others: [problem('pool')] };
     const actions = actionsOn(({ method }) =>
@@ -341,12 +346,15 @@ describe('a refused start', () => {
     const refused = cluster({
       status: 'failed',
       workers_ready: 0,
-      reason: '--pool 0.9 is more than there is.',
+      error: details({
+        reason: '{--pool} 0.9 is more than there is.',
+        field: 'pool'
+      }),
       spec: { ...cluster().spec, pool: 0.9 }
     });
     model.subscribe();
     FakeSocket.last.send({
-      gpus: { gpus: [gpu()], waiting: [], reason: '', fix: '' },
+      gpus: { gpus: [gpu()], waiting: [], reason: '', fix: '', error: null },
       clusters: [refused]
     });
     const starting = actions.startWithOptions('kernel-1', 'analysis.ipynb');

@@ -2,7 +2,7 @@ import { Signal } from '@lumino/signaling';
 
 import { CommandIDs } from '../commandIDs';
 import { ICluster } from '../model/api';
-import { cluster, GIB, gpu, rendered } from './fakeServer';
+import { cluster, details, GIB, gpu, rendered } from './fakeServer';
 import { gpuList, ShownPanel } from './shownPanel';
 
 let shown: ShownPanel;
@@ -398,7 +398,7 @@ describe('the section of clusters', () => {
       {
         status: 'failed',
         reason: 'GPU 0 is held.',
-        fix: 'Take --gpus 1.',
+        error: details({ reason: 'GPU 0 is held.', field: 'gpus' }),
         workers_total: 0
       },
       'failed',
@@ -408,7 +408,11 @@ describe('the section of clusters', () => {
       {
         status: 'failed',
         reason: 'GPU 0 is held.',
-        fix: 'Start on the GPUs that are free with --gpus free.',
+        error: details({
+          reason: 'GPU 0 is held.',
+          field: 'gpus',
+          actions: ['start-on-free']
+        }),
         workers_total: 0
       },
       'failed',

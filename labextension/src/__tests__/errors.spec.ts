@@ -1,55 +1,109 @@
 import { ServerConnection } from '@jupyterlab/services';
-import { nullTranslator } from '@jupyterlab/translation';
+import { nullTranslator, TranslationBundle } from '@jupyterlab/translation';
 
 import {
+  canStartOnFree,
   endReason,
-  replaceOptionNames,
-  toProblem,
+  errorMessage,
   startProblem,
-  errorMessage
+  toProblem
 } from '../errors';
 import { ResponseError } from '../model/rest';
-import { cluster } from './fakeServer';
+import { cluster, details } from './fakeServer';
 
 const trans = nullTranslator.load('jupyter_gpudask');
 
-describe('an error of the server', () => {
-  it.each([
+const HELD = details({
+  reason: 'GPU {gpu} is held.',
+  fix: 'Start on the others with {--gpus free}, or start both with {--share yes}.',
+  fields: { gpu: '0' },
+  field: 'gpus',
+  actions: ['start-on-free']
+});
+
+/** The reason of a cluster that did not start, from a sentence of the catalog. */
+const reasonOf = (reason: string, fields = {}, field = ''): string =>
+  endReason(
+    cluster({ error: details({ reason, fields, field }), reason: 'English.' }),
+    trans
+  ).message;
+
+describe('an error of the catalog', () => {
+  it.each<[string, object, string, string]>([
     [
-      "--pool 'lots' is not allowed:",
+      '{option} {value} is not allowed:',
+      { option: '--pool', value: "'lots'" },
       'pool',
       "Memory pool 'lots' is not allowed:"
     ],
-    ["--cpu 'x' is not allowed:", 'workers', "Workers 'x' is not allowed:"],
-    ['--spill-threshold asks for 9 GiB.', '', 'Spill above asks for 9 GiB.'],
     [
-      'Type %gpudask stop there, start on the GPUs that are free with --gpus free, or start both clusters with --share yes.',
+      '{option} {value} is not allowed:',
+      { option: 'gpu(array=...)', value: "'x'" },
       '',
-      'Type %gpudask stop there, start on the GPUs that are free, or start both clusters with “Share with other clusters that share GPUs” selected.'
+      "gpu(array=...) 'x' is not allowed:"
     ],
     [
-      '--pool asks for 9 GiB: give less, or take others with --gpus 1.',
+      '{--pool} asks for {pool}, or start with {--cpu}.',
+      { pool: '9 GiB' },
       '',
-      'Memory pool asks for 9 GiB: give less, or take others with “GPUs” 1.'
+      'Memory pool asks for 9 GiB, or start with “CPU stand-in”.'
     ],
-    ['or start with --cpu.', '', 'or start with “CPU stand-in”.']
-  ])('names the fields of the panel: %s', (text, field, expected) => {
-    expect(replaceOptionNames(text, trans, field)).toBe(expected);
+    ['Add {{"interface": {name}}}.', { name: 'x' }, '', 'Add {"interface": x}.']
+  ])('has its values and the labels of the panel: %s', (...given) => {
+    const [sentence, fields, field, expected] = given;
+    expect(reasonOf(sentence, fields, field)).toBe(expected);
   });
 
-  it('has the label of its field, and keeps its kind', () => {
+  it('names what the panel has for the values of options', () => {
+    expect(endReason(cluster({ error: HELD }), trans)).toEqual({
+      message: 'GPU 0 is held.',
+      fix: 'Start on the others with “Start on the free GPUs”, or start both with “Share with other clusters that share GPUs” selected.'
+    });
+  });
+
+  it('is in the language of the user', () => {
+    const german = {
+      __: (text: string) =>
+        text === HELD.reason ? 'GPU {gpu} ist belegt.' : text
+    } as unknown as TranslationBundle;
+    const { message } = endReason(cluster({ error: HELD }), german);
+    expect(message).toBe('GPU 0 ist belegt.');
+  });
+
+  it('of another version has the text of the server', () => {
+    const old = cluster({ reason: 'It --was killed.', fix: 'Restart it.' });
+    expect(endReason(old, trans)).toEqual({
+      message: 'It --was killed.',
+      fix: 'Restart it.'
+    });
+  });
+});
+
+describe('an error of a request', () => {
+  it('keeps its field and its kind, as do the errors of other fields', () => {
+    const other = { message: '', fix: '', kind: '', field: 'pool' };
     const error = new ResponseError(422, {
-      message: "--threads 'many' is not allowed:",
-      fix: 'give a whole number from 1 to 256.',
+      message: 'English.',
+      fix: '',
       kind: 'SpecError',
-      field: 'threads'
+      field: 'threads',
+      error: details({
+        reason: '{option} is not allowed:',
+        fix: 'give {allowed}.',
+        fields: { allowed: '1 to 256' },
+        field: 'threads'
+      }),
+      others: [
+        { ...other, error: details({ reason: '{--pool} is too large.' }) }
+      ]
     });
     expect(toProblem(error, trans)).toMatchObject({
       field: 'threads',
-      kind: 'SpecError'
+      kind: 'SpecError',
+      others: [{ message: 'Memory pool is too large.', field: 'pool' }]
     });
     expect(errorMessage(error, trans)).toBe(
-      "Threads 'many' is not allowed: give a whole number from 1 to 256."
+      'Threads is not allowed: give 1 to 256.'
     );
   });
 
@@ -69,40 +123,18 @@ describe('an error of the server', () => {
   });
 });
 
-describe('the reason that a cluster ended', () => {
-  it('is separated from the lines of the log', () => {
-    const lost = cluster({
-      status: 'failed',
-      reason: 'The process was killed by SIGKILL.',
-      fix: 'Type: %gpudask restart\none line\nanother'
-    });
-    expect(endReason(lost, trans)).toEqual({
-      reason: 'The process was killed by SIGKILL.',
-      fix: 'Type: %gpudask restart',
-      log: 'one line\nanother'
-    });
-  });
-});
-
 describe('a refused start', () => {
-  it('has the field of the first option in the message', () => {
-    const refused = cluster({
-      status: 'failed',
-      workers_total: 0,
-      workers_ready: 0,
-      reason: 'GPU 0 is held by other.ipynb.',
-      fix: 'Type %gpudask stop there, start on the GPUs that are free with --gpus free, or start both clusters with --share yes.'
-    });
+  const refused = cluster({ status: 'failed', workers_total: 0, error: HELD });
+
+  it('has the field and the actions of its error', () => {
     expect(startProblem(refused, trans)).toMatchObject({
       field: 'gpus',
-      message: 'GPU 0 is held by other.ipynb.'
+      message: 'GPU 0 is held.'
     });
-    const missing = 'This machine has a GPU, but … lacks cupy.';
-    const fix = 'Type: %pip install cupy, or start with --cpu.';
-    expect(
-      startProblem({ ...refused, reason: missing, fix }, trans)?.field
-    ).toBe('engine');
-    expect(startProblem({ ...refused, fix: '' }, trans)?.field).toBe('');
+    expect(startProblem({ ...refused, error: null }, trans)?.field).toBe('');
+    expect(canStartOnFree(refused)).toBe(true);
+    expect(canStartOnFree({ ...refused, error: null })).toBe(false);
+    expect(canStartOnFree({ ...refused, status: 'ready' })).toBe(false);
   });
 
   it('is not reported for a cluster that did start', () => {

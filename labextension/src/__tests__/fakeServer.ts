@@ -4,7 +4,7 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { framePromise } from '@jupyterlab/testing';
 
-import { ICluster, IGpu, IStreamMessage } from '../model/api';
+import { ICluster, IErrorDetails, IGpu, IStreamMessage } from '../model/api';
 
 /** A WebSocket that the test controls. */
 export class FakeSocket {
@@ -40,7 +40,7 @@ export class FakeSocket {
 const EMPTY: IStreamMessage = {
   type: 'full',
   time: 1000,
-  gpus: { gpus: [], waiting: [], reason: '', fix: '' },
+  gpus: { gpus: [], waiting: [], reason: '', fix: '', error: null },
   clusters: [],
   removed: [],
   memory_total: 256 * 2 ** 30,
@@ -107,6 +107,12 @@ export function gpu(changes: Partial<IGpu> = {}): IGpu {
   };
 }
 
+/** An error of the catalog. */
+export function details(changes: Partial<IErrorDetails>): IErrorDetails {
+  const none = { fix: '', fields: {}, field: '', actions: [] };
+  return { code: 'an-error', reason: '', ...none, ...changes };
+}
+
 export function cluster(changes: Partial<ICluster> = {}): ICluster {
   return {
     kernel_id: 'kernel-1',
@@ -115,6 +121,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
     status: 'ready',
     reason: '',
     fix: '',
+    error: null,
     log: '',
     spec: {
       engine: 'auto',

@@ -1,6 +1,6 @@
 import { areGpusFreeAgain } from '../cluster/endText';
 import { ICluster, IGpuHolder, IGpuList } from '../model/api';
-import { cluster, gpu } from './fakeServer';
+import { cluster, details, gpu } from './fakeServer';
 import { gpuList, ShownPanel } from './shownPanel';
 
 const other = { name: 'other.ipynb', kernel_id: 'kernel-2', share: false };
@@ -15,7 +15,10 @@ const refused = (changes: Partial<ICluster> = {}): ICluster =>
   cluster({
     status: 'failed',
     reason: 'GPUs 0 and 1 are held by other.ipynb.',
-    fix: 'Type %gpudask stop there, or start both clusters with --share yes.',
+    error: details({
+      reason: 'GPUs 0 and 1 are held by other.ipynb.',
+      field: 'gpus'
+    }),
     held_gpus: ['GPU-0', 'GPU-1'],
     workers_total: 0,
     state: null,

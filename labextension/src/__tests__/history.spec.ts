@@ -72,7 +72,13 @@ describe('the history', () => {
   }
 
   function receive(history: ISample[]): void {
-    const gpus = { gpus: [gpu()], waiting: [], reason: '', fix: '' };
+    const gpus = {
+      gpus: [gpu()],
+      waiting: [],
+      reason: '',
+      fix: '',
+      error: null
+    };
     FakeSocket.last.send({ gpus, clusters: [cluster()], history });
   }
 

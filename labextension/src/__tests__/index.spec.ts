@@ -11,7 +11,14 @@ import { PANEL_ID } from '../panel/panel';
 import { IGpuDask } from '../tokens';
 import plugins, { CommandIDs } from '..';
 import { startApp, TestApp } from './app';
-import { cluster, FakeSocket, gpu, rendered, settingsOf } from './fakeServer';
+import {
+  cluster,
+  details,
+  FakeSocket,
+  gpu,
+  rendered,
+  settingsOf
+} from './fakeServer';
 
 const [model, commands, panel, toolbar, statusBar] = plugins;
 const history = plugins[plugins.length - 1];
@@ -162,8 +169,8 @@ describe('jupyter-gpudask:commands', () => {
       'restart',
       'showLogs'
     ]);
-    const fix = 'Start on the GPUs that are free with --gpus free.';
-    gpuDask.model.updateCluster(cluster({ status: 'failed', fix }));
+    const error = details({ actions: ['start-on-free'] });
+    gpuDask.model.updateCluster(cluster({ status: 'failed', error }));
     expect(enabled()).toContain('startOnFree');
   });
 
@@ -391,7 +398,7 @@ describe('jupyter-gpudask:status', () => {
     jest.spyOn(gpuDask.current, 'kernelId', 'get').mockReturnValue('kernel-1');
     const subscription = gpuDask.model.subscribe();
     FakeSocket.last.send({
-      gpus: { gpus: [gpu()], waiting: [], reason: '', fix: '' },
+      gpus: { gpus: [gpu()], waiting: [], reason: '', fix: '', error: null },
       clusters: [cluster()]
     });
     expect(item?.isActive?.()).toBe(true);

@@ -101,7 +101,13 @@ describe('the model', () => {
     model.subscribe();
     const one = cluster();
     const two = cluster({ kernel_id: 'kernel-2' });
-    const gpus = { gpus: [gpu()], waiting: [], reason: '', fix: '' };
+    const gpus = {
+      gpus: [gpu()],
+      waiting: [],
+      reason: '',
+      fix: '',
+      error: null
+    };
     FakeSocket.last.send({ gpus, clusters: [one, two] });
     FakeSocket.last.send({
       type: 'changes',

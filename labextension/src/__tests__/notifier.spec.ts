@@ -60,7 +60,8 @@ const lost = cluster({
   status: 'failed',
   since: 2,
   reason: 'The process was killed.',
-  fix: 'Type: %gpudask restart\nlast line'
+  fix: 'Type: %gpudask restart',
+  log: 'last line'
 });
 
 /** The cluster after its worker has exited. */

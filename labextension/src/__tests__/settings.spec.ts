@@ -116,7 +116,7 @@ describe('changed settings', () => {
 
   it('hide parts of the panel at once', async () => {
     FakeSocket.last.send({
-      gpus: { gpus: [gpu()], waiting: [], reason: '', fix: '' },
+      gpus: { gpus: [gpu()], waiting: [], reason: '', fix: '', error: null },
       clusters: [cluster()]
     });
     await rendered();

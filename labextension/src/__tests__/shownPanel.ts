@@ -95,5 +95,12 @@ export class ShownPanel {
 
 /** The list of one GPU. */
 export function gpuList(changes: Partial<IGpuList> = {}): IGpuList {
-  return { gpus: [gpu()], waiting: [], reason: '', fix: '', ...changes };
+  return {
+    gpus: [gpu()],
+    waiting: [],
+    reason: '',
+    fix: '',
+    error: null,
+    ...changes
+  };
 }

@@ -15,8 +15,8 @@ export function endText(
   if (areGpusFreeAgain(cluster, model.gpus)) {
     return freeText(heldGpus(cluster, model.gpus), trans);
   }
-  const { reason, fix } = endReason(cluster, trans);
-  return `${reason} ${fix}`.trim();
+  const { message, fix } = endReason(cluster, trans);
+  return `${message} ${fix}`.trim();
 }
 
 /**

@@ -4,7 +4,7 @@
 import { useEffect, useState } from 'react';
 
 import { useGpuDask } from '../components/context';
-import { endReason, errorMessage } from '../errors';
+import { errorMessage } from '../errors';
 import { ICluster } from '../model/api';
 import { RestClient } from '../model/rest';
 
@@ -60,7 +60,7 @@ export function useLogs(
     const read = async (cluster: ICluster): Promise<ILogs> =>
       cluster.status === 'ready'
         ? rest.logs(kernelId)
-        : { supervisor: endReason(cluster, trans).log };
+        : { supervisor: cluster.log };
     void load();
     if (!isFollowed) {
       return () => void (isOver = true);

@@ -17,6 +17,9 @@ export type IGpuHolder = Schemas['GpuHolder'];
 /** A GPU with its metrics, the clusters that hold it, and its processes. */
 export type IGpu = Schemas['GpuInfo'];
 
+/** An error of the server's catalog. */
+export type IErrorDetails = Schemas['ErrorDetails'];
+
 /** The GPUs of the machine; `reason` is why some or all are missing. */
 export type IGpuList = Schemas['GpuList'];
 
@@ -76,7 +79,8 @@ export type IProfileList = Omit<
 > & { profiles: IProfile[]; default: IClusterSpec };
 
 /** The body of an error response. */
-export type IProblem = Omit<Schemas['Problem'], 'others'> & {
+export type IProblem = Omit<Schemas['Problem'], 'others' | 'error'> & {
+  error?: IErrorDetails | null;
   others?: IProblem[];
 };
 

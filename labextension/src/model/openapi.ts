@@ -206,6 +206,8 @@ export type components = {
      *         ``starting``, ``ready``, ``closing``, ``closed`` or ``failed``.
      *     reason, fix
      *         Why it failed or was closed, and what to do.
+     *     error
+     *         The same as data.
      *     log
      *         The last lines of the log of the process that failed.
      *     held_gpus
@@ -267,6 +269,8 @@ export type components = {
        * @default
        */
       fix: string;
+      /** @default null */
+      error: components['schemas']['ErrorDetails'] | null;
       /**
        * Log
        * @default
@@ -622,6 +626,48 @@ export type components = {
       profile: string;
     };
     /**
+     * ErrorDetails
+     * @description An error of the catalog as data, from which a client can make its sentences in another language.
+     *
+     *     Attributes
+     *     ----------
+     *     code
+     *         Its key in the catalog.
+     *     reason, fix
+     *         The sentences of the catalog, with ``{fields}``; ``{--pool}`` stands for an option.
+     *     fields
+     *         The values of the fields.
+     *     field
+     *         The field of the start form that it is about; may be empty.
+     *     actions
+     *         What to offer: ``wait`` in line for GPUs, ``share`` them, ``use-cpu`` or ``start-on-free``.
+     */
+    ErrorDetails: {
+      /** Code */
+      code: string;
+      /** Reason */
+      reason: string;
+      /**
+       * Fix
+       * @default
+       */
+      fix: string;
+      /** Fields */
+      fields: {
+        [key: string]: string;
+      };
+      /**
+       * Field
+       * @default
+       */
+      field: string;
+      /**
+       * Actions
+       * @default []
+       */
+      actions: string[];
+    };
+    /**
      * GpuHolder
      * @description A cluster that holds a GPU.
      *
@@ -724,6 +770,8 @@ export type components = {
      *         The starts that stand in line for them, the first one first, at most 50.
      *     reason, fix
      *         Why there are none, or fewer than before, and what to do; else empty.
+     *     error
+     *         The same as data.
      */
     GpuList: {
       /**
@@ -746,6 +794,8 @@ export type components = {
        * @default
        */
       fix: string;
+      /** @default null */
+      error: components['schemas']['ErrorDetails'] | null;
     };
     /**
      * GpuMetrics
@@ -952,6 +1002,8 @@ export type components = {
      *         The name of the class in `jupyter_gpudask.errors`; empty for other errors.
      *     field
      *         The field of the request body that is wrong; may be empty.
+     *     error
+     *         The same as data; `None` for errors of other libraries.
      *     others
      *         The other fields that are wrong.
      */
@@ -973,6 +1025,8 @@ export type components = {
        * @default
        */
       field: string;
+      /** @default null */
+      error: components['schemas']['ErrorDetails'] | null;
       /**
        * Others
        * @default []

@@ -79,7 +79,7 @@ export class Notifier implements IDisposable {
 
   private _notifyEnd({ kind, cluster }: IClusterEvent): void {
     const { trans } = this._gpuDask;
-    const { reason, log } = endReason(cluster, trans);
+    const { message: reason } = endReason(cluster, trans);
     const message = fitted([cluster.name], name =>
       kind === 'start-failed'
         ? trans.__('The cluster of %1 did not start: %2', name, reason)
@@ -94,7 +94,7 @@ export class Notifier implements IDisposable {
           cluster
         )
       : this._action(trans.__('Start again'), CommandIDs.restart, cluster);
-    if (log) {
+    if (cluster.log) {
       actions.push(...this._logsAction(cluster));
     }
     const type = kind === 'closed' ? 'info' : 'error';

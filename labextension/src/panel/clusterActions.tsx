@@ -14,7 +14,7 @@ import { CommandIDs } from '../commandIDs';
 import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
 import { useKeptFocus } from '../components/focus';
-import { areOptionsRefused, canStartOnFree, endReason } from '../errors';
+import { areOptionsRefused, canStartOnFree } from '../errors';
 import { plotsIcon } from '../icons';
 import { ICluster } from '../model/api';
 
@@ -82,7 +82,7 @@ function ActionButtons({ cluster, isFreeAgain }: IActionsProps): JSX.Element {
         </span>
       )}
       {hasEnded && <StartButtons {...{ cluster, isFreeAgain, shared }} />}
-      {(isReady || endReason(cluster, trans).log) && (
+      {(isReady || cluster.log) && (
         <CommandButton
           {...shared}
           command={CommandIDs.showLogs}

@@ -2,6 +2,7 @@ import React from 'react';
 
 import { useGpuDask } from '../components/context';
 import { Notice } from '../components/notice';
+import { endReason } from '../errors';
 import { formatBytes } from '../format';
 import { IGpu, IGpuList } from '../model/api';
 import { LIST_GPUS_CODE } from '../snippets';
@@ -29,10 +30,11 @@ export function GpuSection(): JSX.Element {
     return <p className="jp-GpuDask-loading">{trans.__('Loading GPUs…')}</p>;
   }
   const count = gpus.gpus.length;
+  const why = endReason(gpus, trans);
   return (
     <div data-stale={status.kind === 'lost'}>
-      {gpus.reason ? (
-        <Notice title={gpus.reason} hint={gpus.fix} />
+      {why.message ? (
+        <Notice title={why.message} hint={why.fix} />
       ) : (
         count === 0 && (
           <Notice

@@ -217,7 +217,9 @@ def test_a_cluster_does_not_get_the_gpu_of_another_user(registry):
 
     with (
         held_by(ANNA, registry),
-        pytest.raises(GpuHeldError, match=rf"GPU 0 is held by user nobody {SINCE}\. Ask for it") as refused,
+        pytest.raises(
+            GpuHeldError, match=rf"GPU 0 is held by user nobody {SINCE}\. Type %gpudask stop there"
+        ) as refused,
     ):
         asyncio.run(start())
     assert "stop there" not in str(refused.value)
@@ -313,5 +315,5 @@ def test_a_start_without_a_turn_is_refused_while_another_user_waits(registry, mo
 
     with process_of(ANNA, registry, WAIT) as waiting:
         assert waiting.stdout.readline() == "waits\n"
-        with pytest.raises(GpuHeldError, match=r"Others wait in line for GPUs: user \w+ since"):
+        with pytest.raises(GpuHeldError, match=r"Others wait for these GPUs, first in line: user \w+ since"):
             asyncio.run(start())

@@ -134,9 +134,9 @@ def test_free_is_refused_if_others_hold_every_gpu():
 
 def test_without_a_gpu_free_is_the_stand_in_and_an_error_if_gpus_are_required(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda _: [])
+    monkeypatch.setattr("jupyter_gpudask.machine.gpus.list_gpus", list)
     plan = make_plan(ClusterSpec.parse({"gpus": "free"}))
-    assert (plan.engine, plan.stand_in) == ("cpu", "No GPU is visible to this kernel.")
+    assert (plan.engine, plan.stand_in) == ("cpu", "No GPU is visible to this kernel: the NVIDIA driver lists none.")
     with pytest.raises(GpuUnavailableError):
         make_plan(ClusterSpec.parse({"gpus": "free", "engine": "cuda"}))
 
@@ -160,7 +160,7 @@ def test_those_who_share_hold_the_same_gpus_and_nobody_else_does():
     [
         ({"gpus": "all"}, "GPU 1 is held by b.ipynb"),
         ({"gpus": 4}, "GPU 1 is held by b.ipynb"),
-        ({"gpus": 5}, "more than the number of GPUs"),
+        ({"gpus": 5}, "and this kernel sees 4"),
         ({"gpus": [2], "pool": 95}, "GPU 2 has 92 B free"),
         ({"gpus": [0], "pool": 95}, None),
         ({"gpus": [0], "pool": 97}, "GPU 0 has 96 B free"),
@@ -212,27 +212,27 @@ def test_two_clusters_with_gpus_respect_each_other_and_starts_wait_in_line(tmp_p
         return starting, said
 
     async def run():
-        with pytest.raises(LimitError, match="This server limits clusters to 1 worker; 2 were requested"):
+        with pytest.raises(LimitError, match="This server limits the workers of a cluster to 1; 2 were requested"):
             await start(gpus=2, max_workers=1)
         first = await start(gpus=1)
         with pytest.raises(GpuHeldError, match=r"GPU 0 is held by a\.ipynb\."):
             await start(gpus="all")
         with pytest.raises(GpuHeldError):
             await start(gpus=[0], share=True)
-        with pytest.raises(LimitError, match=r"limits each user to 1 GPU; this cluster needs 1, and .* hold 1\."):
+        with pytest.raises(LimitError, match=r"limits the GPUs of a user to 1; this cluster needs 1, and .* hold 1\."):
             await start(gpus=1, max_gpus=1)
         folder = LeaseFolder(tmp_path / "gpudask-leases")
         next_one, said = await wait_in_line(gpus="all")
         assert said == ["Waiting for GPUs at place 1 in line. GPU 0 is held by a.ipynb."]
         interrupted, said = await wait_in_line(gpus=1)
-        assert said[0].startswith("Waiting for GPUs at place 2 in line. Others wait in line for GPUs: user ")
+        assert said[0].startswith("Waiting for GPUs at place 2 in line. Others wait for these GPUs, first in line: ")
         interrupted.cancel()
         await asyncio.gather(interrupted, return_exceptions=True)
         assert len(folder.line.read()) == 1
-        with pytest.raises(GpuHeldError, match="Others wait in line for GPUs: user "):
+        with pytest.raises(GpuHeldError, match="Others wait for these GPUs, first in line: user "):
             await start(gpus=1)
         monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda _: list(first.ready.gpus))
-        with pytest.raises(GpuHeldError, match="A restart would give the GPUs to those who wait in line"):
+        with pytest.raises(GpuHeldError, match="Not restarted, because others wait for GPUs"):
             check_replacement(ClusterSpec.parse({"gpus": 1}), first.pid)
         assert [lease.pid for lease in folder.read()] == [first.pid]
         os.kill(first.pid, signal.SIGKILL)

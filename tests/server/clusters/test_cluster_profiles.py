@@ -139,12 +139,12 @@ def test_specs_of_cluster_classes_are_fixed_except_for_the_start_timeout_and_the
     assert policy.spec({"profile": "gpu", "start_timeout": 60}).start_timeout == 60
     assert policy.updated_spec(policy.spec({"profile": "gpu", "workers": 8}), {"start_timeout": 60}).workers == 8
     assert policy.updated_spec(policy.spec({"profile": "gpu", "adapt": [1, 8]}), {"start_timeout": 60}).adapt == (1, 8)
-    with pytest.raises(LimitError, match="limits clusters to 4 workers"):
+    with pytest.raises(LimitError, match="limits the workers of a cluster to 4"):
         policy_of(max_workers=4).spec({"adapt": [1, 8]})
     assert policy.updated_spec(spec, {}) == spec
     assert policy.updated_spec(spec, {"profile": "small"}).threads == 1
     assert policy.cluster_class(policy.updated_spec(spec, {"profile": ""}).profile) is None
-    with pytest.raises(SpecError, match="without the profile gpu"):
+    with pytest.raises(SpecError, match="cannot be used with --profile gpu"):
         policy.updated_spec(spec, {"threads": 2})
     with pytest.raises(ProfileNotFoundError):
         policy.spec({"profile": "b"})
@@ -155,7 +155,7 @@ def test_specs_of_cluster_classes_are_fixed_except_for_the_start_timeout_and_the
 
 @pytest.mark.parametrize("entry", [{"class": "LocalCluster"}, {"class": 3}, {"class": "a.B", "n_workers": 3}])
 def test_an_invalid_profile_is_refused_when_the_server_starts(entry):
-    with pytest.raises(SpecError, match="profile odd"):
+    with pytest.raises(SpecError, match=r'profiles\["odd"\], "'):
         policy_of(profiles={"odd": entry}).listed_profiles()
 
 
@@ -193,7 +193,7 @@ def test_only_the_options_of_profiles_and_the_default_ones_are_allowed_if_the_ad
         assert caught.value.fix == "Type: %gpudask start --profile small"
     with pytest.raises(LimitError):
         policy.updated_spec(small, {"threads": 2})
-    with pytest.raises(LimitError, match=r"\(none\) and its default options. Leave out all options."):
+    with pytest.raises(LimitError, match=r"allows only its default options\. Leave out all options\."):
         policy_of(profiles_only=True).spec({"threads": 2})
 
 
@@ -208,7 +208,7 @@ def test_the_default_profile_can_name_a_class_which_a_choice_of_workers_override
     assert (
         policy_of(default_spec={"profile": "queue", "start_timeout": 9}, profiles=profiles).spec({}).start_timeout == 9
     )
-    with pytest.raises(SpecError, match="without the profile queue"):
+    with pytest.raises(SpecError, match="cannot be used with --profile queue"):
         policy.spec({"threads": 2})
     for options in ({"engine": "cpu", "workers": 1}, {"gpus": 2}, {"profile": "", "threads": 2}):
         assert policy.spec(options) == policy_of().spec(options)
@@ -248,5 +248,5 @@ def test_the_limit_of_workers_applies_to_cluster_classes(own_server):
     cluster = start(server, kernel, "local")
     assert (cluster["status"], cluster["reason"]) == (
         "failed",
-        "This server limits clusters to 1 worker; 2 were requested.",
+        "This server limits the workers of a cluster to 1; 2 were requested.",
     )

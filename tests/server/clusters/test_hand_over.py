@@ -94,7 +94,7 @@ def test_an_idle_cluster_is_kept_if_its_user_answers_and_else_its_gpu_is_given_t
                 await until(lambda: cluster.status == "closed")
                 assert isinstance(cluster.error, GpusHandedOverError)
                 assert re.search(
-                    f"because user nobody {SINCE} waits for its GPUs; what its workers held is lost",
+                    f"because user nobody {SINCE} waits for its GPUs; its results are lost",
                     cluster.error.reason,
                 )
                 said = ""
@@ -193,7 +193,7 @@ def state_with(**values):
 
 
 def no_answer():
-    raise ClusterLostError("The supervisor did not respond within 10 s.")
+    raise ClusterLostError("process-silent", limit=10.0)
 
 
 def earlier(running):

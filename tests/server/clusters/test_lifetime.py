@@ -31,7 +31,7 @@ def test_a_cluster_is_closed_at_the_end_of_its_lifetime_also_if_it_works_and_war
         assert warned[0] is None
         assert warned[-1] == pytest.approx(began + 4, abs=2)
         assert isinstance(cluster.error, ClusterLifetimeError)
-        assert str(cluster.error).startswith("The cluster was closed after 4 seconds, its maximum lifetime; what its")
+        assert str(cluster.error).startswith("The cluster was closed after 4 seconds, its maximum lifetime; its")
 
     with_manager(use, max_lifetime=4.0)
 

@@ -37,7 +37,7 @@ def other_holder(server):
 REFUSED = [
     ({"gpus": "all"}, "--gpus all", "GPU 1 is held by other.ipynb"),
     ({"gpus": [1]}, "--gpus 1,", "GPU 1 is held by other.ipynb"),
-    ({"engine": "cpu", "workers": 3}, "--cpu 3", "This server limits clusters to 2 workers"),
+    ({"engine": "cpu", "workers": 3}, "--cpu 3", "This server limits the workers of a cluster to 2"),
     ({"pool": 200 * 10**9}, "--pool 200GB", "--pool asks for"),
     ({"profile": "big"}, "--profile big", "no profile 'big'"),
 ]

@@ -127,8 +127,8 @@ def read(run_python, tmp_path):
     [
         ("LIBRARY_NOT_FOUND", "has no NVIDIA driver"),
         ("DRIVER_NOT_LOADED", "not loaded"),
-        ("NO_PERMISSION", "no permission"),
-        ("UNKNOWN", "answers"),
+        ("NO_PERMISSION", "may not use the NVIDIA driver"),
+        ("UNKNOWN", "reports an error"),
     ],
 )
 def test_a_driver_that_does_not_respond_is_reported_and_logged_once(read, error, words):
@@ -150,9 +150,9 @@ def test_a_gpu_that_falls_off_the_bus_is_named_and_the_others_are_read(read):
     by_index = f"def by_index(i):\n        if i == 0 and step in (1, 2): raise {lost}\n        return i"
     seen, logged = read(f"{by_index}\n    pynvml.nvmlDeviceGetHandleByIndex = by_index")
     assert [len(look["gpus"]) for look in seen] == [2, 1, 1, 2]
-    assert seen[1]["reason"] == "GPU 0 (NVIDIA H200) no longer responds."
+    assert seen[1]["reason"] == "These GPUs no longer respond: 0 (NVIDIA H200)."
     assert seen[3]["reason"] == ""
-    assert logged == ["GPU 0 (NVIDIA H200) no longer responds.", "All GPUs respond again."]
+    assert logged == ["These GPUs no longer respond: 0 (NVIDIA H200).", "All GPUs respond again."]
 
 
 def test_a_removed_gpu_is_reported_although_another_gpu_gets_its_index(read):
@@ -160,7 +160,7 @@ def test_a_removed_gpu_is_reported_although_another_gpu_gets_its_index(read):
         "if step: pynvml.nvmlDeviceGetCount, pynvml.nvmlDeviceGetHandleByIndex = lambda: 1, lambda i: i + 1"
     )
     assert [len(look["gpus"]) for look in seen] == [2, 1, 1, 1]
-    assert logged == ["GPU 0 (NVIDIA H200) no longer responds."]
+    assert logged == ["These GPUs no longer respond: 0 (NVIDIA H200)."]
 
 
 def test_a_gpu_whose_uuid_cannot_be_read_once_is_reported_only_that_time(read):
@@ -170,7 +170,7 @@ def test_a_gpu_whose_uuid_cannot_be_read_once_is_reported_only_that_time(read):
         f"pynvml.nvmlDeviceGetUUID = lambda h: {no} if (step, h) == (1, 0) else uuid(h)"
     )
     assert [len(look["gpus"]) for look in seen] == [2, 1, 2, 2]
-    assert logged == ["GPU 0 (NVIDIA H200) no longer responds.", "All GPUs respond again."]
+    assert logged == ["These GPUs no longer respond: 0 (NVIDIA H200).", "All GPUs respond again."]
 
 
 def test_a_gpu_whose_mig_mode_changes_is_not_reported_as_missing(read):

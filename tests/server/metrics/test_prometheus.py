@@ -44,7 +44,10 @@ def with_metrics(use):
 
 def test_each_change_of_a_status_is_counted_once():
     def use(manager, read):
-        for kernel_id, error in [("a", GpuHeldError("GPU 0 is in use.")), ("b", ClusterLostError("It was killed."))]:
+        for kernel_id, error in [
+            ("a", GpuHeldError("gpus-held", gpus="GPU 0 is held")),
+            ("b", ClusterLostError("closed")),
+        ]:
             cluster = manager.clusters[kernel_id] = KernelCluster(kernel_id, ClusterSpec(), manager._on_change)
             assert read()["gpudask_clusters", "starting"] == 1
             if kernel_id == "b":
