@@ -78,12 +78,6 @@ def tests_with_gpus(name: str, limit: int, arguments: str) -> Check:
 
 
 ALONE = (
-    Check(
-        "submission",
-        240,
-        "benchmarks/submission.py --engine cuda --backends cupy,cudf --out {out}/submission.json",
-        alone=True,
-    ),
     tests("test_doctor", 90, "test_gpu.py -k doctor", alone=True),
     tests("test_gpu", 400, "test_gpu.py -k 'not doctor'", alone=True),
     tests("test_on_gpus", 360, "server/test_on_gpus.py", alone=True),
@@ -116,12 +110,6 @@ SIDE_BY_SIDE = (
     speed("speed_2tb", 300, "2 TB;the same"),
     Check("docstrings", 200, "oracle/docstring_examples.py --fallback host --processes 8 --out {out}/docstrings.json"),
     Check(
-        "start_methods",
-        300,
-        "benchmarks/start.py --methods spawn,forkserver --rounds 4 --out {out}/start_methods.json",
-        alone=False,
-    ),
-    Check(
         "random_programs",
         300,
         "oracle/random_programs.py --processes 4 --seconds 240 --rows {out}/random_programs.jsonl "
@@ -132,9 +120,6 @@ SIDE_BY_SIDE = (
         300,
         ".ci/notebooks.py --only scikit-learn --to {out} --out {out}/scikit_learn.json",
     ),
-    Check("profiling_cost", 240, "benchmarks/overhead.py profile --out {out}/profiling_cost.json"),
-    Check("fallback_cost", 400, "benchmarks/overhead.py fallback --pairs 25 --out {out}/fallback_cost.json"),
-    Check("send_interval", 200, "benchmarks/overhead.py intervals --pairs 4 --out {out}/send_interval.json"),
 )
 CHECKS = ALONE + SIDE_BY_SIDE
 

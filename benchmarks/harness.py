@@ -8,7 +8,6 @@ import inspect
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import time
@@ -86,15 +85,8 @@ def publish(report: dict[str, Any], out: Path | None, *, hide: str = "") -> None
     print(json.dumps({name: part for name, part in report.items() if name != hide}, indent=1))
 
 
-def median(values: Iterable[float]) -> float:
-    return round(statistics.median(values), 4)
-
-
 class Process:
-    """Runs a generator of a benchmark in a process of its own; iterating gives the JSON values that it yields.
-
-    It may read questions from its standard input, a line of JSON each.
-    """
+    """Runs a generator of a benchmark in a process of its own; iterating gives the JSON values that it yields."""
 
     def __init__(self, function: Callable[..., Iterator[Any]], variables: Mapping[str, str], **arguments: Any) -> None:
         file = Path(inspect.getfile(function)).with_suffix("").relative_to(Path(__file__).parent)
@@ -117,11 +109,6 @@ class Process:
             if line.startswith(MARK):
                 return json.loads(line.removeprefix(MARK))
         raise StopIteration
-
-    def ask(self, question: Any) -> Any:
-        """The value that the generator yields after this question."""
-        print(json.dumps(question), file=self.process.stdin, flush=True)
-        return next(self)
 
     def end(self) -> int:
         """Wait until it ends; its exit status."""

@@ -10,21 +10,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import websocket
 from jupyter_client import BlockingKernelClient
 
 from jupyter_gpudask.machine.gpus import list_gpus
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from harness import header
-from server_cost import Server
+
+TOKEN = "recording"  # noqa: S105
+TOKEN_HEADER = {"Authorization": f"token {TOKEN}"}
 
 CELLS = {
     "fluid-simulation.ipynb": (
@@ -78,14 +84,25 @@ def show(message: dict[str, Any]) -> None:
 def record(folder: Path, share: str, seconds: float) -> list[tuple[float, Any]]:
     """What the server says, and when, while the notebooks work."""
     options = ["--GpuDask.share_gpus=True"] if share == "all" else []
-    server = Server(folder, "jupyter_gpudask", variables={}, options=options)
+    command = [sys.executable, "-P", "-m", "jupyter_server", "--no-browser", "--allow-root", "--port=0", *options]
+    command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"]
+    command += ["--ServerApp.jpserver_extensions={'jupyter_gpudask': True}"]
+    environment = os.environ | {"JUPYTER_RUNTIME_DIR": str(folder), "JUPYTER_CONFIG_DIR": str(folder)}
+    server = subprocess.Popen(command, env=environment)
     over = threading.Event()
     try:
+        info = folder / f"jpserver-{server.pid}.json"
+        while not (info.exists() and info.read_text().endswith("}")):
+            time.sleep(0.1)
+        url = json.loads(info.read_text())["url"].replace("localhost", "127.0.0.1")
         for notebook, cells in cells_of(share).items():
             order = {"path": notebook, "name": notebook, "type": "notebook", "kernel": {"name": "python3"}}
-            arguments = (folder, server.request("api/sessions", "POST", order)["kernel"]["id"], cells, over)
+            asked = urllib.request.Request(url + "api/sessions", json.dumps(order).encode(), TOKEN_HEADER)
+            with urllib.request.urlopen(asked, timeout=60) as answer:
+                arguments = (folder, json.load(answer)["kernel"]["id"], cells, over)
             threading.Thread(target=work, args=arguments, daemon=True).start()
-        stream, begin = server.stream(), time.monotonic()
+        stream = websocket.create_connection(f"ws{url[4:]}gpudask/api/stream", header=TOKEN_HEADER, timeout=30)
+        begin = time.monotonic()
         messages: list[tuple[float, Any]] = []
         while not messages or messages[-1][0] <= seconds:
             message = json.loads(stream.recv())
@@ -93,7 +110,8 @@ def record(folder: Path, share: str, seconds: float) -> list[tuple[float, Any]]:
         return messages
     finally:
         over.set()
-        server.stop()
+        server.terminate()
+        server.wait(30)
 
 
 def main() -> int:
