@@ -58,5 +58,5 @@ class ServerVerbs(ClusterVerbs):
 
     async def _state(self, cluster: KernelCluster) -> ClusterState:
         if cluster.state is None:
-            raise ClusterLostError("The cluster did not respond.", "Type: %gpudask restart")
+            raise ClusterLostError("no-state")
         return await self._monitor.with_gpu_metrics(cluster.state)
