@@ -36,7 +36,7 @@ def parse_arguments(arguments: list[str]) -> tuple[str, list[str], dict[str, Any
     (str, list of str, dict)
         The script, its own arguments, and the arguments of `jupyter_gpudask.gpu`.
     """
-    from .protocol.cluster.spec import start_options
+    from .protocol.spec import start_options
 
     parser = argparse.ArgumentParser(
         "python -m jupyter_gpudask", description="Run a Python script that uses Dask on the GPUs of this machine."

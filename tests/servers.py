@@ -23,7 +23,7 @@ from jupyter_client import BlockingKernelClient
 
 from jupyter_gpudask.machine.unix_socket import connect_socket, socket_path
 from jupyter_gpudask.protocol import Joined
-from jupyter_gpudask.protocol.messages.attach import Attach
+from jupyter_gpudask.protocol.messages import Attach
 
 # The other extensions of this environment, which are not tested here, and start more slowly than the server.
 EXTENSIONS = {"jupyter_gpudask": True} | dict.fromkeys(

@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_gpudask.magics.declarations import CELL_OPTIONS, COMMANDS
 from jupyter_gpudask.magics.settings import MagicsSettings
-from jupyter_gpudask.protocol.cluster.spec import start_options
+from jupyter_gpudask.protocol.spec import start_options
 from jupyter_gpudask.server.settings import ServerSettings
 
 ROOT = Path(__file__).parents[1]

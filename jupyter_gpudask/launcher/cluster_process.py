@@ -18,8 +18,8 @@ from ..machine.gpus import cuda_driver_version
 from ..machine.leases import LeaseFolder
 from ..machine.lifeline import kill_session
 from ..protocol import Close, ClusterSpec, Start
-from ..protocol.messages.transport import EVENT_LIMIT, MessageStream
-from ..protocol.messages.verbs import SUPERVISOR
+from ..protocol.transport import EVENT_LIMIT, MessageStream
+from ..protocol.verbs import SUPERVISOR
 from .child_process import ChildProcess
 from .connection import ClusterConnection, LostCallback, ProgressCallback
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from pathlib import Path
 
-    from ..protocol.messages.verbs import EndReason
+    from ..protocol.verbs import EndReason
 
 __all__ = ["ClusterProcess", "LostCallback", "ProgressCallback"]
 

@@ -24,8 +24,8 @@ from ..protocol import (
     StateReport,
     parse_event,
 )
-from ..protocol.messages.transport import LineTooLongError, MessageStream
-from ..protocol.messages.verbs import DONE, EndReason
+from ..protocol.transport import LineTooLongError, MessageStream
+from ..protocol.verbs import DONE, EndReason
 
 logger = logging.getLogger(__name__)
 

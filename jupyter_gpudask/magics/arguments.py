@@ -130,7 +130,7 @@ def parse_line(line: str) -> LineArguments:
 
 def _parse_command(line: str) -> LineArguments:
     """Parse the arguments of a command for the cluster."""
-    from ..protocol.cluster.spec import flag_of, start_options  # here, because it imports pydantic
+    from ..protocol.spec import flag_of, start_options  # here, because it imports pydantic
 
     parser = _Parser("%gpudask")
     parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)

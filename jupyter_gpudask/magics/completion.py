@@ -64,7 +64,7 @@ def _cell_words(before: list[str], namespace: Mapping[str, Any]) -> Iterable[str
 
 def _line_words(before: list[str], namespace: Mapping[str, Any]) -> Iterable[str]:
     """The words that may follow the arguments `before` of ``%gpudask``."""
-    from ..protocol.cluster.spec import start_options  # here, because it imports pydantic
+    from ..protocol.spec import start_options  # here, because it imports pydantic
 
     last, options = before[-1] if before else "", start_options()
     if last in options and not options[last].value_is_optional:
@@ -82,7 +82,7 @@ def _line_words(before: list[str], namespace: Mapping[str, Any]) -> Iterable[str
 
 def _command_words(command: str | None, before: list[str]) -> Iterable[str]:
     """The words that may follow a command for the cluster."""
-    from ..protocol.cluster.spec import start_options
+    from ..protocol.spec import start_options
 
     if command is None:
         return COMMANDS

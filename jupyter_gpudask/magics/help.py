@@ -20,7 +20,7 @@ def commands_help() -> str:
 
 def start_help() -> str:
     """The options of ``%gpudask start`` and ``restart``, with their defaults."""
-    from ..protocol.cluster.spec import start_options  # here, because it imports pydantic
+    from ..protocol.spec import start_options  # here, because it imports pydantic
 
     rows = []
     for flag, option in start_options().items():

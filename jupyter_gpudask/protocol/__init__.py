@@ -1,19 +1,7 @@
 """Messages between processes: their models, as pydantic classes, and their transport. Runs in every process."""
 
-from .cluster.cluster_class import ClassProfile, ClusterClass
-from .cluster.missing_workers import JobState, LostHost
-from .cluster.spec import ClusterSpec
-from .cluster.state import (
-    ClusterState,
-    GpuProcess,
-    GpuState,
-    JoinedState,
-    JoinedWorkerState,
-    TlsCredentials,
-    WorkerExit,
-    WorkerState,
-)
-from .messages.events import (
+from .messages import (
+    PROTOCOL_VERSION,
     Answer,
     Closed,
     Event,
@@ -26,8 +14,20 @@ from .messages.events import (
     StateReport,
     parse_event,
 )
-from .messages.message import PROTOCOL_VERSION
-from .messages.verbs import VERBS, Close, ClusterVerbs, Command, Start, parse_command
+from .spec import ClassProfile, ClusterClass, ClusterSpec
+from .state import (
+    ClusterState,
+    GpuProcess,
+    GpuState,
+    JobState,
+    JoinedState,
+    JoinedWorkerState,
+    LostHost,
+    TlsCredentials,
+    WorkerExit,
+    WorkerState,
+)
+from .verbs import VERBS, Close, ClusterVerbs, Command, Start, parse_command
 
 __all__ = [
     "PROTOCOL_VERSION",

@@ -15,10 +15,10 @@ from ..launcher.connection import ClusterConnection
 from ..machine.gpus import are_selected
 from ..machine.unix_socket import bind_socket, peer_of
 from ..protocol import Close, Closed, ClusterSpec, Failed, Refused, parse_command
-from ..protocol.cluster.option_differences import other_options
-from ..protocol.messages.attach import Attach, parse_attach
-from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
-from ..protocol.messages.verbs import answer
+from ..protocol.messages import Attach, parse_attach
+from ..protocol.spec import other_options
+from ..protocol.transport import COMMAND_LIMIT, MessageStream
+from ..protocol.verbs import answer
 from .clusters.kernels import Interpreter
 from .clusters.verbs import ServerVerbs
 from .metrics.monitor import DASHBOARD_PATH

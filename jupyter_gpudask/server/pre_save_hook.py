@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..protocol.notebook import LIVE_OUTPUT
+from ..protocol.stream import LIVE_OUTPUT
 
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..client.worker_calls import CellMetrics
     from ..launcher.connection import Cluster
     from ..protocol import ClusterSpec, ClusterState, Ready
-    from ..protocol.cluster.limits import Action
+    from ..protocol.messages import Action
     from .event_loop import EventLoopThread
 
 _POLL_INTERVAL = 0.1
@@ -126,8 +126,8 @@ class RunningCluster:
 
     def log(self, lines: int) -> dict[str, str]:
         """The last `lines` lines of the logs of the scheduler's process and of each worker, by their titles."""
-        from ..protocol.cluster.worker_names import names_of
-        from ..protocol.messages.verbs import SUPERVISOR
+        from ..protocol.state import names_of
+        from ..protocol.verbs import SUPERVISOR
 
         logs = self.ask(self.process.logs, lines)
         state = self.state()

@@ -14,13 +14,13 @@ from ..launcher.cluster_process import ClusterProcess
 from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
 from ..machine.unix_socket import connect_socket, socket_path
 from ..protocol import Close, Closed, ClusterSpec, Failed, parse_event
-from ..protocol.messages.attach import Attach
-from ..protocol.messages.transport import EVENT_LIMIT, MessageStream
+from ..protocol.messages import Attach
+from ..protocol.transport import EVENT_LIMIT, MessageStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..protocol.messages.verbs import EndReason
+    from ..protocol.verbs import EndReason
 
 _CLOSE_TIMEOUT = 7.0
 _RESPONSE_TIMEOUT = 10.0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..launcher.cluster_process import ProgressCallback
     from ..protocol import ClusterSpec, ClusterState
-    from ..protocol.cluster.limits import Action
+    from ..protocol.messages import Action
     from .running_cluster import RunningCluster
 
 
@@ -107,7 +107,7 @@ class Session:
         from distributed.client import _set_global_client
 
         from ..protocol import ClusterSpec
-        from ..protocol.cluster.option_differences import other_options
+        from ..protocol.spec import other_options
 
         spec = ClusterSpec.parse(options)
         with self._lock, _missing_gpus_first(spec):
@@ -192,7 +192,7 @@ class Session:
         """
         self.require_connection()
         if self._cluster is not None and not self._cluster.can(action):
-            from ..protocol.cluster.limits import refusal
+            from ..protocol.messages import refusal
 
             raise refusal(self._cluster.ready.address, action)
 

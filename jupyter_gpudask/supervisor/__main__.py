@@ -33,7 +33,7 @@ async def _run(command_fd: int, event_fd: int, preparation: Preparation) -> NoRe
     status = 1
     try:
         # Imported here, because the fork server imports other modules meanwhile.
-        from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
+        from ..protocol.transport import COMMAND_LIMIT, MessageStream
         from .supervisor import Supervisor
 
         stream = await MessageStream.from_pipes(command_fd, event_fd, limit=COMMAND_LIMIT)

@@ -13,16 +13,16 @@ import dask.config
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
 from ..machine.lifeline import end_session, on_forced_exit
 from ..protocol import VERBS, Close, Closed, Failed, Refused, Start, parse_command
-from ..protocol.messages.message import check_protocol
-from ..protocol.messages.reports import Reporter
-from ..protocol.messages.verbs import answer, carry_out
+from ..protocol.messages import check_protocol
+from ..protocol.transport import Reporter
+from ..protocol.verbs import answer, carry_out
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from ..machine.directories import ClusterDirectory
     from ..protocol import ClusterState, Command
-    from ..protocol.messages.transport import MessageStream
+    from ..protocol.transport import MessageStream
     from .cluster.dask_cluster import DaskCluster
     from .cluster.metrics import Status
     from .cluster.remote_cluster import RemoteCluster

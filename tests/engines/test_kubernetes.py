@@ -10,7 +10,7 @@ from helpers import places_of, wait_until
 from servers import Server, kernel_of
 
 from jupyter_gpudask.errors import SpecError
-from jupyter_gpudask.protocol.cluster.missing_workers import describe_jobs
+from jupyter_gpudask.protocol.state import describe_jobs
 from jupyter_gpudask.supervisor.engines.kubernetes import cluster_resource, kube_options
 from jupyter_gpudask.supervisor.jobs.pods import pod_state
 

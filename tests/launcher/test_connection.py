@@ -9,7 +9,7 @@ import pytest
 from jupyter_gpudask.errors import ClusterLostError, GpuDaskError
 from jupyter_gpudask.launcher.connection import ClusterConnection
 from jupyter_gpudask.protocol import ClusterSpec, ClusterState, LogText, Refused, StateReport
-from jupyter_gpudask.protocol.messages.transport import MessageStream
+from jupyter_gpudask.protocol.transport import MessageStream
 
 REPORT = StateReport(state=ClusterState(engine="cpu", status="ready", time=time.time()))
 

@@ -22,10 +22,9 @@ from jupyter_gpudask.protocol import (
     parse_command,
     parse_event,
 )
-from jupyter_gpudask.protocol.messages.attach import Attach, parse_attach
-from jupyter_gpudask.protocol.messages.message import OLDEST_PROTOCOL, PROTOCOL_VERSION
-from jupyter_gpudask.protocol.messages.transport import EVENT_LIMIT
-from jupyter_gpudask.protocol.messages.verbs import COMMANDS
+from jupyter_gpudask.protocol.messages import OLDEST_PROTOCOL, PROTOCOL_VERSION, Attach, parse_attach
+from jupyter_gpudask.protocol.transport import EVENT_LIMIT
+from jupyter_gpudask.protocol.verbs import COMMANDS
 
 
 def test_a_spec_has_a_default_for_everything():

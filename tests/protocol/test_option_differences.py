@@ -3,7 +3,7 @@
 import pytest
 
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.protocol.cluster.option_differences import differences, other_options
+from jupyter_gpudask.protocol.spec import differences, other_options
 
 
 @pytest.mark.parametrize(

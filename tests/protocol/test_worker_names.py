@@ -2,8 +2,7 @@
 
 import pytest
 
-from jupyter_gpudask.protocol.cluster.state import WorkerState
-from jupyter_gpudask.protocol.cluster.worker_names import names_of
+from jupyter_gpudask.protocol.state import WorkerState, names_of
 
 
 def names(*places, **options):

@@ -16,7 +16,7 @@ import pytest
 from helpers import ON_GPUS, ONE_WORKER, START_ONE, fake_gpu_environment, promised, wait_until, without_gpus
 
 from jupyter_gpudask.machine.unix_socket import bind_socket, connect_socket, peer_of, socket_path
-from jupyter_gpudask.protocol.messages.attach import Attach
+from jupyter_gpudask.protocol.messages import Attach
 from jupyter_gpudask.server.kernel_socket import KernelSocket
 
 pytestmark = pytest.mark.cluster

@@ -17,7 +17,7 @@ from helpers import command_line, fake_gpu_environment, wait_until
 from others import OthersCluster
 
 from jupyter_gpudask.errors import ConnectError, SpecError
-from jupyter_gpudask.protocol.cluster.credentials import read_credentials
+from jupyter_gpudask.protocol.credentials import read_credentials
 from jupyter_gpudask.session.joined.check import check_scheduler
 from jupyter_gpudask.session.joined.gateway import locate
 from jupyter_gpudask.session.joined.target import parse_target

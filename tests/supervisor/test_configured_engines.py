@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_gpudask.errors import ClusterStartError, GpuUnavailableError, LimitError, SpecError
 from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, JobState, Start
-from jupyter_gpudask.protocol.cluster.missing_workers import describe_jobs
+from jupyter_gpudask.protocol.state import describe_jobs
 from jupyter_gpudask.supervisor.cluster.remote_cluster import RemoteCluster
 from jupyter_gpudask.supervisor.cluster.scaling import check_limit
 from jupyter_gpudask.supervisor.engines import ssh

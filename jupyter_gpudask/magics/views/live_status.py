@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import display, update_display
 
 from ...errors import GpuDaskError, NoClusterError
-from ...protocol.notebook import LIVE_OUTPUT
+from ...protocol.stream import LIVE_OUTPUT
 from .base import Note
 from .tables import StatusView
 

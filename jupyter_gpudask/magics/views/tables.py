@@ -76,7 +76,7 @@ class StatusView(View):
 
 
 def _names(workers: Sequence[WorkerState]) -> list[str]:
-    from ...protocol.cluster.worker_names import names_of
+    from ...protocol.state import names_of
 
     return names_of(workers, with_hosts=False)  # they have a column
 

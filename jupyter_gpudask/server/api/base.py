@@ -22,10 +22,10 @@ from ...errors import (
     ProfileNotFoundError,
     SpecError,
 )
-from ...protocol.api.rest import ErrorDetails, Problem
+from ...protocol.rest import ErrorDetails, Problem
 
 if TYPE_CHECKING:
-    from ...protocol.api.rest import ClusterInfo
+    from ...protocol.rest import ClusterInfo
     from ..clusters.manager import ClusterManager
     from ..metrics.monitor import Monitor
 

@@ -1,7 +1,7 @@
 """The operations of the REST interface, each declared once: with its path, its models, and what carries it out.
 
 The handlers are made of them here, and the OpenAPI document in `jupyter_gpudask.server.api.openapi`. Those of the verbs
-come from `jupyter_gpudask.protocol.messages.verbs`.
+come from `jupyter_gpudask.protocol.verbs`.
 """
 
 from __future__ import annotations
@@ -17,23 +17,15 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from ...protocol import VERBS
-from ...protocol.api.rest import (
-    ClusterInfo,
-    ClusterList,
-    ClusterLogs,
-    CreateCluster,
-    GpuList,
-    ProfileList,
-    RestartCluster,
-)
-from ...protocol.messages.verbs import carry_out
+from ...protocol.rest import ClusterInfo, ClusterList, ClusterLogs, CreateCluster, GpuList, ProfileList, RestartCluster
+from ...protocol.verbs import carry_out
 from ..clusters.verbs import ServerVerbs
 from .base import API, GpuDaskAPIHandler
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from ...protocol.messages.verbs import Verb
+    from ...protocol.verbs import Verb
 
 Answer = Callable[..., Awaitable["BaseModel | None"]]
 

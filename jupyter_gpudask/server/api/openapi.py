@@ -17,8 +17,8 @@ from tornado import web
 
 from ..._version import __version__
 from ...protocol import ClusterSpec
-from ...protocol.api.rest import CreateCluster, Problem, RestartCluster
-from ...protocol.api.stream import StreamMessage
+from ...protocol.rest import CreateCluster, Problem, RestartCluster
+from ...protocol.stream import StreamMessage
 from .base import API, GpuDaskAPIHandler
 from .handlers import OPERATIONS
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ClusterLostError, ClusterStartError, GpuDaskError
 from ...launcher.cluster_process import ClusterProcess
-from ...protocol.cluster.limits import refusal
-from ...protocol.messages.verbs import SUPERVISOR
+from ...protocol.messages import refusal
+from ...protocol.verbs import SUPERVISOR
 from .dashboard_address import dashboard_origin
 
 if TYPE_CHECKING:
     from ...launcher.connection import ClusterConnection
     from ...protocol import ClusterSpec, ClusterState, Command, Progress, Ready
-    from ...protocol.api.rest import Status
-    from ...protocol.messages.verbs import EndReason
+    from ...protocol.rest import Status
+    from ...protocol.verbs import EndReason
     from .kernels import Interpreter
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from ...errors import (
     NoClusterError,
 )
 from ...machine.gpu_choice import check_replacement
-from ...protocol.cluster.option_differences import other_options
+from ...protocol.spec import other_options
 from .cluster import KernelCluster
 from .hand_over import HandOver
 from .lifetime import IdleTimeout, end_after
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from ...launcher.connection import ClusterConnection
     from ...protocol import ClusterSpec
-    from ...protocol.api.rest import Status
-    from ...protocol.messages.verbs import EndReason
+    from ...protocol.rest import Status
+    from ...protocol.verbs import EndReason
     from .kernels import Interpreter, ServerKernels
     from .policy import Policy
 

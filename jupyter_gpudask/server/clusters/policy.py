@@ -11,8 +11,8 @@ from traitlets import TraitError
 from ...errors import GpuDaskError, LimitError, OptionConflictError, ProfileNotFoundError, SpecError
 from ...machine.leases.registry import LeaseRegistry
 from ...protocol import ClassProfile, ClusterClass, ClusterSpec
-from ...protocol.api.rest import Profile
-from ...protocol.cluster.spec import flag_of
+from ...protocol.rest import Profile
+from ...protocol.spec import flag_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

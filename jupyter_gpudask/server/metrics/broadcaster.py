@@ -18,7 +18,7 @@ from .monitor import INTERVAL, cluster_info
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...protocol.api.rest import ClusterInfo, GpuList
+    from ...protocol.rest import ClusterInfo, GpuList
     from ..clusters.manager import ClusterManager
     from .monitor import Monitor
 

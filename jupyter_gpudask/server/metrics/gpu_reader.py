@@ -12,7 +12,7 @@ import psutil
 from ...errors import GpuUnavailableError
 from ...machine.gpus import list_gpus
 from ...machine.leases import Lease, LeaseFolder
-from ...protocol.api.rest import ErrorDetails, GpuHolder, GpuInfo, GpuList, GpuUser, WaitingStart
+from ...protocol.rest import ErrorDetails, GpuHolder, GpuInfo, GpuList, GpuUser, WaitingStart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
-from ...protocol.api.stream import GpuMetrics, MachineMetrics, Sample, WorkerMetrics
+from ...protocol.stream import GpuMetrics, MachineMetrics, Sample, WorkerMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ...protocol.api.rest import ClusterInfo, GpuInfo, GpuList
+    from ...protocol.rest import ClusterInfo, GpuInfo, GpuList
     from .machine_reader import MachineState
 
 _M = TypeVar("_M", bound=BaseModel)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from ...protocol.api.rest import ClusterInfo, ErrorDetails
+from ...protocol.rest import ClusterInfo, ErrorDetails
 from .gpu_reader import GpuReader
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ...protocol import ClusterState, GpuState, WorkerState
-    from ...protocol.api.rest import GpuInfo, GpuList
+    from ...protocol.rest import GpuInfo, GpuList
     from ..clusters.cluster import KernelCluster
     from ..clusters.kernels import ServerKernels
     from ..clusters.manager import ClusterManager

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from ...protocol import GpuState
-    from ...protocol.api.rest import Status
+    from ...protocol.rest import Status
     from ..clusters.cluster import KernelCluster
     from ..clusters.manager import ClusterManager
     from .monitor import Monitor

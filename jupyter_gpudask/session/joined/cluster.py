@@ -10,8 +10,8 @@ from ...client import joined_client
 from ...errors import BackendUnavailableError, ClusterLostError
 from ...launcher.connection import Cluster
 from ...protocol import ClusterSpec
-from ...protocol.cluster.limits import refusal
-from ...protocol.messages.verbs import SUPERVISOR
+from ...protocol.messages import refusal
+from ...protocol.verbs import SUPERVISOR
 from .panel import PanelReports
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import dask.config
 from ...client.joined_client import connect_joined
 from ...errors import ConnectError
 from ...protocol import Joined
-from ...protocol.cluster.limits import gateway_dashboard, joined_limits
+from ...protocol.messages import gateway_dashboard, joined_limits
 from ..background_imports import BackgroundImports
 from ..running_cluster import RunningCluster
 from .check import check_scheduler

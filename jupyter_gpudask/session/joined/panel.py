@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ProtocolError
 from ...protocol import ClusterVerbs, parse_command
-from ...protocol.messages.reports import Reporter
-from ...protocol.messages.verbs import answer, carry_out
+from ...protocol.transport import Reporter
+from ...protocol.verbs import answer, carry_out
 from ..server_connection import request_stream
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import dask.config
 from distributed import Security
 
 from ...errors import ConnectError, SpecError
-from ...protocol.cluster.credentials import read_credentials
+from ...protocol.credentials import read_credentials
 
 _HOST = r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):(?P<port>[0-9]{1,5})"
 _ADDRESS = re.compile(rf"(?P<protocol>tcp|tls)://{_HOST}/?")
@@ -86,7 +86,7 @@ def parse_target(
     scheduler_file
         The file that ``dask scheduler --scheduler-file`` has written.
     security
-        A file for `jupyter_gpudask.protocol.cluster.credentials.read_credentials`. Without it the credentials
+        A file for `jupyter_gpudask.protocol.credentials.read_credentials`. Without it the credentials
         for ``tls`` are those of Dask's configuration.
     start_timeout
         Seconds until the connection must be there.

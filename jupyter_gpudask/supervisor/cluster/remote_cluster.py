@@ -17,8 +17,8 @@ from ... import _version
 from ...errors import ClusterLostError, ClusterStartError, GpuDaskError
 from ...machine.plan import Plan
 from ...protocol import ClusterClass, ClusterState, Progress, Ready, Start
-from ...protocol.cluster.limits import REMOTE_DASHBOARD, gateway_dashboard
-from ...protocol.cluster.missing_workers import describe_jobs
+from ...protocol.messages import REMOTE_DASHBOARD, gateway_dashboard
+from ...protocol.state import describe_jobs
 from ...scheduler.worker_failures import WorkerFailuresPlugin
 from ..engines.configured import GATEWAY_CLUSTER, first_line, import_class, parameters_of
 from ..engines.kubernetes import KUBE_CLUSTER, kube_options

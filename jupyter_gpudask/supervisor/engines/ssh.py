@@ -16,7 +16,7 @@ from distributed.deploy.ssh import Worker
 from ...errors import ClusterStartError, GpuUnavailableError, SpecError
 from ...installation import pip_install
 from ...machine.directories import worker_log
-from ...protocol.cluster.cluster_class import CUDA_WORKER
+from ...protocol.spec import CUDA_WORKER
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ClusterLostError, ClusterStartError
 from ...machine.directories import tail
-from ...protocol.cluster.missing_workers import describe_jobs
+from ...protocol.state import describe_jobs
 from ..engines import worker_names
 from ..engines.configured import first_line
 from .batch_system import BatchSystem, run_command

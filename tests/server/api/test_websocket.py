@@ -9,7 +9,7 @@ import pytest
 import websocket
 from helpers import fake_gpu_environment, wait_until, without_gpus
 
-from jupyter_gpudask.protocol.api.stream import StreamMessage
+from jupyter_gpudask.protocol.stream import StreamMessage
 
 pytestmark = pytest.mark.cluster
 

@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from jupyter_gpudask.protocol.api.rest import GpuInfo, GpuList
+from jupyter_gpudask.protocol.rest import GpuInfo, GpuList
 from jupyter_gpudask.server.metrics.history import History
 from jupyter_gpudask.server.metrics.machine_reader import MachineState, read_machine
 

@@ -108,3 +108,7 @@ class StreamMessage(_Answer):
     removed: tuple[str, ...] = ()
     memory_total: int | None = None
     history: tuple[Sample, ...] = ()
+
+
+LIVE_OUTPUT = "jupyter_gpudask"
+"""The metadata key of an output that is shown as a widget and stored with a static representation."""

@@ -19,10 +19,11 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
     field_validator,
+    model_validator,
 )
 
-from ...errors import OptionConflictError, SpecError
-from ...quantities import parse_amount, parse_gpus, parse_pairs, parse_range
+from ..errors import ClusterExistsError, OptionConflictError, SpecError
+from ..quantities import parse_amount, parse_gpus, parse_pairs, parse_range, typed_size
 from .options import Option, StartOption, options_of
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -305,3 +306,127 @@ def flag_of(field: str) -> str:
     """The option for a field of `ClusterSpec`, as it is typed: ``--spill-threshold`` for ``spill_threshold``."""
     flags = {option.field: flag for flag, option in start_options().items()}
     return flags.get(field, "--" + field.replace("_", "-"))
+
+
+CUDA_WORKER = "dask_cuda.CUDAWorker"
+"""The ``worker_class`` with which Dask's own classes, such as `distributed.SSHCluster`, start workers with GPUs."""
+
+
+class ClusterClass(BaseModel):
+    """A Dask cluster class that creates the clusters of a profile; it only comes from the server's configuration.
+
+    Attributes
+    ----------
+    path
+        The import path, ``package.module.Class``, in the environment of the kernel.
+    options
+        Its keyword arguments, as JSON values.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str = Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    def __repr__(self) -> str:  # its options can hold secrets
+        return f"ClusterClass(path={self.path!r})"
+
+    __str__ = __repr__
+
+    @property
+    def name(self) -> str:
+        """The name of the class."""
+        return self.path.rpartition(".")[2]
+
+
+class ClassProfile(BaseModel):
+    """A cluster profile whose clusters are created by a class, as written in the configuration.
+
+    Attributes
+    ----------
+    engine
+        ``cuda`` if its workers have GPUs, CuPy and cuDF, which cells then use; else ``cpu``. The default is ``cuda`` if
+        the option ``worker_class`` is `CUDA_WORKER`.
+    start_timeout
+        Seconds for all workers to start.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str = ""
+    path: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
+    options: dict[str, Any] = Field(default_factory=dict)
+    engine: Literal["cuda", "cpu"] = "cpu"
+    start_timeout: float = Field(120.0, gt=0, le=3600)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _add_engine(cls, entry: Any) -> Any:
+        match entry:
+            case {"options": {"worker_class": worker_class}} if worker_class == CUDA_WORKER:
+                return {"engine": "cuda"} | entry
+        return entry
+
+
+_SIZES = frozenset({"pool", "spill_threshold", "memory_limit"})
+
+_DEVICES = frozenset({"engine", "gpus", "workers"})
+"""The options that select GPUs, or CPU workers instead of them."""
+
+
+def other_options(running: ClusterSpec, requested: ClusterSpec) -> ClusterExistsError:
+    """The error of a start with other options than those of the cluster that the kernel has."""
+    return ClusterExistsError("other-options", differences=", ".join(differences(running, requested)))
+
+
+def differences(running: ClusterSpec, requested: ClusterSpec) -> list[str]:
+    """The options that differ, each with both values as they are typed: ``--threads 1 instead of 2``.
+
+    The values of environment variables, which may be secret, are left out.
+    """
+    if running.profile != requested.profile:  # which sets the other options
+        return [_difference("profile", running, requested)]
+    fields = [name for name in ClusterSpec.model_fields if getattr(running, name) != getattr(requested, name)]
+    if "cpu" in (running.engine, requested.engine) and _DEVICES.intersection(fields):
+        described = [_difference_of_devices(running, requested)]
+        fields = [name for name in fields if name not in _DEVICES]
+    else:
+        described = []
+    return described + [_difference(name, running, requested) for name in fields]
+
+
+def _difference_of_devices(running: ClusterSpec, requested: ClusterSpec) -> str:
+    has = _cpu(running) if running.engine == "cpu" else _gpus(running)
+    # Requested GPUs that were merged into the options of a cluster on the CPU leave its engine.
+    is_cpu = requested.engine == "cpu" and (running.engine != "cpu" or requested.gpus == running.gpus)
+    return f"{has} instead of {_cpu(requested) if is_cpu else _gpus(requested)}"
+
+
+def _cpu(spec: ClusterSpec) -> str:
+    return "--cpu" if spec.workers is None else f"--cpu {spec.workers}"
+
+
+def _gpus(spec: ClusterSpec) -> str:
+    return f"--gpus {_typed('gpus', spec)}"
+
+
+def _difference(name: str, running: ClusterSpec, requested: ClusterSpec) -> str:
+    if name == "environment":
+        return f"{flag_of(name)} with other values"
+    return f"{flag_of(name)} {_typed(name, running)} instead of {_typed(name, requested)}"
+
+
+def _typed(name: str, spec: ClusterSpec) -> str:
+    """The value of an option as it is typed."""
+    value = getattr(spec, name)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "default" if name in ("workers", "threads") else "none"
+    if isinstance(value, dict):
+        return " ".join(f"{key}={amount:g}" for key, amount in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) + "," * (name == "gpus" and len(value) == 1)  # a single number is a count
+    if name in _SIZES and isinstance(value, int):
+        return typed_size(value)
+    return f"{value:g}" if isinstance(value, float) else str(value) or "none"

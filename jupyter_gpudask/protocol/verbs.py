@@ -16,11 +16,21 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model, model_validator
 
-from ...errors import GpuDaskError, ProtocolError
-from ..cluster.cluster_class import ClusterClass
-from ..cluster.state import ClusterState
-from .events import Answer, Kept, LogText, Refused, StateReport
-from .message import PROTOCOL_VERSION, Folders, Message, SentSpec, parse_message
+from ..errors import GpuDaskError, ProtocolError
+from .messages import (
+    PROTOCOL_VERSION,
+    Answer,
+    Folders,
+    Kept,
+    LogText,
+    Message,
+    Refused,
+    SentSpec,
+    StateReport,
+    parse_message,
+)
+from .spec import ClusterClass
+from .state import ClusterState
 
 logger = logging.getLogger(__name__)
 

@@ -1,16 +1,152 @@
-"""Events from a supervisor, to its parent or, through the Jupyter server, to a kernel."""
+"""The messages of kernels, the Jupyter server and supervisors: their base, the first of a kernel, and the events."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+)
 
-from ... import errors
-from ...errors import GpuDaskError
-from ..cluster.limits import Action
-from ..cluster.state import ClusterState, GpuState, TlsCredentials
-from .message import PROTOCOL_VERSION, Message, SentSpec, parse_message
+from .. import errors
+from ..errors import GpuDaskError, NotOwnedError, ProtocolError
+from .spec import ClusterSpec
+from .state import ClusterState, GpuState, TlsCredentials
+
+PROTOCOL_VERSION = 12
+"""Increased with every change that an older parent or supervisor would misread. A new field with a default is none."""
+
+OLDEST_PROTOCOL = 12
+"""The oldest version whose messages are understood."""
+
+
+class Message(BaseModel):
+    """A message, sent as one JSON object on one line. Unknown fields, which newer versions may have, are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, ser_json_inf_nan="constants")  # as the json module does
+
+
+def check_protocol(version: int, *, receiver: str, sender: str) -> None:
+    """Check that the first message is of a version that this process understands.
+
+    Parameters
+    ----------
+    version
+        The version of the message.
+    receiver, sender
+        In whose environments the packages are that have received it, and sent it.
+
+    Raises
+    ------
+    ProtocolError
+        It is not; with the side to upgrade.
+    """
+    if OLDEST_PROTOCOL <= version <= PROTOCOL_VERSION:
+        return
+    old, new = (receiver, sender) if version > PROTOCOL_VERSION else (sender, receiver)
+    lower, higher = sorted((version, PROTOCOL_VERSION))
+    raise ProtocolError("other-protocol", old=old, new=new, lower=lower, higher=higher)
+
+
+def _text_variables(environment: object) -> object:
+    if not isinstance(environment, Mapping):
+        return environment
+    return {name: value for name, value in environment.items() if _is_utf8(name) and _is_utf8(value)}
+
+
+def _text_folders(path: object) -> object:
+    return tuple(folder for folder in path if _is_utf8(folder)) if isinstance(path, list | tuple) else path
+
+
+def _is_utf8(value: object) -> bool:
+    """Whether JSON can represent it; Python decodes other bytes from the system as surrogates."""
+    try:
+        return not isinstance(value, str) or value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+Variables = Annotated[dict[str, str], BeforeValidator(_text_variables)]
+"""Environment variables; those that are not UTF-8 are left out."""
+
+Folders = Annotated[tuple[str, ...], BeforeValidator(_text_folders)]
+"""Folders of an import path; those that are not UTF-8 are left out."""
+
+
+SentSpec = Annotated[ClusterSpec, PlainSerializer(lambda spec: spec.model_dump(mode="json", exclude_defaults=True))]
+"""The options of a cluster, without those that have their defaults: older versions may not know them."""
+
+
+def parse_message(adapter: TypeAdapter[Any], line: bytes | str) -> Any:
+    """Parse one line.
+
+    Raises
+    ------
+    ProtocolError
+        The line is not a message that `adapter` accepts.
+    """
+    try:
+        return adapter.validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ProtocolError("not-a-message", version=PROTOCOL_VERSION, error=f"{where} {first['msg']}") from None
+
+
+Action = Literal["adapt", "dashboard", "keep", "release", "restart", "scale", "stop"]
+
+_OF_OWNER: dict[Any, str] = {
+    "adapt": "Its workers are started and stopped there.",
+    "keep": "Its GPUs are not kept from here.",
+    "release": "Results are released in the notebook.",
+    "restart": "It cannot be restarted from here.",
+    "scale": "Its workers are started and stopped there.",
+    "stop": "It is not stopped from here.",
+}
+
+REMOTE_DASHBOARD = "Dask's dashboard is not shown here, because the scheduler of this cluster runs elsewhere."
+"""Why the dashboard of another cluster with a scheduler elsewhere is not shown."""
+
+
+def gateway_dashboard(address: str | None) -> str:
+    """Why the dashboard of a cluster of dask-gateway is not shown.
+
+    Parameters
+    ----------
+    address
+        The address of the dashboard; `None` or empty if the cluster has none.
+    """
+    if not address:
+        return "Dask's dashboard is not shown here: the Gateway gives no address of it."
+    return f"Dask's dashboard is not shown here: open it at {address} instead."
+
+
+def refusal(address: str, action: str) -> NotOwnedError:
+    """The error of an action on a cluster that somebody else started.
+
+    Parameters
+    ----------
+    address
+        The address of its scheduler.
+    action
+        The action, but not ``dashboard``.
+    """
+    return NotOwnedError(address=address, why=_OF_OWNER[action])
+
+
+def joined_limits(address: str) -> dict[Action, str]:
+    """The sentence of each action that is not possible on a cluster that somebody else started."""
+    return {action: refusal(address, action).reason for action in _OF_OWNER}
+
 
 _LONGEST_LOG = 2**18
 """In characters, of which each has at most six bytes in JSON: an event has at most `transport.EVENT_LIMIT` bytes."""
@@ -242,3 +378,60 @@ def parse_event(line: bytes | str) -> Event:
     """
     event: Event = parse_message(_events, line)
     return event
+
+
+class Attach(Message):
+    """Attach to the kernel's cluster.
+
+    Attributes
+    ----------
+    kernel_id
+        The kernel that asks.
+    options
+        The options of the cluster to start if there is none, as attributes of a spec; `None` to start none.
+    joined
+        The cluster of somebody else to which the kernel is connected, which is to be shown: the server then sends
+        commands, and the kernel answers them; `None` for a cluster of the kernel.
+    check
+        Whether to only check the options, as those of a cluster that would replace the existing one.
+    python, environment, path, settings
+        The kernel's interpreter and settings: see `jupyter_gpudask.server.clusters.kernels.Interpreter`.
+    """
+
+    type: Literal["attach"] = "attach"
+    protocol: int = PROTOCOL_VERSION
+    kernel_id: str
+    options: dict[str, Any] | None = None
+    joined: Joined | None = None
+    check: bool = False
+    python: str
+    environment: Variables
+    path: Folders = ()
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    def __repr__(self) -> str:  # an environment can hold secrets
+        return f"Attach(kernel_id={self.kernel_id!r})"
+
+    __str__ = __repr__
+
+
+class _Version(BaseModel):
+    protocol: int
+
+
+_attach = TypeAdapter(Attach)
+
+
+def parse_attach(line: bytes) -> Attach:
+    """Parse the first line from a kernel.
+
+    Raises
+    ------
+    ProtocolError
+        The line is not an `Attach`, or of a version that is not understood.
+    """
+    with suppress(ValidationError):
+        version = _Version.model_validate_json(line).protocol
+        check_protocol(version, receiver="Jupyter server", sender="kernel")
+    attach: Attach = parse_message(_attach, line)
+    return attach

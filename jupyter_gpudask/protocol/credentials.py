@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ...errors import ConnectError
+from ..errors import ConnectError
 from .state import TlsCredentials
 
 _KEYS = ("ca", "certificate", "key")

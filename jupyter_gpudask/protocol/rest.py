@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..cluster.limits import Action
-from ..cluster.spec import ClusterSpec
-from ..cluster.state import ClusterState, GpuProcess, GpuState
+from .messages import Action
+from .spec import ClusterSpec
+from .state import ClusterState, GpuProcess, GpuState
 
 if TYPE_CHECKING:
-    from ...errors import GpuDaskError
+    from ..errors import GpuDaskError
 
 Status = Literal["starting", "ready", "closing", "closed", "failed"]
 

@@ -1,1 +1,0 @@
-"""A cluster: its options and its state."""
