@@ -7,6 +7,8 @@ Sources: CUDA Runtime API, `cudaError_t` (the errors that leave the process in a
 from __future__ import annotations
 
 import re
+import sys
+from typing import Any
 
 _NAMES = [
     "Assert",
@@ -59,3 +61,39 @@ def is_device_error(text: str) -> bool:
 def is_out_of_device_memory(text: str) -> bool:
     """Whether this text, or `repr`, of an exception says that device memory is exhausted."""
     return _OF_MEMORY.search(text[:_MAX_TEXT]) is not None and not is_device_error(text)
+
+
+def broken_context(*, wait: bool = True) -> str:
+    """The error that has broken the CUDA context; empty if it works, or if this process has not imported CuPy.
+
+    Such an error, as of an illegal address, is returned by each later call of CUDA until the process ends. This thread
+    must have used CUDA, or the process gets a context.
+
+    Parameters
+    ----------
+    wait
+        Whether to wait until the GPU has done what it was given, which may be what breaks the context.
+    """
+    cuda: Any = getattr(sys.modules.get("cupy"), "cuda", None)
+    if cuda is None:
+        return ""
+    words = ""
+    try:
+        if wait:
+            cuda.runtime.deviceSynchronize()
+        elif status := cuda.runtime.streamQuery(0):  # also while the GPU computes
+            words = str(cuda.runtime.CUDARuntimeError(status))
+    except Exception as error:  # noqa: BLE001 - of CUDA
+        words = str(error)
+    return words if is_device_error(words) else ""
+
+
+def uses_cuda() -> bool:
+    """Whether this thread has a CUDA context, by CuPy or a library beside it."""
+    cuda: Any = getattr(sys.modules.get("cupy"), "cuda", None)
+    if cuda is None:
+        return False
+    try:
+        return bool(cuda.driver.ctxGetCurrent())
+    except Exception as error:  # noqa: BLE001 - CUDA is not initialized, or the context is broken
+        return is_device_error(str(error))

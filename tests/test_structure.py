@@ -63,8 +63,8 @@ ONLY = {
     "dask_cuda": ["supervisor/engines/cuda.py", "worker/command.py"],
     "cupy": ["comm/device_memory.py", "gpu_libraries/", "patches/", "random_numbers/", "inspection/", "fallback/"],
     "cudf": ["gpu_libraries/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
-    "rmm": ["worker/allocator.py", "gpu_libraries/free_memory.py"],
-    "pynvml": ["machine/energy.py", "machine/gpus.py", "machine/nvml.py", "machine/pcie.py"],
+    "rmm": ["worker/memory.py", "gpu_libraries/free_memory.py"],
+    "pynvml": ["machine/nvml.py", "machine/gpus.py", "machine/nvml.py", "machine/nvml.py"],
     "IPython": ["magics/", "errors.py", "__init__.py"],
 }
 
@@ -166,7 +166,7 @@ def test_the_server_imports_neither_dask_nor_cuda(run_python):
 def test_workers_start_without_the_models_of_messages(run_python):
     loaded = run_python(
         "import sys\n"
-        "import jupyter_gpudask.comm.unix, jupyter_gpudask.worker.patch_plugin, jupyter_gpudask.worker.preload\n"
+        "import jupyter_gpudask.comm.unix, jupyter_gpudask.worker.plugins, jupyter_gpudask.worker.preload\n"
         "print(sorted(name for name in sys.modules if '.' not in name))"
     )
     assert "distributed" in loaded

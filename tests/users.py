@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_gpudask.machine.leases.registry import LeaseRegistry
+from jupyter_gpudask.machine.lease_registry import LeaseRegistry
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
 ANNA, BERT = 65534, 54321  # the second has no name
@@ -20,7 +20,7 @@ UUID = "GPU-00000000-1111-2222-3333-444444444444"  # of fake_gpus
 # A process of another user, which imports what it needs before it is one.
 PROCESS = """
 import fcntl, json, os, pathlib, sys
-from jupyter_gpudask.machine.leases.registry import LeaseRegistry
+from jupyter_gpudask.machine.lease_registry import LeaseRegistry
 from jupyter_gpudask.machine.leases import LeaseFolder
 uid, registry, own = int(sys.argv[1]), pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 os.chown(own, uid, uid)

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..scheduler.cancellation import StuckWorker, cancel_tasks, count_unfinished
+from ..scheduler.cells import StuckWorker, cancel_tasks, count_unfinished
 
 if TYPE_CHECKING:
     from distributed import Client

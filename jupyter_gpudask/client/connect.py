@@ -11,8 +11,7 @@ from distributed import Security
 from distributed.client import AllExit
 from distributed.protocol.pickle import dumps
 
-from ..scheduler.import_path import SchedulerPathPlugin
-from ..scheduler.log_lengths import shorten_logs
+from ..scheduler.settings import SchedulerPathPlugin, shorten_logs
 from ..worker.preload import PATH_PLUGIN, PathPlugin
 from .kernel_client import KernelClient, reconnecting
 

@@ -10,7 +10,7 @@ from dask.base import is_dask_collection
 from distributed import Future
 from distributed.client import futures_of
 
-from ..scheduler.held_results import HeldReport, report_held
+from ..scheduler.results import HeldReport, report_held
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from distributed.protocol.pickle import dumps
 
 from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state, worker_names
-from ..worker.libraries import examine_libraries, has_gpu, versions_of
+from ..worker.environment import examine_libraries, has_gpu, versions_of
 from .connect import connect_to
 
 if TYPE_CHECKING:

@@ -30,10 +30,10 @@ from ..inspection.error_origin import library_behind
 from ..overlay.config_overlay import current_record
 from ..overlay.thread_context import in_context_of_cell
 from ..scheduler.graph_router import UPDATE_GRAPH
-from ..scheduler.held_results import RELEASED
 from ..scheduler.joined_client import JOINED_BEGIN_CELL, JOINED_UPDATE_GRAPH
+from ..scheduler.results import RELEASED
 from ..worker.cell_metrics import BEGIN_CELL
-from ..worker.send_interval import send_sooner
+from ..worker.preload import send_sooner
 from ..worker.trial import call_with_small_blocks
 from .all_partitions import with_all_partitions
 from .lost_results import cluster_ended, explain_loss

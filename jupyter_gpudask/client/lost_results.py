@@ -12,7 +12,7 @@ from distributed.client import FutureCancelledError, FuturesCancelledError, futu
 
 from ..errors import ResultsLostError
 from ..inspection.local_variables import local_variables
-from ..scheduler.held_results import RELEASED
+from ..scheduler.results import RELEASED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dask.utils import key_split
 
 from ..errors import WorkersEndedError
-from ..scheduler.worker_exit import exit_of
+from ..scheduler.workers import exit_of
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..worker.cell_metrics import WorkerCellMetrics, take_cell_metrics, total_energy
-from ..worker.libraries import versions_of
+from ..worker.environment import versions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -21,8 +21,7 @@ from distributed.protocol.cuda import cuda_dumps, cuda_loads
 from distributed.protocol.serialize import register_serialization_family
 from distributed.utils import nbytes
 
-from .opened_segments import OpenedSegments
-from .pinned_segments import LIMIT, FilledSegments, Reference, SegmentLimitError, SegmentPool
+from .pinned_segments import LIMIT, FilledSegments, OpenedSegments, Reference, SegmentLimitError, SegmentPool
 
 if TYPE_CHECKING:
     from .pinned_segments import Device

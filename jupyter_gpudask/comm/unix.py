@@ -14,7 +14,9 @@ import os
 import secrets
 import socket
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote_to_bytes
 
 import dask.config
 from distributed.comm.core import CommClosedError, FatalCommClosedError
@@ -25,12 +27,27 @@ from tornado.tcpserver import TCPServer
 
 from ..machine.unix_socket import peer_of, pid_scope, short_name
 from . import device_memory
-from .addresses import address_of, path_of
 from .pinned_segments import FilledSegments
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
+
+
+def host_of(directory: Path) -> str:
+    """A directory of sockets, as Dask's servers take it in their argument `host`."""
+    return quote(os.fsencode(directory))
+
+
+def address_of(directory: str, number: int) -> str:
+    """The location of a socket in a quoted directory."""
+    return f"{directory}:{number}"
+
+
+def path_of(address: str) -> Path:
+    """The file of the socket at a location."""
+    directory, _, number = address.rpartition(":")
+    return Path(os.fsdecode(unquote_to_bytes(directory)), number)
+
 
 logger = logging.getLogger(__name__)
 

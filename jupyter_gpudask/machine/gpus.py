@@ -250,7 +250,7 @@ def _read_use(gpu: GpuState) -> GpuState:
 
 
 def _traffic(handle: Any) -> tuple[int | None, int | None]:
-    """Counters of the bytes sent and received over NVLink and over PCIe; for GPUs without one see `machine/pcie.py`.
+    """Counters of the bytes sent and received over NVLink and over PCIe; for GPUs without one see `machine/nvml.py`.
 
     32-bit counters are ignored, such as that of PCIe on an H200 with driver 580: they overflow several times a second.
     """

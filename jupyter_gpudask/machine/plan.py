@@ -3,19 +3,200 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ..errors import GpuPackagesMissingError, GpuUnavailableError
+from ..errors import GpuHeldError, GpuPackagesMissingError, GpuUnavailableError, LimitError
 from ..installation import pip_install
+from ..quantities import format_bytes
 from . import gpus
-from .gpu_choice import bytes_of, check_memory, select_unleased_gpus
+from .leases import LeaseFolder, holders_of, leases_of_others
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..protocol import ClusterSpec, GpuState
     from .leases import Lease
+
+
+def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases: Iterable[Lease]) -> list[GpuState]:
+    """Select the GPUs that `spec` requests, without those of other clusters, unless both clusters share them.
+
+    Raises
+    ------
+    GpuHeldError
+        Other clusters hold them; the message names these.
+    GpuUnavailableError
+        There are no such GPUs.
+    """
+    leases = [lease for lease in leases if not (spec.share and lease.share)]
+    holders = holders_of(leases)
+    free = [gpu for gpu in visible if gpu.uuid not in holders]
+    if spec.gpus == "free" and free:
+        return free
+    if isinstance(spec.gpus, int) and len(free) >= spec.gpus:
+        return gpus.select_gpus(spec.gpus, free)
+    chosen = gpus.select_gpus("all" if spec.gpus == "free" else spec.gpus, visible)
+    # If there are fewer free GPUs than the requested count, name the holders of all GPUs.
+    concerned = visible if isinstance(spec.gpus, int) else chosen
+    held = [gpu for gpu in concerned if gpu.uuid in holders]
+    if held:
+        by_holder: dict[str, list[str]] = {}
+        for gpu in held:
+            by_holder.setdefault(" and ".join(holders[gpu.uuid]), []).append(str(gpu.index))
+        in_the_way = [lease for lease in leases if any(gpu.uuid in lease.gpus for gpu in concerned)]
+        code = "gpus-held" if free else "all-gpus-held"
+        if all(lease.accelerates for lease in in_the_way):  # kernels share with no cluster
+            code = "gpus-accelerated"
+        said = ", ".join(f"{_listed(indices)} held by {holder}" for holder, indices in by_holder.items())
+        raise GpuHeldError(code, gpus=said, held=(gpu.uuid for gpu in held))
+    return chosen
+
+
+def _listed(indices: Sequence[str]) -> str:
+    *first, last = indices
+    return f"GPUs {', '.join(first)} and {last} are" if first else f"GPU {last} is"
+
+
+def wanted_gpus(spec: ClusterSpec, visible: Sequence[GpuState]) -> list[GpuState]:
+    """The GPUs any of which `spec` could get: the ones that it names, or all if it gives a number or takes free ones.
+
+    Raises
+    ------
+    GpuUnavailableError
+        There are no such GPUs.
+    """
+    is_any = isinstance(spec.gpus, int) or spec.gpus == "free"
+    return gpus.select_gpus("all" if is_any else spec.gpus, visible)
+
+
+def bytes_of(amount: int | float | None, chosen: Sequence[GpuState]) -> int | None:
+    """An amount of device memory in bytes; a fraction refers to the smallest GPU, so that it fits on each."""
+    if not isinstance(amount, float):
+        return amount
+    totals = [gpu.memory_total for gpu in chosen if gpu.memory_total]
+    return int(min(totals) * amount) if totals else None
+
+
+def check_memory(pool: int | None, chosen: Iterable[GpuState]) -> None:
+    """Check that each GPU has `pool` bytes free.
+
+    Raises
+    ------
+    GpuUnavailableError
+        A GPU has less free memory.
+    """
+    for gpu in chosen:
+        if pool is None or gpu.memory_total is None or gpu.memory_used is None:
+            continue
+        free = gpu.memory_total - gpu.memory_used
+        if pool > free:
+            raise GpuUnavailableError(
+                "pool-too-large",
+                pool=format_bytes(pool),
+                gpu=gpu.index,
+                free=format_bytes(free),
+                total=format_bytes(gpu.memory_total),
+            )
+
+
+def check_gpus_of_user(
+    chosen: Iterable[GpuState], folder: LeaseFolder, limit: int | None, *, without: int | None = None
+) -> None:
+    """Check that a user does not hold more GPUs than the administrator allows.
+
+    Parameters
+    ----------
+    chosen
+        The GPUs of a new cluster.
+    folder
+        The leases.
+    limit
+        The largest number of GPUs of all clusters of a user together; `None` for no limit.
+    without
+        The pid of the supervisor whose cluster the new one replaces.
+
+    Raises
+    ------
+    LimitError
+        The user would hold more.
+    """
+    if limit is None:
+        return
+    new = {gpu.uuid for gpu in chosen}
+    others = folder.gpus_of_user(without=without) - new
+    if new and len(new) + len(others) > limit:
+        raise LimitError("too-many-gpus", limit=limit, needed=len(new), others=len(others))
+
+
+def check_replacement(
+    spec: ClusterSpec,
+    supervisor: int,
+    environment: Mapping[str, str] | None = None,
+    max_gpus: int | None = None,
+    *,
+    kernel_id: str = "",
+) -> None:
+    """Check that there will be GPUs for `spec` when it replaces the cluster of a supervisor; this blocks.
+
+    Parameters
+    ----------
+    spec
+        The options of the new cluster.
+    supervisor
+        The pid of the supervisor whose cluster is replaced.
+    environment
+        Environment variables of the kernel, by default those of this process.
+    max_gpus
+        The largest number of GPUs of a user; `None` for no limit.
+    kernel_id
+        The kernel of the cluster; empty if this process is the kernel.
+
+    Raises
+    ------
+    GpuHeldError, GpuUnavailableError
+        There will not be enough GPUs, or starts that wait in line would get them.
+    LimitError
+        The user would hold too many.
+    """
+    if spec.engine == "cpu" or spec.profile:
+        return
+    try:
+        visible = gpus.require_gpus(environment)
+    except GpuUnavailableError:
+        if not spec.requires_gpus:
+            return
+        raise
+    folder = LeaseFolder()
+    leases = folder.read()
+    others = [lease for lease in leases_of_others(leases, kernel_id) if lease.pid != supervisor]
+    chosen = select_unleased_gpus(spec, visible, others)
+    if waiting := folder.wanted_before(None, (gpu.uuid for gpu in wanted_gpus(spec, visible))):
+        try:
+            chosen = select_unleased_gpus(spec, visible, [*others, *waiting])
+        except GpuHeldError:
+            raise GpuHeldError("others-wait-for-restart", waiting=waiting[0].holder) from None
+    check_gpus_of_user(chosen, folder, max_gpus, without=supervisor)
+    freed = {uuid for lease in leases if lease.pid == supervisor for uuid in lease.gpus}
+    after = [_without_session(gpu, supervisor) if gpu.uuid in freed else gpu for gpu in chosen]
+    check_memory(bytes_of(spec.pool, chosen), after)
+
+
+def _without_session(gpu: GpuState, session: int) -> GpuState:
+    """The GPU as it will be when a session has ended; all of its memory is free if NVML lists no processes."""
+    sizes = [process.memory for process in gpu.processes if _session_of(process.pid) == session]
+    known = [size for size in sizes if size is not None]
+    used = (gpu.memory_used or 0) - sum(known) if sizes and len(known) == len(sizes) else 0
+    return gpu.model_copy(update={"memory_used": max(0, used)})
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:  # it has ended, or runs in another container
+        return None
+
 
 _GPU_PACKAGES = {
     "dask_cuda": "dask-cuda",

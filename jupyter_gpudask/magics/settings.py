@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from traitlets import Bool, Enum, Float, Unicode, observe
 from traitlets.config import Configurable
 
-from ..machine.leases.registry import LEASE_DIRECTORY_VARIABLE
+from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE
 from ..overlay.cell_record import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
 from .declarations import RESULTS
 

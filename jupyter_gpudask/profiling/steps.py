@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dask._task_spec import GraphNode, Task, _execute_subgraph
 
 from ..graph.program import Program, as_one_task, evaluated
-from ..worker.graphs.opaque_graph import OpaqueNode
+from ..worker.graphs import OpaqueNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -10,7 +10,7 @@ import dask.config
 from distributed.core import Status, error_message
 
 from ..errors import BackendUnavailableError
-from ..worker.graphs.materialize import MATERIALIZE, PickledExpression
+from ..worker.graphs import MATERIALIZE, PickledExpression
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

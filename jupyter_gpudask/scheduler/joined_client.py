@@ -9,16 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..protocol import JoinedState, JoinedWorkerState
-from ..worker.graphs.materialize import MATERIALIZE, MaterializePlugin
+from ..worker.graphs import MATERIALIZE, MaterializePlugin
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
-from ..worker.joined_metrics import DEVICE, JOINED_METRICS_PLUGIN, READ_DEVICE, JoinedMetricsPlugin
-from ..worker.optional_plugin import dump_optional
-from ..worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
-from .cell_tasks import UNFINISHED, count_unfinished_in
+from ..worker.joined import DEVICE, JOINED_METRICS_PLUGIN, READ_DEVICE, JoinedMetricsPlugin, dump_optional
+from ..worker.plugins import PATCH_PLUGIN, PatchPlugin
+from .cells import UNFINISHED, count_unfinished_in
 from .graph_router import GraphRouter
-from .held_results import bytes_by_worker, held_results, total_bytes
-from .lost_hosts import LostHostsPlugin
-from .worker_state import gpu_of_heartbeat, read_worker
+from .results import bytes_by_worker, held_results, total_bytes
+from .workers import LostHostsPlugin, gpu_of_heartbeat, read_worker
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -10,7 +10,7 @@ from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
 from prometheus_client import REGISTRY
 
-from ..machine.leases.registry import LEASE_DIRECTORY_VARIABLE
+from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE
 from ..machine.unix_socket import socket_path
 from .api.dashboard_client import DashboardClient
 from .api.dashboard_proxy import DASHBOARD

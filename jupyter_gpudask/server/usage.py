@@ -12,8 +12,7 @@ from pathlib import Path
 from jupyter_core.application import JupyterApp
 from traitlets import Bool, Unicode, default
 
-from ..machine.leases.registry import LEASE_DIRECTORY_VARIABLE, LeaseRegistry, user_name
-from ..machine.leases.usage import gpu_hours
+from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE, LeaseRegistry, gpu_hours, user_name
 from .settings import ServerSettings
 
 

@@ -91,9 +91,9 @@ def hold_first_device(visible: Sequence[GpuState], kernel_id: str, supervisor: i
 def _set_unheld_first_device(
     visible: Sequence[GpuState], leases: Sequence[Lease], kernel_id: str, supervisor: int | None
 ) -> GpuState:
-    from ..machine.gpu_choice import select_unleased_gpus
     from ..machine.gpus import visible_gpus
     from ..machine.leases import holders_of
+    from ..machine.plan import select_unleased_gpus
     from ..protocol import ClusterSpec
 
     own = [

@@ -149,8 +149,7 @@ def spec_on_this_machine(options: dict[str, Any], running: Ready | None) -> Clus
     SpecError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError
         A cluster with these options could not start.
     """
-    from ..machine.gpu_choice import check_replacement
-    from ..machine.plan import make_plan
+    from ..machine.plan import check_replacement, make_plan
     from ..protocol import ClusterSpec
 
     spec = ClusterSpec.parse(options)

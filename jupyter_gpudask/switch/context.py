@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import dask.array
 
+from ..device_errors import broken_context, uses_cuda
 from ..errors import BackendUnavailableError, BrokenContextError
 from ..inspection.placement import GPU_BACKENDS
 from ..installation import pip_install
-from ..machine.cuda_context import broken_context, uses_cuda
 from ..overlay.config_overlay import Overlay
 from ..patches.apply import patches
 

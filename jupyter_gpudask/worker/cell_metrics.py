@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from distributed import WorkerPlugin
 
-from ..machine.energy import read_energy
-from .allocator import take_peak
+from ..machine.nvml import read_energy
+from .memory import take_peak
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,8 +13,8 @@ from distributed import WorkerPlugin, get_worker
 from distributed.core import error_message
 from tornado.ioloop import PeriodicCallback
 
+from ..device_errors import broken_context
 from ..errors import BrokenContextError, function_at
-from ..machine.cuda_context import broken_context
 
 if TYPE_CHECKING:
     from distributed import Worker

@@ -1,4 +1,4 @@
-"""Interrupt cancelled tasks that still run in a worker's threads. See `scheduler.cancellation`."""
+"""Interrupt cancelled tasks that still run in a worker's threads. See `scheduler.cells`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,15 @@
-"""Dask preload of each worker: its log, its end with the supervisor, its metrics, streams and import path."""
+"""Dask preload of each worker: its log, its end with the supervisor, its metrics, streams and import path.
+
+Before it sends a message, Dask waits 2 ms for others in a worker, 2 or 5 ms in the scheduler, and 10 ms in a client. A
+worker gets its next task when the scheduler knows that it has finished one, so each small task waits for both. A busy
+process still collects several messages before it sends them.
+"""
 
 from __future__ import annotations
 
 import atexit
+import io
+import logging
 import os
 import sys
 from functools import partial
@@ -11,19 +18,102 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distributed import WorkerPlugin
+from distributed.worker_state_machine import TaskErredMsg
 
 from ..comm import device_memory
 from ..machine.directories import LOGS_VARIABLE, worker_log
 from ..machine.lifeline import die_with_parent
-from .allocator import pool_metrics
-from .failed_transfer import FailedTransferPlugin
-from .log_file import send_output_to, shorten_pickling_errors
-from .send_interval import send_sooner
+from .memory import pool_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distributed import Worker
+    from distributed.batched import BatchedSend
+
+
+logger = logging.getLogger(__name__)
+
+
+class _LossyFile(io.FileIO):
+    """A file that drops lines that cannot be written, so that printing never fails because the disk is full."""
+
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content)
+        except OSError:
+            return len(content)
+
+
+def send_output_to(log: Path) -> None:
+    """Append the output of this process to the file `log`, including that of compiled code and child processes.
+
+    If the file cannot be opened, the output is not redirected.
+    """
+    try:
+        file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError as error:
+        logger.warning("The log of this worker cannot be opened: %s", error)
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
+    sys.stdout, sys.stderr = _lossy_text(1), _lossy_text(2)
+
+
+def _lossy_text(descriptor: int) -> io.TextIOWrapper:
+    raw = io.BufferedWriter(_LossyFile(descriptor, "w", closefd=False))
+    return io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+
+
+def shorten_pickling_errors() -> None:
+    """Log what cannot be pickled in one line; Dask adds tracebacks, and sends the error to whoever asked."""
+    for name in ("protocol.pickle", "protocol.core", "worker"):
+        logging.getLogger(f"distributed.{name}").addFilter(_shorten)
+
+
+def _shorten(record: logging.LogRecord) -> bool:
+    text = str(record.exc_info[1]) if record.exc_info else ""
+    if str(record.msg).startswith("Failed to serialize"):
+        record.msg, record.args, record.exc_info = "Failed to serialize: %s", (text,), None
+    return not text.startswith("Could not serialize object of type ")  # the worker that has it logs the line above
+
+
+class FailedTransferPlugin(WorkerPlugin):
+    """Fails tasks that wait for a result which cannot be fetched, with the error of the transfer.
+
+    Dask's worker fails the result. The scheduler ignores that, because another worker has the result, and the tasks
+    would wait for ever. So would the next transfer on the same connection, whose sender still waits for an answer.
+    """
+
+    def setup(self, worker: Worker) -> None:
+        """Remember the worker; called by Dask when the plugin is added."""
+        self._worker = worker
+
+    def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
+        """Called by Dask after each transition of a task."""
+        if (start, finish) != ("flight", "error"):
+            return
+        self._worker.rpc.collect()  # closes the connections that are not in use
+        result = self._worker.state.tasks[key]
+        for task in result.dependents:
+            if task.state == "waiting":
+                message = TaskErredMsg.from_task(result, run_id=task.run_id, stimulus_id=f"failed-transfer-{key}")
+                message.key = task.key
+                self._worker.batched_send(message.to_dict())
+
+
+INTERVAL = 0.0002
+"""Seconds between two messages on one stream."""
+
+
+def send_sooner(stream: BatchedSend | None) -> None:
+    """Let `stream` wait for `INTERVAL` at most; nothing is changed where it waits for less, or where there is none."""
+    if stream is not None:
+        stream.interval = min(stream.interval, INTERVAL)
+
 
 METRICS = "gpudask"
 """The name of this package's metrics in the heartbeat of a worker."""
@@ -84,7 +174,7 @@ class MetricsPlugin(WorkerPlugin):
 
 
 def _device() -> dict[str, Any] | None:
-    from .device import first_device  # imports the models of the protocol, which takes a quarter of a second
+    from .environment import first_device  # imports the models of the protocol, which takes a quarter of a second
 
     return first_device()
 

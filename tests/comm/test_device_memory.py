@@ -15,8 +15,7 @@ from distributed.protocol import to_serialize
 from helpers import wait_until
 
 from jupyter_gpudask.comm import device_memory
-from jupyter_gpudask.comm.opened_segments import OpenedSegments
-from jupyter_gpudask.comm.pinned_segments import FilledSegments, SegmentLimitError, SegmentPool
+from jupyter_gpudask.comm.pinned_segments import FilledSegments, OpenedSegments, SegmentLimitError, SegmentPool
 from jupyter_gpudask.comm.unix import UnixComm
 
 sys.path.append(str(Path(__file__).parent))

@@ -15,8 +15,7 @@ from distributed import Client, Nanny, Scheduler, Worker
 from distributed.comm import connect, get_address_host, listen
 from distributed.comm.core import CommClosedError
 
-from jupyter_gpudask.comm.addresses import host_of
-from jupyter_gpudask.comm.unix import can_listen
+from jupyter_gpudask.comm.unix import can_listen, host_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:Port 8787 is already in use")
 

@@ -12,7 +12,7 @@ import pytest
 from helpers import command_line, thread_for_cells, wait_until
 from hub import PROGRAMS, USERS, Hub
 
-from jupyter_gpudask.comm.addresses import path_of
+from jupyter_gpudask.comm.unix import path_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.engines, pytest.mark.timeout(900)]
 

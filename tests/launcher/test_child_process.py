@@ -7,8 +7,7 @@ import sys
 
 import psutil
 
-from jupyter_gpudask.launcher.child_process import ChildProcess
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.launcher.cluster_process import ChildProcess, ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
 
 

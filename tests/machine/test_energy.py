@@ -13,7 +13,7 @@ GPU = "GPU-00000000-1111-2222-3333-444444444444"
 def read(run_python, change="", uuid=GPU, **settings):
     script = f"""
 import json, pynvml
-from jupyter_gpudask.machine.energy import read_energy
+from jupyter_gpudask.machine.nvml import read_energy
 {change}
 print(json.dumps([read_energy({uuid!r}) for _ in range(2)]))
 """

@@ -11,7 +11,7 @@ import pynvml, sitecustomize
 from jupyter_gpudask.machine import nvml
 nvml._IDLE = {idle}
 from jupyter_gpudask.machine.gpus import list_gpus
-from jupyter_gpudask.machine.pcie import PcieMeter
+from jupyter_gpudask.machine.nvml import PcieMeter
 gpus = list_gpus()
 uuids = [gpu.uuid for gpu in gpus]
 meter = PcieMeter()
@@ -104,5 +104,5 @@ print(json.dumps([meter.read(uuids), meter.read(["MIG-1"])]))
 
 
 def test_without_a_driver_nothing_is_measured(run_python):
-    script = "from jupyter_gpudask.machine.pcie import PcieMeter; print(PcieMeter().read(['GPU-1']))"
+    script = "from jupyter_gpudask.machine.nvml import PcieMeter; print(PcieMeter().read(['GPU-1']))"
     assert run_python(script, fake_gpu_environment(FAKE_NVML_ERROR="LIBRARY_NOT_FOUND")).strip() == "{}"

@@ -85,7 +85,7 @@ def test_the_gpu_is_held_by_the_notebook_and_its_own_cluster_may_use_it(run_pyth
     lines = (
         "print(accelerate())",
         "print(shell.run_line_magic('gpudask', 'gpus').holders)",
-        "from jupyter_gpudask.machine.gpu_choice import select_unleased_gpus",
+        "from jupyter_gpudask.machine.plan import select_unleased_gpus",
         "from jupyter_gpudask.machine.leases import leases_of_others",
         "from jupyter_gpudask.protocol import ClusterSpec",
         "leases = LeaseFolder().read()",

@@ -11,7 +11,7 @@ from jupyter_gpudask.graph.optimize import ArrayOptimizer
 from jupyter_gpudask.graph.subtrees import ClusterSize
 from jupyter_gpudask.profiling.operations import operation_of
 from jupyter_gpudask.profiling.steps import run_steps
-from jupyter_gpudask.worker.graphs.opaque_graph import make_opaque
+from jupyter_gpudask.worker.graphs import make_opaque
 
 
 def numbers(shape=(40, 40), chunks=4):

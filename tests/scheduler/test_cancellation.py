@@ -98,7 +98,7 @@ class Worker:
 
 def set_response_margin(seconds):
     """In the supervisor: how much longer than the limit a response of a worker may take."""
-    from jupyter_gpudask.scheduler import cancellation as stopping
+    from jupyter_gpudask.scheduler import cells as stopping
 
     stopping._RESPONSE_MARGIN = seconds
 
@@ -236,7 +236,7 @@ def test_a_worker_that_runs_what_is_wanted_is_not_restarted(tmp_path):
 
 def never_respond():
     """In the supervisor: the next interrupt gets no response."""
-    from jupyter_gpudask.scheduler import cancellation as stopping
+    from jupyter_gpudask.scheduler import cells as stopping
 
     original = stopping._wait_for_submissions
 
@@ -269,7 +269,7 @@ def test_a_cluster_that_is_emptied_computes_on_whatever_it_ran(worker, kind, tmp
 
 def answer_late_once():
     """In the supervisor: the next answer of a worker comes too late."""
-    from jupyter_gpudask.scheduler import cancellation as stopping
+    from jupyter_gpudask.scheduler import cells as stopping
 
     original, timeout = stopping._interrupt, stopping.UNRESPONSIVE_TIMEOUT
 

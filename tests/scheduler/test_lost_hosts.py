@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from distributed.metrics import time
 
-from jupyter_gpudask.scheduler.lost_hosts import LostHostsPlugin
+from jupyter_gpudask.scheduler.workers import LostHostsPlugin
 
 LOST = "handle-worker-cleanup-1.5"
 

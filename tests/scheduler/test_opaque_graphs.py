@@ -20,9 +20,8 @@ from distributed.protocol.pickle import dumps, loads
 from distributed.protocol.serialize import deserialize, serialize, to_serialize
 from helpers import client_of, wait_until
 
-from jupyter_gpudask.worker.graphs import task_pickler
-from jupyter_gpudask.worker.graphs.materialize import PickledExpression, _try_to_materialize, materialize
-from jupyter_gpudask.worker.graphs.opaque_graph import make_opaque
+from jupyter_gpudask.worker import task_pickler
+from jupyter_gpudask.worker.graphs import PickledExpression, _try_to_materialize, make_opaque, materialize
 
 pytestmark = pytest.mark.cluster
 

@@ -11,7 +11,7 @@ import pytest
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.worker.retention import RETENTION_PLUGIN
+from jupyter_gpudask.worker.plugins import RETENTION_PLUGIN
 
 pytestmark = pytest.mark.cluster
 
@@ -28,7 +28,7 @@ def client():
 
 def test_a_scheduler_deletes_the_spans_of_old_computations_and_keeps_those_of_results_that_a_client_holds(client):
     def soon():
-        from jupyter_gpudask.scheduler import retention
+        from jupyter_gpudask.scheduler import results as retention
 
         retention._MAX_SPANS, retention._MIN_AGE = 5, 1.0
 
@@ -57,7 +57,7 @@ def test_a_worker_deletes_its_metrics_of_old_computations(client):
         return dask_worker.periodic_callbacks[RETENTION_PLUGIN].is_running()
 
     def forget(dask_worker):
-        from jupyter_gpudask.worker import retention
+        from jupyter_gpudask.worker import plugins as retention
 
         retention._MAX_METRICS = 10
         dask_worker.periodic_callbacks[retention.RETENTION_PLUGIN].callback()
@@ -72,7 +72,7 @@ def test_a_worker_deletes_its_metrics_of_old_computations(client):
 
 def test_the_cache_of_task_names_is_cleared_when_it_is_large(client):
     def soon():
-        from jupyter_gpudask.worker import retention
+        from jupyter_gpudask.worker import plugins as retention
 
         retention._MAX_KEY_NAMES = 50
 

@@ -9,8 +9,8 @@ import pytest
 
 from jupyter_gpudask.machine.plan import Plan
 from jupyter_gpudask.protocol import GpuState
-from jupyter_gpudask.scheduler.cell_tasks import watch_cell_tasks
-from jupyter_gpudask.scheduler.worker_failures import WorkerFailuresPlugin
+from jupyter_gpudask.scheduler.cells import watch_cell_tasks
+from jupyter_gpudask.scheduler.workers import WorkerFailuresPlugin
 from jupyter_gpudask.supervisor.cluster.metrics import read_state
 from jupyter_gpudask.worker.preload import LOGS_VARIABLE, METRICS, MetricsPlugin
 
@@ -76,7 +76,7 @@ def test_nvml_is_not_asked_for_a_parent_that_reads_it_itself(monkeypatch):
 def test_the_gpu_of_another_host_is_read_by_its_worker(monkeypatch, engine, expected):
     monkeypatch.delenv(LOGS_VARIABLE, raising=False)
     device = {"index": 2, "uuid": "GPU-elsewhere", "name": "H200"}
-    monkeypatch.setattr("jupyter_gpudask.worker.device.first_device", lambda: device)
+    monkeypatch.setattr("jupyter_gpudask.worker.environment.first_device", lambda: device)
     on_host = SimpleNamespace(metrics={}, data={}, state=SimpleNamespace(executed_count=7))
     MetricsPlugin().setup(on_host)
     heartbeat = {

@@ -15,7 +15,7 @@ from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import GpuDaskError, ResultsLostError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.worker.send_interval import INTERVAL
+from jupyter_gpudask.worker.preload import INTERVAL
 
 pytestmark = pytest.mark.cluster
 

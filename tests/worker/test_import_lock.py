@@ -2,7 +2,7 @@
 
 IMPORTING = """
 import os, sys, threading
-from jupyter_gpudask.worker.graphs.import_lock import import_named_collections
+from jupyter_gpudask.worker.task_pickler import import_named_collections
 named = ["dask.array.core", "dask.array", "dask.dataframe.core", "dask.bag.core", "dask.array.random", "dask.dataframe"]
 together, errors = threading.Barrier(len(named)), []
 def unpickle(name):

@@ -5,7 +5,7 @@ import asyncio
 from distributed import Scheduler, Worker
 from distributed.core import Status
 
-from jupyter_gpudask.worker.joined_metrics import DEVICE, JOINED_METRICS_PLUGIN, JoinedMetricsPlugin
+from jupyter_gpudask.worker.joined import DEVICE, JOINED_METRICS_PLUGIN, JoinedMetricsPlugin
 from jupyter_gpudask.worker.preload import METRICS
 
 

@@ -9,7 +9,7 @@ import pytest
 from dask_cuda.device_host_file import DeviceHostFile
 from distributed.spill import SpillBuffer
 
-from jupyter_gpudask.worker.allocator import AllocatorStatistics
+from jupyter_gpudask.worker.memory import AllocatorStatistics
 from jupyter_gpudask.worker.preload import read_metrics
 
 SIZE = 100_000

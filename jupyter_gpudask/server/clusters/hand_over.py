@@ -14,14 +14,14 @@ from weakref import WeakKeyDictionary
 
 from ...errors import GpusHandedOverError
 from ...machine.leases import LeaseFolder
-from ...machine.leases.clusters_to_ask import clusters_to_ask
+from ...machine.waiting_line import clusters_to_ask
 from ...quantities import format_period
 from .cluster import Notice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ...machine.leases.waiting_line import Place, Waiting
+    from ...machine.waiting_line import Place, Waiting
     from ..settings import ServerSettings
     from .cluster import KernelCluster
     from .kernels import ServerKernels

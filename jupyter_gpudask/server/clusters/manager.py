@@ -20,7 +20,7 @@ from ...errors import (
     LimitError,
     NoClusterError,
 )
-from ...machine.gpu_choice import check_replacement
+from ...machine.plan import check_replacement
 from ...protocol.spec import other_options
 from .cluster import KernelCluster
 from .hand_over import HandOver

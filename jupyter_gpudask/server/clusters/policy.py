@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from traitlets import TraitError
 
 from ...errors import GpuDaskError, LimitError, OptionConflictError, ProfileNotFoundError, SpecError
-from ...machine.leases.registry import LeaseRegistry
+from ...machine.lease_registry import LeaseRegistry
 from ...protocol import ClassProfile, ClusterClass, ClusterSpec
 from ...protocol.rest import Profile
 from ...protocol.spec import flag_of

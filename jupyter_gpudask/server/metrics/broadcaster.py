@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from ...machine.pcie import PcieMeter
+from ...machine.nvml import PcieMeter
 from .history import History
 from .machine_reader import read_machine
 from .monitor import INTERVAL, cluster_info

@@ -13,8 +13,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 from traitlets import Int, Unicode
 
-from ...machine.leases.registry import user_name
-from ...machine.leases.waiting_line import WaitingLine
+from ...machine.lease_registry import user_name
+from ...machine.waiting_line import WaitingLine
 from ..usage import LeaseApplication
 from .gpu_reader import GpuReader
 from .monitor import INTERVAL
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from ...machine.leases.registry import LeaseRegistry
+    from ...machine.lease_registry import LeaseRegistry
 
 
 class MachineMetrics(Collector):

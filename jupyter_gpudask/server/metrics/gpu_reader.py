@@ -17,7 +17,7 @@ from ...protocol.rest import ErrorDetails, GpuHolder, GpuInfo, GpuList, GpuUser,
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...machine.leases.waiting_line import Waiting
+    from ...machine.waiting_line import Waiting
     from ...protocol import GpuProcess, GpuState
     from ..clusters.kernels import KernelProcess
 

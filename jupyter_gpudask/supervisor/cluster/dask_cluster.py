@@ -21,7 +21,7 @@ from ...machine.directories import LOGS_VARIABLE, ClusterDirectory, tail, worker
 from ...machine.leases import HeldLease, LeaseFolder
 from ...machine.plan import Plan, make_plan
 from ...protocol import ClusterState, Progress, Ready, Start
-from ...scheduler.log_lengths import shorten_logs
+from ...scheduler.settings import shorten_logs
 from ..engines import create_cluster, import_what_clusters_need
 from ..engines.jobs import is_job_queue
 from ..jobs.job_queue import JobQueue
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...protocol import TlsCredentials
-    from ...scheduler.worker_failures import WorkerFailuresPlugin
+    from ...scheduler.workers import WorkerFailuresPlugin
     from ..fork_server import ForkServer
 
 logger = logging.getLogger(__name__)

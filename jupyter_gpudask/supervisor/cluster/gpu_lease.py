@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 from ...errors import ClusterStartError, GpuHeldError
 from ...machine import gpus
-from ...machine.gpu_choice import check_gpus_of_user, wanted_gpus
 from ...machine.leases import LeaseFolder, leases_of_others
-from ...machine.plan import check_pool_fits, make_plan
+from ...machine.plan import check_gpus_of_user, check_pool_fits, make_plan, wanted_gpus
 from .scaling import check_limit, check_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...machine.leases import HeldLease, Lease
-    from ...machine.leases.waiting_line import Place
     from ...machine.plan import Plan
+    from ...machine.waiting_line import Place
     from ...protocol import ClusterSpec, Start
 
 _INTERVAL = 0.5

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...errors import GpuUnavailableError
 from ...machine import gpus
 from ...protocol import ClusterState, GpuState
-from ...scheduler.cell_tasks import cell_tasks_of, count_unfinished_in
-from ...scheduler.held_results import bytes_by_worker, held_results, total_bytes
-from ...scheduler.worker_state import read_worker, reported_gpu
+from ...scheduler.cells import cell_tasks_of, count_unfinished_in
+from ...scheduler.results import bytes_by_worker, held_results, total_bytes
+from ...scheduler.workers import read_worker, reported_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...machine.plan import Plan
-    from ...scheduler.worker_failures import WorkerFailuresPlugin
+    from ...scheduler.workers import WorkerFailuresPlugin
 
 Status = Literal["starting", "ready", "closing", "closed"]
 

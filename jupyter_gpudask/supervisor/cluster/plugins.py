@@ -6,20 +6,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from distributed.protocol.pickle import dumps
 
-from ...scheduler.cell_metrics import handle_beginnings
+from ...scheduler.cells import handle_beginnings
 from ...scheduler.graph_router import GraphRouter
-from ...scheduler.import_path import SchedulerPathPlugin
-from ...scheduler.retention import SpanRetentionPlugin
-from ...scheduler.send_interval import SendIntervalPlugin
-from ...scheduler.worker_failures import WorkerFailuresPlugin
+from ...scheduler.results import SpanRetentionPlugin
+from ...scheduler.settings import SchedulerPathPlugin, SendIntervalPlugin
+from ...scheduler.workers import WorkerFailuresPlugin
 from ...worker.cell_metrics import CELL_METRICS_PLUGIN, CellMetricsPlugin
 from ...worker.cuda_context import CONTEXT_LOST, CONTEXT_PLUGIN, ContextPlugin
-from ...worker.exit_report import EXIT_REPORT_PLUGIN, ExitReportPlugin
-from ...worker.graphs.materialize import MATERIALIZE, MaterializePlugin
+from ...worker.graphs import MATERIALIZE, MaterializePlugin
 from ...worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
-from ...worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
+from ...worker.plugins import (
+    EXIT_REPORT_PLUGIN,
+    PATCH_PLUGIN,
+    RETENTION_PLUGIN,
+    ExitReportPlugin,
+    MetricsRetentionPlugin,
+    PatchPlugin,
+)
 from ...worker.preload import PATH_PLUGIN, PathPlugin
-from ...worker.retention import RETENTION_PLUGIN, MetricsRetentionPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

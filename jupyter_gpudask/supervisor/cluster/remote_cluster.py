@@ -19,7 +19,7 @@ from ...machine.plan import Plan
 from ...protocol import ClusterClass, ClusterState, Progress, Ready, Start
 from ...protocol.messages import REMOTE_DASHBOARD, gateway_dashboard
 from ...protocol.state import describe_jobs
-from ...scheduler.worker_failures import WorkerFailuresPlugin
+from ...scheduler.workers import WorkerFailuresPlugin
 from ..engines.configured import GATEWAY_CLUSTER, first_line, import_class, parameters_of
 from ..engines.kubernetes import KUBE_CLUSTER, kube_options
 from ..jobs.pods import Pods

@@ -8,8 +8,8 @@ from typing import Any
 
 from distributed.protocol.pickle import dumps
 
-from ...scheduler.cancellation import StuckWorker, assigned_tasks, stop_released_tasks
-from ...worker.reset import reset_worker
+from ...scheduler.cells import StuckWorker, assigned_tasks, stop_released_tasks
+from ...worker.memory import reset_worker
 
 # The extensions of Dask's scheduler that keep named objects.
 _NAMED_OBJECTS = ("publish", "variables", "queues", "semaphores", "multi_locks", "events")

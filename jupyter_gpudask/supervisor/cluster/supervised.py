@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...protocol import TlsCredentials
-from ...scheduler.held_results import release_results
+from ...scheduler.results import release_results
 from .reset import reset
 
 if TYPE_CHECKING:

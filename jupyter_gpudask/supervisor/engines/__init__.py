@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import dask.config
 
-from ...comm.addresses import host_of
-from ...comm.unix import SCHEME
+from ...comm.unix import SCHEME, host_of
 from ...machine.plan import has_usable_gpus
 from ..cluster.dashboard import routes_without_proxy
 

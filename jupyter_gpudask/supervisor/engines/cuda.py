@@ -22,7 +22,7 @@ def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
         threads_per_worker=spec.threads or 1,
         device_memory_limit=plan.spill_threshold or 0,
         enable_cudf_spill=spec.spilling == "cudf",
-        # One allocator for CuPy and cuDF: RMM's pool of the requested size, or CUDA's own: see `worker.allocator`.
+        # One allocator for CuPy and cuDF: RMM's pool of the requested size, or CUDA's own: see `worker.memory`.
         rmm_pool_size=plan.pool,
         rmm_allocator_external_lib_list=["cupy"],
         pre_import="cupy,cudf,dask_cudf",

@@ -2,9 +2,8 @@
 
 import pytest
 
-from jupyter_gpudask.machine.leases.clusters_to_ask import clusters_to_ask
-from jupyter_gpudask.machine.leases.registry import PublicLease
-from jupyter_gpudask.machine.leases.waiting_line import Waiting
+from jupyter_gpudask.machine.lease_registry import PublicLease
+from jupyter_gpudask.machine.waiting_line import Waiting, clusters_to_ask
 
 ANNA, BERT, EVA = 1, 2, 3
 

@@ -18,9 +18,9 @@ from users import ANNA, BERT, SINCE, UUID, as_root, lease_registry, process_of
 
 from jupyter_gpudask.errors import GpuHeldError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.machine import lease_registry as registry_module
+from jupyter_gpudask.machine.lease_registry import LEASE_DIRECTORY_VARIABLE, LeaseRegistry
 from jupyter_gpudask.machine.leases import LeaseFolder
-from jupyter_gpudask.machine.leases import registry as registry_module
-from jupyter_gpudask.machine.leases.registry import LEASE_DIRECTORY_VARIABLE, LeaseRegistry
 from jupyter_gpudask.magics.settings import MagicsSettings
 from jupyter_gpudask.protocol import ClusterSpec
 
@@ -268,13 +268,13 @@ def test_a_directory_that_cannot_hold_leases_is_refused_with_the_reason(registry
 
 GPUS = ["GPU-0", "GPU-00000000-1111-2222-3333-444444444444"]  # the second one is that of `tests/fake_gpus`
 WAIT = """
-from jupyter_gpudask.machine.leases.waiting_line import Waiting, WaitingLine
+from jupyter_gpudask.machine.waiting_line import Waiting, WaitingLine
 place = leases.line.enter(["GPU-0", "GPU-00000000-1111-2222-3333-444444444444"])
 print("waits", flush=True)
 sys.stdin.read()
 """
 PUSH_IN = """
-from jupyter_gpudask.machine.leases.waiting_line import Waiting, WaitingLine
+from jupyter_gpudask.machine.waiting_line import Waiting, WaitingLine
 [first] = registry.glob("*.waiting")
 refused = []
 for action in (first.unlink, lambda: first.chmod(0o666), lambda: os.utime(first), lambda: first.rename(registry / "a")):

@@ -11,9 +11,8 @@ from helpers import fake_gpu_environment, wait_until
 
 from jupyter_gpudask.errors import GpuHeldError, GpuUnavailableError, LimitError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.machine.gpu_choice import check_replacement
 from jupyter_gpudask.machine.leases import Lease, LeaseFolder
-from jupyter_gpudask.machine.plan import make_plan
+from jupyter_gpudask.machine.plan import check_replacement, make_plan
 from jupyter_gpudask.protocol import ClusterSpec, GpuProcess, GpuState
 
 HOLDER = """

@@ -14,9 +14,9 @@ from users import ANNA, BERT, UUID, as_root, lease_registry, process_of
 
 from jupyter_gpudask.errors import ClusterStartError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.machine.leases import LeaseFolder, usage
-from jupyter_gpudask.machine.leases.registry import LEASE_DIRECTORY_VARIABLE
-from jupyter_gpudask.machine.leases.usage import Usage, gpu_hours
+from jupyter_gpudask.machine import lease_registry as usage
+from jupyter_gpudask.machine.lease_registry import LEASE_DIRECTORY_VARIABLE, Usage, gpu_hours
+from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.protocol import ClusterSpec
 
 
@@ -123,7 +123,7 @@ def test_a_full_disk_does_not_keep_a_lease_from_being_released(registry, tmp_pat
     folder = LeaseFolder(tmp_path, registry)
     with folder.locked():
         lease = folder.take([UUID], holder="a.ipynb", kernel_id="k", share=False)
-    monkeypatch.setattr("jupyter_gpudask.machine.leases.registry.append_usage", full)
+    monkeypatch.setattr("jupyter_gpudask.machine.lease_registry.append_usage", full)
     lease.release("stopped")
     assert folder.read() == []
     assert "The use of the GPUs cannot be recorded" in caplog.text

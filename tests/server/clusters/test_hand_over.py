@@ -12,9 +12,9 @@ from managers import NamedKernels, policy_of
 from users import ANNA, SINCE, UUID, as_root, lease_registry, process_of
 
 from jupyter_gpudask.errors import ClusterLostError, GpusHandedOverError
+from jupyter_gpudask.machine.lease_registry import LEASE_DIRECTORY_VARIABLE, PublicLease
 from jupyter_gpudask.machine.leases import LeaseFolder
-from jupyter_gpudask.machine.leases.registry import LEASE_DIRECTORY_VARIABLE, PublicLease
-from jupyter_gpudask.machine.leases.waiting_line import Waiting, WaitingLine
+from jupyter_gpudask.machine.waiting_line import Waiting, WaitingLine
 from jupyter_gpudask.protocol import ClusterSpec, ClusterState, WorkerState
 from jupyter_gpudask.server.clusters.cluster import KernelCluster, Notice
 from jupyter_gpudask.server.clusters.hand_over import HandOver, _publish_and_choose

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from helpers import fake_gpu_environment, wait_until
 
-from jupyter_gpudask.machine.leases.registry import LeaseRegistry
+from jupyter_gpudask.machine.lease_registry import LeaseRegistry
 
 pytestmark = pytest.mark.cluster
 

@@ -1,4 +1,4 @@
-"""Cancel tasks and stop running ones: their workers interrupt them, and are restarted if that fails."""
+"""The tasks of a cell: its beginning, its unfinished tasks, and their cancellation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,91 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..worker.cell_metrics import BEGIN_CELL
 from ..worker.interruption import INTERRUPT
-from .cell_tasks import UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+
+    from distributed import Scheduler
+
+
+UNFINISHED = frozenset({"waiting", "queued", "no-worker", "processing"})
+"""Dask's states of unfinished tasks."""
+
+_EXTENSION = "gpudask-cell-tasks"
+
+
+class CellTasks:
+    """Which tasks were unfinished when the cell began that runs now.
+
+    A cell that begins on an idle cluster costs nothing, and no task is counted when its state changes.
+
+    Parameters
+    ----------
+    scheduler
+        The scheduler of the tasks.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler: Any = scheduler
+        self._earlier: set[Any] = set()
+
+    def begin_cell(self) -> None:
+        """Note the unfinished tasks: those that run or are ready, and those that wait for them."""
+        scheduler = self._scheduler
+        processing = (task for worker in scheduler.workers.values() for task in worker.processing)
+        found = {*scheduler.unrunnable, *scheduler.queued, *processing}
+        following = list(found)
+        while following:
+            waiting = {task for task in following.pop().dependents if task.state in UNFINISHED} - found
+            found |= waiting
+            following += waiting
+        self._earlier = found
+
+    def unfinished(self) -> int:
+        """The number of unfinished tasks that were submitted since the cell began."""
+        self._earlier = {task for task in self._earlier if task.state in UNFINISHED}
+        return max(0, count_unfinished_in(self._scheduler.task_groups.values()) - len(self._earlier))
+
+
+def count_unfinished_in(groups: Iterable[Any]) -> int:
+    """The number of unfinished tasks of these ``distributed.scheduler.TaskGroup``."""
+    return sum(group.states[state] for group in groups for state in UNFINISHED)
+
+
+def watch_cell_tasks(scheduler: Scheduler) -> CellTasks:
+    """Give a scheduler its `CellTasks`."""
+    tasks = scheduler.extensions[_EXTENSION] = CellTasks(scheduler)
+    return tasks
+
+
+def cell_tasks_of(scheduler: Any) -> CellTasks:
+    """The `CellTasks` of a scheduler."""
+    tasks: CellTasks = scheduler.extensions[_EXTENSION]
+    return tasks
+
+
+def handle_beginnings(scheduler: Scheduler, *, pass_on: bool) -> None:
+    """Register the handler of the message `BEGIN_CELL`.
+
+    Parameters
+    ----------
+    scheduler
+        The scheduler.
+    pass_on
+        Whether the workers get the message, too; then all must have the `CellMetricsPlugin`.
+    """
+    tasks = watch_cell_tasks(scheduler)
+
+    def begin_cell(client: str) -> None:  # noqa: ARG001 - as Dask calls it
+        tasks.begin_cell()
+        sent, addresses = time.time(), list(scheduler.workers) if pass_on else []
+        for address in addresses:
+            scheduler.worker_send(address, {"op": BEGIN_CELL, "sent": sent, "workers": len(addresses)})
+
+    scheduler.stream_handlers[BEGIN_CELL] = begin_cell
+
 
 _STIMULUS = "gpudask-interrupt"
 _RESPONSE_MARGIN = 0.2

@@ -2,7 +2,8 @@
 
 Every supervisor takes its leases here, so that no two clusters of one user get the same GPU, even from two Jupyter
 servers. A lease ends with its process, however the process ends, because Linux releases the lock. If the administrator
-has set a directory for all users, a lease has a second file there, without the name of the notebook: see `registry`.
+has set a directory for all users, a lease has a second file there, without the name of the notebook: see
+`lease_registry`.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from typing import TYPE_CHECKING, Self
 
 from jupyter_core.paths import jupyter_runtime_dir
 
+from .lease_registry import LeaseRegistry, PublicLease, clock_time
 from .locked_files import remove_locked
-from .registry import LeaseRegistry, PublicLease, clock_time
 from .waiting_line import IDLE_SUFFIX, WaitingLine
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from .registry import HeldPublicLease
+    from .lease_registry import HeldPublicLease
     from .waiting_line import Place
 
 logger = logging.getLogger(__name__)

@@ -1,13 +1,21 @@
-"""Pickle each task of a graph separately, and shared objects once."""
+"""Pickle each task of a graph separately, and shared objects once; import Dask's collections one thread at a time.
+
+Dask's collections import each other in cycles. Two threads that start at different ends get an `ImportError`, or a
+deadlock with RAPIDS' import hook, which dask-cuda installs: Python holds the global import lock while it calls a hook,
+and this one imports the parent of the requested module.
+"""
 
 from __future__ import annotations
 
 import io
 import pickle
 import sys
+import threading
 from collections import Counter
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from functools import partial
+from importlib import import_module
 from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +23,25 @@ import numpy as np
 from dask._task_spec import Alias, DataNode, Dict, GraphNode, List, Set, Task, TaskRef, Tuple, _execute_subgraph
 from distributed.protocol.pickle import dumps, loads
 
-from ...graph.program import Program
-from .import_lock import import_named_collections
+from ..graph.program import Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+
+_NAMES = {name: name.encode() for name in ("dask.array", "dask.bag", "dask.dataframe")}
+_imported: set[str] = set()
+_lock = threading.Lock()
+
+
+def import_named_collections(payload: bytes) -> None:
+    """Import the collection modules that a pickled task names; other threads wait until they are imported."""
+    for name, word in _NAMES.items():
+        if name not in _imported and word in payload:
+            with _lock, suppress(ImportError):  # unpickling the task raises it again
+                import_module(name)
+                _imported.add(name)
+
 
 _PLAIN_TYPES = frozenset(
     {type(None), bool, int, float, complex, slice, range, type(Ellipsis), type(NotImplemented)}

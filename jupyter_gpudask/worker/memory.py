@@ -1,11 +1,14 @@
-"""The device memory allocator of a worker: RMM, shared by CuPy and cuDF; its statistics and unused memory."""
+"""The device memory of a worker: RMM, shared by CuPy and cuDF; its statistics and unused memory."""
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 from functools import cache
 from typing import Any
+
+from ..comm import device_memory
 
 _log = logging.getLogger(__name__)
 
@@ -115,3 +118,10 @@ def pool_metrics() -> tuple[int | None, int | None, int | None]:
     # CUDA's default pool does not report its size.
     size = resource.pool_size() if hasattr(resource, "pool_size") else None
     return statistics.used(), size, statistics.peak()
+
+
+def reset_worker() -> None:
+    """Delete what nothing refers to any more, and return its device memory."""
+    gc.collect()
+    release_unused()
+    device_memory.release_unused()

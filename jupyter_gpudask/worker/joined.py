@@ -1,16 +1,23 @@
-"""Metrics of the workers of a cluster that somebody else started."""
+"""Worker plugins for clusters that somebody else started: their metrics, and their pickling.
+
+Dask sends the registered plugins to each worker that starts. A plugin that cannot be unpickled would prevent the worker
+from starting, even if somebody else starts it in another environment.
+"""
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING, Any
 
 from distributed import WorkerPlugin
+from distributed.protocol.pickle import dumps
 
-from .device import first_device
+from .environment import first_device
 from .preload import METRICS, read_spilled
 
 if TYPE_CHECKING:
     from distributed import Worker
+
 
 JOINED_METRICS_PLUGIN = "gpudask-joined-metrics"
 """The name of the plugin."""
@@ -57,3 +64,30 @@ def read_without_pool(worker: Worker) -> dict[str, int | None]:
     """The metrics of `jupyter_gpudask.worker.preload.read_metrics`, without those of RMM."""
     to_host, to_disk = read_spilled(worker.data)
     return {"spilled_to_host": to_host, "spilled_to_disk": to_disk, "executed": worker.state.executed_count}
+
+
+# Source code, because a worker without this package cannot import a function of it, and because pickled bytecode
+# depends on the version of Python.
+_LOADER = """
+def load(data):
+    import pickle
+    from distributed import WorkerPlugin
+    try:
+        return pickle.loads(data)
+    except ImportError:
+        return WorkerPlugin()
+"""
+
+
+class _OptionalPlugin:
+    def __init__(self, plugin: WorkerPlugin) -> None:
+        self._pickled = pickle.dumps(plugin)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return eval, ("(exec(loader), load(data))[1]", {"loader": _LOADER, "data": self._pickled})
+
+
+def dump_optional(plugin: WorkerPlugin) -> bytes:
+    """Pickle a plugin for Dask's ``register_worker_plugin``."""
+    pickled: bytes = dumps(_OptionalPlugin(plugin))
+    return pickled

@@ -1,4 +1,4 @@
-"""The environment of a worker: its host, its GPU, and the versions of the libraries that a cell needs."""
+"""The environment of a worker: its GPU, and the versions of the libraries that a cell needs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ import asyncio
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .device import first_device
+from ..errors import GpuUnavailableError
+from ..machine.gpus import visible_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+def first_device() -> dict[str, Any] | None:
+    """Index, UUID and product name of the GPU that is device 0 of this process; `None` without a GPU."""
+    try:
+        gpu = next(iter(visible_gpus()), None)
+    except GpuUnavailableError:
+        return None
+    return None if gpu is None else {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name}
 
 
 async def examine_libraries(names: Sequence[str]) -> dict[str, str]:

@@ -1,1 +1,0 @@
-"""Graphs that a worker materializes for the scheduler, whose tasks stay pickled until they run."""
