@@ -60,7 +60,7 @@ ALLOWED = {
 # Libraries, and the only places that may name them.
 ONLY = {
     "dask_gateway": ["client/connect.py", "session/joined/gateway.py"],
-    "dask_cuda": ["supervisor/engines/cuda.py", "worker/command.py"],
+    "dask_cuda": ["supervisor/engines.py", "worker/command.py"],
     "cupy": ["comm/device_memory.py", "gpu_libraries/", "patches/", "random_numbers/", "inspection/", "fallback/"],
     "cudf": ["gpu_libraries/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
     "rmm": ["worker/memory.py", "gpu_libraries/free_memory.py"],

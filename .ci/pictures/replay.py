@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_gpudask.protocol.stream import StreamMessage
-from jupyter_gpudask.server.api.websocket import StreamHandler
+from jupyter_gpudask.server.stream import StreamHandler
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:

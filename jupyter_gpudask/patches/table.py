@@ -3,7 +3,7 @@
 A patch is a monkeypatch. This table lists all of them; `apply` applies and undoes them. The rows of the kernel are
 applied by the first ``%%gpudask`` cell or `jupyter_gpudask.gpu`, and undone by ``%unload_ext``; cells with NumPy and
 pandas apply only the rows with ``on_cpu``. The supervisor and the workers apply their rows themselves:
-`supervisor.cluster.dashboard` before the scheduler is created, `worker.plugins` when a worker joins. Those last as
+`supervisor.dashboard` before the scheduler is created, `worker.plugins` when a worker joins. Those last as
 long as the process.
 """
 

@@ -395,7 +395,7 @@ class Attach(Message):
     check
         Whether to only check the options, as those of a cluster that would replace the existing one.
     python, environment, path, settings
-        The kernel's interpreter and settings: see `jupyter_gpudask.server.clusters.kernels.Interpreter`.
+        The kernel's interpreter and settings: see `jupyter_gpudask.server.kernels.Interpreter`.
     """
 
     type: Literal["attach"] = "attach"

@@ -12,23 +12,20 @@ from prometheus_client import REGISTRY
 
 from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE
 from ..machine.unix_socket import socket_path
-from .api.dashboard_client import DashboardClient
-from .api.dashboard_proxy import DASHBOARD
-from .api.handlers import HANDLERS
-from .api.joined_dashboard import JOINED_DASHBOARD
-from .api.openapi import OPENAPI
-from .api.websocket import STREAM
-from .clusters.kernel_events import KernelEventListener
-from .clusters.kernels import ServerKernels
-from .clusters.manager import ClusterManager
-from .clusters.policy import Policy
+from ..protocol.stream import LIVE_OUTPUT
+from .dashboard_proxy import DASHBOARD
+from .joined_dashboard import JOINED_DASHBOARD, DashboardClient
+from .kernel_events import KernelEventListener
 from .kernel_socket import KernelSocket
-from .metrics.broadcaster import Broadcaster
-from .metrics.monitor import Monitor
-from .metrics.prometheus import PrometheusMetrics
-from .overridable_limits import overridable_limits
-from .pre_save_hook import remove_widget_views
-from .settings import ServerSettings
+from .kernels import ServerKernels
+from .manager import ClusterManager
+from .monitor import Monitor
+from .openapi import OPENAPI
+from .policy import Policy
+from .prometheus import PrometheusMetrics
+from .rest import HANDLERS
+from .settings import ServerSettings, overridable_limits
+from .stream import STREAM, Broadcaster
 
 
 class GpuDaskExtension(ExtensionApp):
@@ -38,8 +35,8 @@ class GpuDaskExtension(ExtensionApp):
     load_other_extensions = True
     classes = [ServerApp, ServerSettings]  # noqa: RUF012 - as ExtensionApp declares it; `--help-all` lists these
     subcommands = {  # noqa: RUF012 - the same
-        "exporter": ("jupyter_gpudask.server.metrics.exporter.ExporterApp", "Serve metrics of the machine."),
-        "usage": ("jupyter_gpudask.server.usage.UsageApp", "Show the GPU hours of each user of the machine."),
+        "exporter": ("jupyter_gpudask.server.commands.ExporterApp", "Serve metrics of the machine."),
+        "usage": ("jupyter_gpudask.server.commands.UsageApp", "Show the GPU hours of each user of the machine."),
     }
 
     manager: ClusterManager
@@ -100,3 +97,19 @@ class GpuDaskExtension(ExtensionApp):
 
 
 main = GpuDaskExtension.launch_instance
+
+
+_WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def remove_widget_views(model: dict[str, Any], **_: Any) -> None:
+    """Remove the widget views of live outputs that also have HTML; `ContentsManager` calls this to save `model`.
+
+    A front end prefers a widget view to HTML, and shows an error where the widget has no kernel.
+    """
+    if model.get("type") != "notebook":
+        return
+    for cell in model["content"].get("cells", ()):
+        for output in cell.get("outputs", ()):
+            if LIVE_OUTPUT in output.get("metadata", {}) and "text/html" in output.get("data", {}):
+                output["data"].pop(_WIDGET_VIEW, None)

@@ -1,4 +1,4 @@
-"""The Unix socket on which kernels request their clusters and control them.
+"""The Unix socket on which kernels request their clusters and control them, and the verbs at the Jupyter server.
 
 A kernel sends `Attach`, and then the commands that a supervisor understands; see `jupyter_gpudask.protocol`.
 """
@@ -8,28 +8,75 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
 from ..launcher.connection import ClusterConnection
 from ..machine.gpus import are_selected
 from ..machine.unix_socket import bind_socket, peer_of
-from ..protocol import Close, Closed, ClusterSpec, Failed, Refused, parse_command
+from ..protocol import VERBS, Close, Closed, ClusterSpec, ClusterVerbs, Failed, Refused, parse_command
 from ..protocol.messages import Attach, parse_attach
 from ..protocol.spec import other_options
 from ..protocol.transport import COMMAND_LIMIT, MessageStream
 from ..protocol.verbs import answer
-from .clusters.kernels import Interpreter
-from .clusters.verbs import ServerVerbs
-from .metrics.monitor import DASHBOARD_PATH
+from .kernels import Interpreter
+from .monitor import DASHBOARD_PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from .clusters.cluster import KernelCluster
-    from .clusters.manager import ClusterManager
-    from .metrics.monitor import Monitor
+    from ..protocol import ClusterState, Command
+    from .cluster import KernelCluster
+    from .manager import ClusterManager
+    from .monitor import Monitor
+
+
+class ServerVerbs(ClusterVerbs):
+    """Applies the administrator's limits, and forwards what the supervisor answers."""
+
+    def __init__(self, manager: ClusterManager, monitor: Monitor, kernel_id: str = "") -> None:
+        self._manager, self._monitor, self._kernel_id = manager, monitor, kernel_id
+
+    def call(self, command: Command) -> Awaitable[Any]:
+        """Forward a command that the REST interface has, too."""
+        is_operation = command.type in VERBS and VERBS[command.type].operation
+        return self._change(command) if is_operation else super().call(command)
+
+    async def state(self) -> ClusterState:
+        """The current state, with the metrics of GPUs."""
+        cluster = self._manager.get_shown(self._kernel_id)
+        await cluster.refresh()
+        return await self._state(cluster)
+
+    async def worker_log(self, worker: str, lines: int = 50) -> str:
+        """The last lines of the log of a worker or of the supervisor."""
+        return (await self._manager.get(self._kernel_id).logs(lines)).get(worker, "")
+
+    async def keep(self) -> str:
+        """Keep the GPUs; who waits for them."""
+        cluster = self._owned("keep")
+        wanted_by = "" if cluster.notice is None else cluster.notice.user
+        self._manager.keep(self._kernel_id)
+        return wanted_by
+
+    async def _change(self, command: Command) -> ClusterState:
+        cluster = self._owned(command.type)
+        for name in {"workers", "maximum"} & command.arguments.keys():
+            self._manager.policy.check_workers(command.arguments[name])
+        await cluster.change(command)
+        return await self._state(cluster)
+
+    def _owned(self, action: str) -> KernelCluster:
+        cluster = self._manager.get_shown(self._kernel_id)
+        cluster.check_possible(action)
+        return cluster
+
+    async def _state(self, cluster: KernelCluster) -> ClusterState:
+        if cluster.state is None:
+            raise ClusterLostError("no-state")
+        return await self._monitor.with_gpu_metrics(cluster.state)
+
 
 CountCell: TypeAlias = "Callable[[KernelCluster, int], None]"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from ..machine.lifeline import end_session, watch_parent
 
 if TYPE_CHECKING:
-    from .preparation import Preparation
+    from .fork_server import Preparation
 
 
 def main() -> None:
@@ -21,7 +21,7 @@ def main() -> None:
     if _has_hung_up(command_fd):  # the parent has ended before that
         return
     # Imported here, because it takes long on a busy machine, where the parent can end meanwhile.
-    from .preparation import Preparation
+    from .fork_server import Preparation
 
     preparation = Preparation()
     preparation.prepare_gpu_workers()

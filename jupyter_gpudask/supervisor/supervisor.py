@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from ..machine.directories import ClusterDirectory
     from ..protocol import ClusterState, Command
     from ..protocol.transport import MessageStream
-    from .cluster.dask_cluster import DaskCluster
-    from .cluster.metrics import Status
-    from .cluster.remote_cluster import RemoteCluster
-    from .preparation import Preparation
+    from .dask_cluster import DaskCluster
+    from .fork_server import Preparation
+    from .remote_cluster import RemoteCluster
+    from .supervised import Status
 
 logger = logging.getLogger(__name__)
 
@@ -222,9 +222,9 @@ def _cluster_of(request: Start, directory: ClusterDirectory, preparation: Prepar
     """The cluster of a request, which is not started yet."""
     fork_server = preparation.take_fork_server(request, directory)
     # Imported here, because it takes seconds, in which the fork server imports what workers need.
-    from .cluster.dask_cluster import DaskCluster
-    from .cluster.remote_cluster import RemoteCluster
-    from .engines.configured import has_remote_scheduler
+    from .configured import has_remote_scheduler
+    from .dask_cluster import DaskCluster
+    from .remote_cluster import RemoteCluster
 
     # After the import of distributed, which otherwise leaves its log to this handler, whose lines have no time.
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)

@@ -11,8 +11,7 @@ from servers import Server, kernel_of
 
 from jupyter_gpudask.errors import SpecError
 from jupyter_gpudask.protocol.state import describe_jobs
-from jupyter_gpudask.supervisor.engines.kubernetes import cluster_resource, kube_options
-from jupyter_gpudask.supervisor.jobs.pods import pod_state
+from jupyter_gpudask.supervisor.kubernetes import cluster_resource, kube_options, pod_state
 
 pytest.importorskip("dask_kubernetes", reason="run make test-engines")
 import jsonschema

@@ -7,7 +7,7 @@ import pytest
 
 from jupyter_gpudask.protocol import VERBS, ClusterState, ClusterVerbs, Start, parse_command, parse_event
 from jupyter_gpudask.protocol.verbs import answer
-from jupyter_gpudask.server.api.openapi import openapi_document
+from jupyter_gpudask.server.openapi import openapi_document
 
 STATE = ClusterState(engine="cpu", status="ready", time=time.time())
 ARGUMENTS = {

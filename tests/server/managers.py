@@ -7,9 +7,9 @@ import sys
 import psutil
 from helpers import command_line
 
-from jupyter_gpudask.server.clusters.kernels import Interpreter
-from jupyter_gpudask.server.clusters.manager import ClusterManager
-from jupyter_gpudask.server.clusters.policy import Policy
+from jupyter_gpudask.server.kernels import Interpreter
+from jupyter_gpudask.server.manager import ClusterManager
+from jupyter_gpudask.server.policy import Policy
 from jupyter_gpudask.server.settings import ServerSettings
 
 

@@ -8,9 +8,9 @@ from helpers import fake_gpu_environment, fill_disk, small_disk, wait_until
 from managers import policy_of
 
 from jupyter_gpudask.machine.leases import LeaseFolder
-from jupyter_gpudask.server.clusters.manager import ClusterManager
 from jupyter_gpudask.server.kernel_socket import KernelSocket
-from jupyter_gpudask.server.metrics.monitor import Monitor
+from jupyter_gpudask.server.manager import ClusterManager
+from jupyter_gpudask.server.monitor import Monitor
 
 pytestmark = pytest.mark.cluster
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from jupyter_gpudask.supervisor.jobs import batch_system
-from jupyter_gpudask.supervisor.jobs.batch_system import BatchSystem
+from jupyter_gpudask.supervisor import batch_system
+from jupyter_gpudask.supervisor.batch_system import BatchSystem
 
 PBS = """
 pbs-server:

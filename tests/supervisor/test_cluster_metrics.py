@@ -11,7 +11,7 @@ from jupyter_gpudask.machine.plan import Plan
 from jupyter_gpudask.protocol import GpuState
 from jupyter_gpudask.scheduler.cells import watch_cell_tasks
 from jupyter_gpudask.scheduler.workers import WorkerFailuresPlugin
-from jupyter_gpudask.supervisor.cluster.metrics import read_state
+from jupyter_gpudask.supervisor.supervised import read_state
 from jupyter_gpudask.worker.preload import LOGS_VARIABLE, METRICS, MetricsPlugin
 
 

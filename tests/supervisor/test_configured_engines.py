@@ -9,12 +9,12 @@ import pytest
 from jupyter_gpudask.errors import ClusterStartError, GpuUnavailableError, LimitError, SpecError
 from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, JobState, Start
 from jupyter_gpudask.protocol.state import describe_jobs
-from jupyter_gpudask.supervisor.cluster.remote_cluster import RemoteCluster
-from jupyter_gpudask.supervisor.cluster.scaling import check_limit
-from jupyter_gpudask.supervisor.engines import ssh
-from jupyter_gpudask.supervisor.engines.configured import import_class
-from jupyter_gpudask.supervisor.engines.kubernetes import KUBE_CLUSTER
-from jupyter_gpudask.supervisor.engines.ssh import RemoteWorkers, check_capacity
+from jupyter_gpudask.supervisor import ssh
+from jupyter_gpudask.supervisor.configured import import_class
+from jupyter_gpudask.supervisor.kubernetes import KUBE_CLUSTER
+from jupyter_gpudask.supervisor.remote_cluster import RemoteCluster
+from jupyter_gpudask.supervisor.scaling import check_limit
+from jupyter_gpudask.supervisor.ssh import RemoteWorkers, check_capacity
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from jupyter_gpudask.errors import GpuHeldError
 from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.protocol import ClusterSpec, GpuState, Start
-from jupyter_gpudask.supervisor.cluster.gpu_lease import plan_and_lease
+from jupyter_gpudask.supervisor.scaling import plan_and_lease
 
 
 @pytest.fixture

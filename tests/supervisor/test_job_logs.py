@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jupyter_gpudask.supervisor.jobs.job_queue import JobQueue
+from jupyter_gpudask.supervisor.job_queue import JobQueue
 
 # With the names that the batch systems give them, for the jobs 1 and 2 of the workers Cluster-2 and Cluster-1.
 NAMES = {

@@ -13,7 +13,7 @@ from jupyter_gpudask.errors import ClusterStartError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.machine.directories import older_log, tail
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.supervisor.cluster.log_limit import cut
+from jupyter_gpudask.supervisor.workers import cut
 
 
 def cpu(limit):

@@ -10,9 +10,9 @@ from distributed import Client, Nanny, wait
 
 from jupyter_gpudask.errors import ScaleError
 from jupyter_gpudask.machine.plan import Plan
-from jupyter_gpudask.supervisor.cluster import scaling
-from jupyter_gpudask.supervisor.cluster.scaling import Scaling
-from jupyter_gpudask.supervisor.engines.ssh import HostsCluster
+from jupyter_gpudask.supervisor import scaling
+from jupyter_gpudask.supervisor.scaling import Scaling
+from jupyter_gpudask.supervisor.ssh import HostsCluster
 
 pytestmark = pytest.mark.cluster
 

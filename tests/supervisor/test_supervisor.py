@@ -23,7 +23,7 @@ from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import ClusterLostError, ClusterStartError, ResultsLostError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec, TlsCredentials
-from jupyter_gpudask.supervisor.preparation import Preparation
+from jupyter_gpudask.supervisor.fork_server import Preparation
 from jupyter_gpudask.supervisor.supervisor import Supervisor
 
 pytestmark = pytest.mark.cluster

@@ -217,12 +217,9 @@ def test_a_cluster_does_not_get_the_gpu_of_another_user(registry):
 
     with (
         held_by(ANNA, registry),
-        pytest.raises(
-            GpuHeldError, match=rf"GPU 0 is held by user nobody {SINCE}\. Type %gpudask stop there"
-        ) as refused,
+        pytest.raises(GpuHeldError, match=rf"GPU 0 is held by user nobody {SINCE}\. .* ask its user"),
     ):
         asyncio.run(start())
-    assert "stop there" not in str(refused.value)
 
 
 def test_a_lease_of_the_same_user_without_its_own_folder_counts_too(registry, tmp_path):

@@ -15,7 +15,8 @@ from helpers import promised, wait_until
 from others import OthersCluster
 from servers import joined_to
 
-from jupyter_gpudask.server.clusters.dashboard_address import dashboard_origin, is_plain_path, redirect_target
+from jupyter_gpudask.server.cluster import dashboard_origin
+from jupyter_gpudask.server.dashboard_proxy import is_plain_path, redirect_target
 
 pytestmark = pytest.mark.cluster
 

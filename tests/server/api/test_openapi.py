@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.server.api.openapi import openapi_document
+from jupyter_gpudask.server.openapi import openapi_document
 
 ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / "labextension" / "openapi.json"
@@ -16,7 +16,7 @@ NODE_MODULES = ROOT / "node_modules" / ".bin"
 
 
 def test_the_committed_openapi_document_is_up_to_date():
-    """If this fails: python -m jupyter_gpudask.server.api.openapi > labextension/openapi.json."""
+    """If this fails: python -m jupyter_gpudask.server.openapi > labextension/openapi.json."""
     committed, made = json.loads(COMMITTED.read_text()), openapi_document("/")
     committed["info"]["version"] = made["info"]["version"] = ""
     assert committed == json.loads(json.dumps(made))

@@ -11,8 +11,7 @@ from jupyter_client import BlockingKernelClient
 from jupyter_server.gateway.managers import GatewayKernelManager
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 
-from jupyter_gpudask.server.clusters.executions import Executions
-from jupyter_gpudask.server.clusters.kernels import ServerKernels
+from jupyter_gpudask.server.kernels import Executions, ServerKernels
 
 pytestmark = pytest.mark.cluster
 

@@ -16,17 +16,17 @@ from jupyter_gpudask.machine.lease_registry import LEASE_DIRECTORY_VARIABLE, Pub
 from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.machine.waiting_line import Waiting, WaitingLine
 from jupyter_gpudask.protocol import ClusterSpec, ClusterState, WorkerState
-from jupyter_gpudask.server.clusters.cluster import KernelCluster, Notice
-from jupyter_gpudask.server.clusters.hand_over import HandOver, _publish_and_choose
-from jupyter_gpudask.server.clusters.kernels import Interpreter
-from jupyter_gpudask.server.clusters.manager import ClusterManager
+from jupyter_gpudask.server.cluster import KernelCluster, Notice
+from jupyter_gpudask.server.kernels import Interpreter
+from jupyter_gpudask.server.lifetime import HandOver, _publish_and_choose
+from jupyter_gpudask.server.manager import ClusterManager
 
 # Stands in line as a start does, and is given the GPU when its turn comes.
 IMPORTS = f"""
 import asyncio
 from jupyter_gpudask.machine import gpus, plan
 from jupyter_gpudask.protocol import ClusterSpec, GpuState, Start
-from jupyter_gpudask.supervisor.cluster.gpu_lease import plan_and_lease
+from jupyter_gpudask.supervisor.scaling import plan_and_lease
 gpus.visible_gpus = lambda _=None: [GpuState(index=0, uuid={UUID!r}, name="H200")]
 plan._check_packages = lambda: None
 """

@@ -3,7 +3,7 @@
 import asyncio
 from types import SimpleNamespace
 
-from jupyter_gpudask.server.clusters.kernels import ServerKernels
+from jupyter_gpudask.server.kernels import ServerKernels
 
 
 class Sessions:

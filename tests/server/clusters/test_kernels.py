@@ -8,7 +8,7 @@ import pytest
 from helpers import ONE_WORKER, wait_until
 
 from jupyter_gpudask.errors import KernelUnsuitableError
-from jupyter_gpudask.server.clusters.kernels import _interpreter_of
+from jupyter_gpudask.server.kernels import _interpreter_of
 
 pytestmark = pytest.mark.cluster
 

@@ -10,7 +10,7 @@ from managers import with_manager
 
 from jupyter_gpudask.errors import ClusterLifetimeError
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.server.clusters import lifetime
+from jupyter_gpudask.server import lifetime
 
 
 async def until(condition, limit=60.0):

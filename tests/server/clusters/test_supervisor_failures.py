@@ -16,9 +16,9 @@ from managers import policy_of
 from jupyter_gpudask.launcher import cluster_process as launcher
 from jupyter_gpudask.launcher import connection as link
 from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
-from jupyter_gpudask.server.clusters.kernel_events import KernelEventListener
-from jupyter_gpudask.server.clusters.kernels import Interpreter
-from jupyter_gpudask.server.clusters.manager import ClusterManager
+from jupyter_gpudask.server.kernel_events import KernelEventListener
+from jupyter_gpudask.server.kernels import Interpreter
+from jupyter_gpudask.server.manager import ClusterManager
 
 pytestmark = pytest.mark.cluster
 

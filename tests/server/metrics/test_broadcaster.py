@@ -6,8 +6,8 @@ import json
 import pytest
 from managers import with_manager
 
-from jupyter_gpudask.server.metrics.broadcaster import Broadcaster
-from jupyter_gpudask.server.metrics.monitor import Monitor
+from jupyter_gpudask.server.monitor import Monitor
+from jupyter_gpudask.server.stream import Broadcaster
 
 
 class Subscriber:

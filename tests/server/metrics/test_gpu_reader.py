@@ -12,12 +12,12 @@ from jupyter_gpudask.machine.lease_registry import LEASE_DIRECTORY_VARIABLE
 from jupyter_gpudask.machine.leases import Lease, LeaseFolder
 from jupyter_gpudask.machine.waiting_line import WaitingLine
 from jupyter_gpudask.protocol import GpuProcess, GpuState
-from jupyter_gpudask.server.metrics.gpu_reader import GpuReader
+from jupyter_gpudask.server.monitor import GpuReader
 
 READ = """
 import json, logging, sys
 import pynvml
-from jupyter_gpudask.server.metrics.gpu_reader import GpuReader
+from jupyter_gpudask.server.monitor import GpuReader
 logging.basicConfig(stream=sys.stderr, format="%(message)s")
 reader = GpuReader()
 seen = []
@@ -33,8 +33,8 @@ print(json.dumps(seen))
 KERNEL = """
 import os, subprocess, sys, types
 import pynvml
-from jupyter_gpudask.server.metrics.gpu_reader import GpuReader
-from jupyter_gpudask.server.clusters.kernels import KernelProcess
+from jupyter_gpudask.server.monitor import GpuReader
+from jupyter_gpudask.server.kernels import KernelProcess
 kernel = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
 on_gpu = [types.SimpleNamespace(pid=pid, usedGpuMemory=2**29) for pid in (kernel.pid, os.getpid())]
 pynvml.nvmlDeviceGetComputeRunningProcesses = lambda handle: on_gpu
@@ -53,7 +53,7 @@ def test_a_process_on_a_gpu_is_attributed_to_its_notebook_or_its_cluster(run_pyt
 def test_a_lease_attributes_a_process_to_a_kernel_only_on_the_host_of_its_gpus(monkeypatch, leased, kernel_id):
     gpu = GpuState(index=0, uuid="GPU-here", name="H200", processes=(GpuProcess(pid=os.getpid()),))
     lease = Lease((leased,), "a.ipynb", "a", os.getsid(0), share=False)
-    monkeypatch.setattr("jupyter_gpudask.server.metrics.gpu_reader.list_gpus", lambda: [gpu])
+    monkeypatch.setattr("jupyter_gpudask.server.monitor.list_gpus", lambda: [gpu])
     monkeypatch.setattr(LeaseFolder, "read", lambda _: [lease])
     assert GpuReader().read({}).gpus[0].users[0].kernel_id == kernel_id
 
@@ -76,14 +76,14 @@ def test_memory_in_use_that_no_listed_process_explains_is_reported_as_hidden_use
     processes = tuple(GpuProcess(pid=os.getpid(), memory=None if size is None else int(size)) for size in listed)
     gpu = GpuState(index=0, uuid="GPU-0", name="H200", memory_used=used, processes=processes)
     leases = [Lease(("GPU-0",), holder, "a", os.getpid(), share=False)] if holder else []
-    monkeypatch.setattr("jupyter_gpudask.server.metrics.gpu_reader.list_gpus", lambda: [gpu])
+    monkeypatch.setattr("jupyter_gpudask.server.monitor.list_gpus", lambda: [gpu])
     monkeypatch.setattr(LeaseFolder, "read", lambda _: leases)
     assert GpuReader().read({}).gpus[0].hidden_use is hidden
 
 
 def test_the_line_of_starts_is_reported_without_what_others_invent(monkeypatch, tmp_path):
     gpus = [GpuState(index=index, uuid=f"GPU-{index}", name="H200") for index in range(2)]
-    monkeypatch.setattr("jupyter_gpudask.server.metrics.gpu_reader.list_gpus", lambda: gpus)
+    monkeypatch.setattr("jupyter_gpudask.server.monitor.list_gpus", lambda: gpus)
     monkeypatch.setenv(LEASE_DIRECTORY_VARIABLE, str(tmp_path))
     line = WaitingLine(tmp_path)
     places = [

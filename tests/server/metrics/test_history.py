@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from jupyter_gpudask.protocol.rest import GpuInfo, GpuList
-from jupyter_gpudask.server.metrics.history import History
-from jupyter_gpudask.server.metrics.machine_reader import MachineState, read_machine
+from jupyter_gpudask.server.monitor import MachineState, read_machine
+from jupyter_gpudask.server.stream import History
 
 MACHINE = MachineState(
     cpu_busy=50.0, cpu_total=100.0, memory_used=2**30, memory_total=2**34, disk_bytes=1000, network_bytes=None

@@ -14,9 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jupyter_gpudask.errors import ClusterLostError, GpuHeldError
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.server.clusters.cluster import KernelCluster
-from jupyter_gpudask.server.metrics.monitor import Monitor
-from jupyter_gpudask.server.metrics.prometheus import PrometheusMetrics
+from jupyter_gpudask.server.cluster import KernelCluster
+from jupyter_gpudask.server.monitor import Monitor
+from jupyter_gpudask.server.prometheus import PrometheusMetrics
 
 
 def samples(text):

@@ -1,1 +1,0 @@
-"""The handlers of HTTP requests: REST interface, WebSocket stream, and proxy of Dask's dashboards."""

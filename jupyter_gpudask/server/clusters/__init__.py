@@ -1,1 +1,0 @@
-"""The clusters of the Jupyter server's kernels: start, limits, idle timeout, restart and close."""

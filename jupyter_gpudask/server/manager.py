@@ -1,0 +1,358 @@
+"""The clusters of a server's kernels, at most one for each kernel; independent of the web framework."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from ..errors import (
+    ClusterExistsError,
+    ClusterIdleError,
+    ClusterLifetimeError,
+    ClusterLostError,
+    ClusterStartError,
+    GpuDaskError,
+    GpusHandedOverError,
+    KernelNotFoundError,
+    LimitError,
+    NoClusterError,
+)
+from ..machine.plan import check_replacement
+from ..protocol.spec import other_options
+from .cluster import KernelCluster
+from .lifetime import HandOver, IdleTimeout, end_after
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+
+    from ..launcher.connection import ClusterConnection
+    from ..protocol import ClusterSpec
+    from ..protocol.rest import Status
+    from ..protocol.verbs import EndReason
+    from .kernels import Interpreter, ServerKernels
+    from .policy import Policy
+
+logger = logging.getLogger(__name__)
+
+_END_REASONS: Mapping[type[GpuDaskError | None], EndReason] = {
+    ClusterIdleError: "idle",
+    GpusHandedOverError: "handed over",
+    ClusterLifetimeError: "lifetime",
+}
+
+
+class ClusterManager:
+    """Starts and closes clusters; a lock for each kernel keeps these operations in order.
+
+    Attributes
+    ----------
+    clusters
+        The most recent cluster of each kernel that has or had one, by kernel id.
+    joined
+        The clusters of somebody else to which kernels are connected, by kernel id; they are shown and never changed.
+    hand_over
+        Gives the GPUs of idle clusters to starts that wait.
+    """
+
+    def __init__(self, kernels: ServerKernels, policy: Policy) -> None:
+        self.kernels = kernels
+        self.policy = policy
+        self.clusters: dict[str, KernelCluster] = {}
+        self.joined: dict[str, KernelCluster] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._starts: dict[KernelCluster, asyncio.Task[None]] = {}
+        self._closes: dict[KernelCluster, asyncio.Task[None]] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._idle = IdleTimeout(policy.settings.idle_timeout, kernels)
+        self.hand_over = HandOver(self.clusters, kernels, policy.settings, self.close_in_background)
+        self._own_interval = min(filter(None, (self._idle.interval, self.hand_over.state_interval)), default=0.0)
+        self._interval = self._own_interval
+        self._observers: list[Callable[[KernelCluster], None]] = []
+        self._statuses: WeakKeyDictionary[KernelCluster, Status] = WeakKeyDictionary()
+
+    @property
+    def needs_idle_times(self) -> bool:
+        """Whether the administrator has set a time after which idle clusters are closed or handed over."""
+        return self._own_interval > 0
+
+    def observe(self, observer: Callable[[KernelCluster], None]) -> Callable[[], None]:
+        """Call `observer` with each cluster whose status has changed, until the returned function is called."""
+        self._observers.append(observer)
+        return lambda: self._observers.remove(observer)
+
+    def get(self, kernel_id: str) -> KernelCluster:
+        """The cluster of a kernel.
+
+        Raises
+        ------
+        NoClusterError
+            The kernel has no cluster.
+        """
+        if kernel_id not in self.clusters:
+            raise NoClusterError
+        return self.clusters[kernel_id]
+
+    def shown(self) -> dict[str, KernelCluster]:
+        """The clusters of all kernels, by kernel id: the one to which a kernel is connected, or else its own."""
+        return {**self.clusters, **self.joined}
+
+    def get_shown(self, kernel_id: str) -> KernelCluster:
+        """The cluster of a kernel, also one that somebody else started; raises `NoClusterError` if it has none."""
+        return self.joined.get(kernel_id) or self.get(kernel_id)
+
+    def check_not_joined(self, kernel_id: str) -> None:
+        """Check that a cluster can be started for a kernel from the browser.
+
+        Raises
+        ------
+        ClusterExistsError
+            The kernel is connected to a cluster of somebody else.
+        """
+        if (joined := self.joined.get(kernel_id)) is not None:
+            raise ClusterExistsError("is-connected", address=joined.joined)
+
+    async def show_joined(self, kernel_id: str, connection: ClusterConnection) -> None:
+        """Show the cluster to which a kernel is connected, until that ends."""
+        cluster = KernelCluster(kernel_id, connection.spec, lambda _: None, connection)
+        self.joined[kernel_id] = cluster
+        cluster.request_states(self._interval)
+        try:
+            await connection.follow()
+        finally:
+            if self.joined.get(kernel_id) is cluster:
+                del self.joined[kernel_id]
+            await cluster.close()
+
+    def create(
+        self, kernel_id: str, spec: ClusterSpec, interpreter: Interpreter | None = None
+    ) -> tuple[KernelCluster, bool]:
+        """Start a cluster in the background.
+
+        Parameters
+        ----------
+        kernel_id
+            The kernel that the cluster belongs to.
+        spec
+            The options of the cluster.
+        interpreter
+            The interpreter to run the supervisor with; by default that of the kernel's process.
+
+        Returns
+        -------
+        (KernelCluster, bool)
+            The cluster, and whether it is new: a cluster with the same spec that is starting or ready is returned.
+
+        Raises
+        ------
+        KernelNotFoundError
+            There is no such kernel.
+        ClusterExistsError
+            The kernel has a cluster with another spec.
+        LimitError
+            The server has the maximum number of clusters.
+        """
+        if kernel_id not in self.kernels:
+            raise KernelNotFoundError(kernel=kernel_id)
+        existing = self.clusters.get(kernel_id)
+        if existing is not None and existing.alive:
+            if existing.spec == spec:
+                return existing, False
+            raise other_options(existing.spec, spec)
+        limit, others = self.policy.settings.max_clusters, set(self.clusters) - {kernel_id}
+        if (
+            limit is not None
+            and sum(self.clusters[other].status not in ("closed", "failed") for other in others) >= limit
+        ):
+            raise LimitError("too-many-clusters", limit=limit)
+        cluster = KernelCluster(kernel_id, spec, self._on_change)
+        self.clusters[kernel_id] = cluster
+        self._starts[cluster] = task = asyncio.create_task(self._start(cluster, interpreter))
+        task.add_done_callback(lambda _: self._starts.pop(cluster, None))
+        return cluster, True
+
+    async def close(
+        self, kernel_id: str, error: GpuDaskError | None = None, *, reason: EndReason | None = None
+    ) -> None:
+        """Close the cluster of a kernel and wait until no process of it is left.
+
+        A cluster that is closed with an `error` stays in `clusters`, so that the user learns the reason. The record of
+        the use of GPUs has `reason`, by default that of the error.
+
+        Raises
+        ------
+        NoClusterError
+            The kernel has no cluster.
+        """
+        cluster = self.get(kernel_id)
+        await self._closing(cluster, error, reason)
+        if error is None and self.clusters.get(kernel_id) is cluster:
+            del self.clusters[kernel_id]
+
+    async def close_cluster(self, cluster: KernelCluster, error: GpuDaskError | None) -> None:
+        """Close this cluster, and not another one that its kernel has got meanwhile."""
+        await self._closing(cluster, error)
+
+    def close_in_background(self, cluster: KernelCluster, error: GpuDaskError) -> None:
+        """Close this cluster with an error, without waiting for it."""
+        self.spawn(self.close_cluster(cluster, error))
+
+    async def check_restart(self, kernel_id: str, options: Mapping[str, Any]) -> None:
+        """Check whether the cluster of a kernel can be restarted with `options`, before it is closed.
+
+        Raises
+        ------
+        NoClusterError, SpecError, LimitError, GpuHeldError, GpuUnavailableError
+            It cannot; the current cluster keeps running.
+        """
+        old = self.get(kernel_id)
+        await self._check_replacement(old, self.policy.updated_spec(old.spec, options))
+
+    async def _check_replacement(self, old: KernelCluster, spec: ClusterSpec) -> None:
+        if old.ready is not None and old.interpreter is not None:
+            limit = self.policy.settings.max_gpus
+            environment = old.interpreter.environment
+            check = partial(check_replacement, spec, old.ready.pid, environment, limit, kernel_id=old.kernel_id)
+            await asyncio.to_thread(check)
+
+    def restart(self, kernel_id: str, options: Mapping[str, Any]) -> KernelCluster:
+        """Close the cluster of a kernel and start a new one, with `options` replaced.
+
+        Raises
+        ------
+        KernelNotFoundError, NoClusterError, SpecError, LimitError
+            This is not possible; the current cluster keeps running.
+        """
+        old = self.get(kernel_id)
+        if kernel_id not in self.kernels:
+            raise KernelNotFoundError(kernel=kernel_id)
+        spec = self.policy.updated_spec(old.spec, options)
+        return self._replace(old, spec, old.interpreter)
+
+    async def start(self, kernel_id: str, spec: ClusterSpec) -> KernelCluster:
+        """As `create`, but a cluster with another spec that is unused is replaced.
+
+        Raises
+        ------
+        KernelNotFoundError, ClusterExistsError, LimitError, GpuHeldError, GpuUnavailableError
+            This is not possible; the current cluster keeps running.
+        """
+        old = self.clusters.get(kernel_id)
+        if old is not None and old.alive and old.spec != spec and await old.is_unused():
+            return await self.replace_unused(old, spec)
+        return self.create(kernel_id, spec)[0]
+
+    async def replace_unused(
+        self, old: KernelCluster, spec: ClusterSpec, interpreter: Interpreter | None = None
+    ) -> KernelCluster:
+        """Close a cluster that is unused, and start one with another spec; raises the same errors as `start`."""
+        await self._check_replacement(old, spec)
+        return self._replace(old, spec, interpreter)
+
+    def _replace(self, old: KernelCluster, spec: ClusterSpec, interpreter: Interpreter | None) -> KernelCluster:
+        self._closing(old, ClusterLostError("restarted"))
+        return self.create(old.kernel_id, spec, interpreter)[0]
+
+    def keep(self, kernel_id: str) -> None:
+        """Keep the GPUs of a kernel's cluster, which somebody waits for.
+
+        Raises
+        ------
+        NoClusterError
+            The kernel has no cluster.
+        """
+        self.hand_over.keep(self.get(kernel_id))
+
+    def request_states(self, interval: float) -> None:
+        """Have every cluster report its state every `interval` seconds; 0 for as often as idle times need it."""
+        self._interval = interval or self._own_interval
+        for cluster in (*self.clusters.values(), *self.joined.values()):
+            cluster.request_states(self._interval)
+
+    def rename(self, notebooks: Mapping[str, tuple[str, ...]]) -> None:
+        """Update the holder of each cluster's GPU lease to the current paths of its notebooks."""
+        for kernel_id, cluster in self.clusters.items():
+            cluster.rename(self._holder(kernel_id, notebooks))
+
+    async def close_all(self) -> None:
+        """Close all clusters, when the server shuts down."""
+        await self.hand_over.stop()
+        for cluster in list(self.clusters.values()):
+            self._closing(cluster, None, "server ended")
+        await asyncio.gather(*self._closes.values(), return_exceptions=True)
+        for task in self._background:
+            task.cancel()
+        self.clusters.clear()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run `coroutine` in the background; exceptions are logged."""
+        task = asyncio.create_task(coroutine)
+        self._background.add(task)
+        task.add_done_callback(self._on_end_of_task)
+
+    def _on_end_of_task(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s", error, exc_info=error)
+
+    def _holder(self, kernel_id: str, notebooks: Mapping[str, tuple[str, ...]]) -> str:
+        return ", ".join(notebooks.get(kernel_id, (f"kernel {self.kernels.name(kernel_id)}",)))
+
+    def _lock(self, kernel_id: str) -> asyncio.Lock:
+        return self._locks.setdefault(kernel_id, asyncio.Lock())
+
+    async def _start(self, cluster: KernelCluster, interpreter: Interpreter | None) -> None:
+        kernel_id = cluster.kernel_id
+        async with self._lock(kernel_id):
+            try:
+                notebooks = await self.kernels.notebooks()
+                self.rename(notebooks)  # an error about GPUs in use names their holders
+                await cluster.start(
+                    _ready(interpreter) if interpreter is not None else self.kernels.interpreter(kernel_id),
+                    holder=self._holder(kernel_id, notebooks),
+                    cluster_class=self.policy.cluster_class(cluster.spec.profile),
+                    max_workers=self.policy.settings.max_workers,
+                    max_gpus=self.policy.settings.max_gpus,
+                )
+            except Exception as error:  # an unforeseen error must not leave the status at `starting`
+                logger.exception("The cluster of kernel %s did not start", kernel_id)
+                cluster.fail(ClusterStartError("not-started", error=f"{type(error).__name__}: {error}"))
+            cluster.request_states(self._interval)  # the interval may have changed during the start
+        if seconds := self.policy.settings.max_lifetime:
+            self.spawn(end_after(cluster, seconds, self.close_in_background))
+
+    def _closing(
+        self, cluster: KernelCluster, error: GpuDaskError | None, reason: EndReason | None = None
+    ) -> Awaitable[None]:
+        """Begin to close `cluster`, unless that has begun; awaiting the result waits for the end."""
+        if cluster not in self._closes:
+            if cluster.status not in ("failed", "closed"):
+                cluster.mark_closing(error)
+            if (start := self._starts.get(cluster)) is not None:
+                start.cancel()
+            reason = reason or _END_REASONS.get(type(error), "stopped")
+            self._closes[cluster] = task = asyncio.create_task(self._close(cluster, reason))
+            task.add_done_callback(lambda _: self._closes.pop(cluster, None))
+        return asyncio.shield(self._closes[cluster])
+
+    async def _close(self, cluster: KernelCluster, reason: EndReason) -> None:
+        async with self._lock(cluster.kernel_id):
+            await cluster.close(reason)
+
+    def _on_change(self, cluster: KernelCluster) -> None:
+        if cluster.has_processes:  # before the next cluster of the kernel starts
+            self._closing(cluster, None)
+        if self._statuses.get(cluster) != cluster.status:
+            self._statuses[cluster] = cluster.status
+            for observer in self._observers:
+                observer(cluster)
+        if self.clusters.get(cluster.kernel_id) is not cluster:
+            return
+        if cluster.status == "ready" and (error := self._idle.check(cluster)) is not None:
+            self.close_in_background(cluster, error)
+
+
+async def _ready(interpreter: Interpreter) -> Interpreter:
+    return interpreter

@@ -1,0 +1,337 @@
+"""The REST interface: its operations, each declared once, and the handlers that are made of them.
+
+The OpenAPI document is made of them, too, in `jupyter_gpudask.server.openapi`. Those of the verbs come from
+`jupyter_gpudask.protocol.verbs`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.base.handlers import APIHandler
+from pydantic import BaseModel, ValidationError
+from tornado import web
+
+from ..errors import (
+    ClusterExistsError,
+    ClusterLostError,
+    GpuDaskError,
+    KernelNotFoundError,
+    KernelUnsuitableError,
+    LimitError,
+    NoClusterError,
+    ProfileNotFoundError,
+    SpecError,
+)
+from ..protocol import VERBS
+from ..protocol.rest import (
+    ClusterInfo,
+    ClusterList,
+    ClusterLogs,
+    CreateCluster,
+    ErrorDetails,
+    GpuList,
+    Problem,
+    ProfileList,
+    RestartCluster,
+)
+from ..protocol.verbs import carry_out
+from .kernel_socket import ServerVerbs
+
+if TYPE_CHECKING:
+    from ..protocol.verbs import Verb
+    from .manager import ClusterManager
+    from .monitor import Monitor
+
+
+API = "gpudask/api"
+
+_STATUS: dict[type[GpuDaskError], HTTPStatus] = {
+    SpecError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    KernelNotFoundError: HTTPStatus.NOT_FOUND,
+    NoClusterError: HTTPStatus.NOT_FOUND,
+    ProfileNotFoundError: HTTPStatus.NOT_FOUND,
+    ClusterExistsError: HTTPStatus.CONFLICT,
+    ClusterLostError: HTTPStatus.CONFLICT,
+    KernelUnsuitableError: HTTPStatus.CONFLICT,
+    LimitError: HTTPStatus.CONFLICT,
+}
+
+_MAX_BYTES = 2**16
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+class GpuDaskAPIHandler(APIHandler):
+    """Base class of the REST handlers."""
+
+    auth_resource = "gpudask"
+    _track_activity = False  # an open panel does not keep an idle server from being culled
+
+    @property
+    def manager(self) -> ClusterManager:
+        """The clusters of this server."""
+        return cast("ClusterManager", self.settings["gpudask_manager"])
+
+    @property
+    def monitor(self) -> Monitor:
+        """Reads the GPUs and describes the clusters."""
+        return cast("Monitor", self.settings["gpudask_monitor"])
+
+    def body(self, model: type[_M]) -> _M:
+        """The body of the request.
+
+        Raises
+        ------
+        tornado.web.HTTPError
+            Status 400: the body is not a JSON object, or is larger than any request needs.
+        pydantic.ValidationError
+            The body does not match `model`; reported with status 422.
+        """
+        if len(self.request.body) > _MAX_BYTES:
+            raise web.HTTPError(400, f"The body has {len(self.request.body)} bytes, and may have at most {_MAX_BYTES}.")
+        try:
+            content = json.loads(self.request.body or b"{}", parse_constant=_reject, parse_float=_parse_number)
+            json.dumps(content, ensure_ascii=False).encode()  # fails for lone surrogates, which cannot be sent back
+        except (ValueError, RecursionError):  # the latter if nested too deeply
+            raise web.HTTPError(400, "The body is not JSON.") from None
+        if not isinstance(content, dict):
+            raise web.HTTPError(400, "The body is not a JSON object.")
+        return model.model_validate(content, strict=True)
+
+    async def describe(self, kernel_id: str) -> ClusterInfo:
+        """The description of a kernel's cluster."""
+        (info,) = await self.monitor.describe(self.manager.get_shown(kernel_id))
+        return info
+
+    def write_error(self, status_code: int, **options: Any) -> None:
+        """Send the error as a `Problem`; called by Tornado."""
+        error = options.get("exc_info", (None, None))[1]
+        if isinstance(error, GpuDaskError):
+            status_code = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), HTTPStatus.CONFLICT)
+        elif isinstance(error, ValidationError):
+            status_code = HTTPStatus.UNPROCESSABLE_ENTITY
+        elif status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            self.set_header("Allow", ", ".join(_methods(type(self))))
+        self.set_status(status_code)
+        self.set_header("Content-Type", "application/json")
+        self.finish(_problem(error, status_code).model_dump_json())
+
+    def log_exception(self, kind: Any, value: Any, traceback: Any) -> None:
+        """Log exceptions that the request did not cause; called by Tornado."""
+        if not isinstance(value, GpuDaskError | ValidationError):
+            super().log_exception(kind, value, traceback)
+
+
+def _methods(handler: type[web.RequestHandler]) -> list[str]:
+    """The methods that a handler implements."""
+    verbs = ("get", "post", "delete", "options")
+    return [verb.upper() for verb in verbs if getattr(handler, verb) is not getattr(web.RequestHandler, verb)]
+
+
+def _reject(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _parse_number(text: str) -> int | float:
+    """Parse a number as JSON Schema defines it: 2.0 is an integer."""
+    number = float(text)
+    if not math.isfinite(number):
+        _reject(text)
+    return int(number) if number.is_integer() else number
+
+
+def _problem(error: BaseException | None, status: int) -> Problem:
+    if isinstance(error, GpuDaskError):
+        return Problem(
+            message=error.reason,
+            fix=error.fix,
+            kind="SpecError" if isinstance(error, SpecError) else type(error).__name__,
+            field=error.field,
+            error=ErrorDetails.of(error),
+            others=tuple(_problem(other, status) for other in getattr(error, "others", ())),
+        )
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        return Problem(message=first["msg"], field=".".join(str(part) for part in first["loc"]))
+    if isinstance(error, web.HTTPError) and error.log_message:
+        return Problem(message=error.log_message)
+    return Problem(message=HTTPStatus(status).phrase)
+
+
+Answer = Callable[..., Awaitable["BaseModel | None"]]
+
+_CLUSTER = "/clusters/{kernel_id}"
+_NO_CLUSTER, _NOT_NOW = (404,), (404, 409)
+_INVALID_BODY = (400, 404, 409, 422)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation.
+
+    Attributes
+    ----------
+    method, path
+        The method and the path of the request.
+    name, summary
+        Its name in the OpenAPI document, and what it does.
+    answer
+        Carries it out for a handler, with the arguments in the path.
+    response, body
+        The models of the response and of the body of the request; `None` without one.
+    status
+        The status of its success; with 202 the response has the URL of the cluster.
+    errors
+        The statuses of its errors, except 403.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    answer: Answer
+    response: type[BaseModel] | None
+    body: type[BaseModel] | None = None
+    status: HTTPStatus = HTTPStatus.OK
+    errors: tuple[int, ...] = ()
+
+
+OPERATIONS: list[Operation] = []
+
+
+def _operation(method: str, path: str, name: str, response: Any = None, **more: Any) -> Callable[[Answer], Answer]:
+    def declare(answer: Answer) -> Answer:
+        OPERATIONS.append(Operation(method, path, name, inspect.getdoc(answer) or "", answer, response, **more))
+        return answer
+
+    return declare
+
+
+@_operation("get", "/gpus", "listGpus", GpuList)
+async def _list_gpus(handler: GpuDaskAPIHandler) -> GpuList:
+    """List the GPUs, with their holders and processes."""
+    return await handler.monitor.gpus()
+
+
+@_operation("get", "/profiles", "listProfiles", ProfileList)
+async def _list_profiles(handler: GpuDaskAPIHandler) -> ProfileList:
+    """List the cluster profiles, and the default options."""
+    policy = handler.manager.policy
+    return ProfileList(profiles=policy.listed_profiles(), default=policy.spec({}), only=policy.settings.profiles_only)
+
+
+@_operation("get", "/clusters", "listClusters", ClusterList)
+async def _list_clusters(handler: GpuDaskAPIHandler) -> ClusterList:
+    """List the clusters of this server."""
+    return ClusterList(clusters=await handler.monitor.describe(*handler.manager.shown().values()))
+
+
+@_operation(
+    "post",
+    "/clusters",
+    "createCluster",
+    ClusterInfo,
+    body=CreateCluster,
+    status=HTTPStatus.ACCEPTED,
+    errors=_INVALID_BODY,
+)
+async def _create(handler: GpuDaskAPIHandler) -> ClusterInfo:
+    """Start the cluster of a kernel; it is starting when the response is sent."""
+    request = handler.body(CreateCluster)
+    handler.manager.check_not_joined(request.kernel_id)
+    spec = handler.manager.policy.spec(request.spec, request.profile)
+    await handler.manager.start(request.kernel_id, spec)
+    return await handler.describe(request.kernel_id)
+
+
+@_operation("get", _CLUSTER, "readCluster", ClusterInfo, errors=_NO_CLUSTER)
+async def _read(handler: GpuDaskAPIHandler, kernel_id: str) -> ClusterInfo:
+    """Describe the cluster of a kernel."""
+    await handler.manager.get_shown(kernel_id).refresh()
+    return await handler.describe(kernel_id)
+
+
+@_operation("delete", _CLUSTER, "closeCluster", status=HTTPStatus.NO_CONTENT, errors=_NOT_NOW)
+async def _close(handler: GpuDaskAPIHandler, kernel_id: str) -> None:
+    """Close the cluster; it is gone when the response is sent, after at most 6 seconds."""
+    handler.manager.get_shown(kernel_id).check_possible("stop")
+    await handler.manager.close(kernel_id)
+
+
+@_operation(
+    "post",
+    f"{_CLUSTER}/restart",
+    "restartCluster",
+    ClusterInfo,
+    body=RestartCluster,
+    status=HTTPStatus.ACCEPTED,
+    errors=_INVALID_BODY,
+)
+async def _restart(handler: GpuDaskAPIHandler, kernel_id: str) -> ClusterInfo:
+    """Restart the cluster, with other options if some are given."""
+    request = handler.body(RestartCluster)
+    handler.manager.get_shown(kernel_id).check_possible("restart")
+    await handler.manager.check_restart(kernel_id, request.spec)
+    handler.manager.restart(kernel_id, request.spec)
+    return await handler.describe(kernel_id)
+
+
+@_operation("get", f"{_CLUSTER}/logs", "readLogs", ClusterLogs, errors=_NOT_NOW)
+async def _read_logs(handler: GpuDaskAPIHandler, kernel_id: str) -> ClusterLogs:
+    """The last lines of each log."""
+    return ClusterLogs(logs=await handler.manager.get_shown(kernel_id).logs())
+
+
+async def _carry_out(verb: Verb, handler: GpuDaskAPIHandler, kernel_id: str) -> ClusterInfo:
+    command = verb.command(**({} if verb.body is None else dict(handler.body(verb.body))))
+    await carry_out(command, ServerVerbs(handler.manager, handler.monitor, kernel_id))
+    return await handler.describe(kernel_id)
+
+
+OPERATIONS.extend(
+    Operation(
+        "post",
+        f"{_CLUSTER}/{verb.name}",
+        verb.operation,
+        verb.summary,
+        partial(_carry_out, verb),
+        ClusterInfo,
+        verb.body,
+        HTTPStatus.ACCEPTED if verb.is_done_later else HTTPStatus.OK,
+        _INVALID_BODY if verb.body is not None else _NOT_NOW,
+    )
+    for verb in VERBS.values()
+    if verb.operation
+)
+
+
+def _respond(operation: Operation) -> Callable[..., Awaitable[None] | None]:
+    @web.authenticated
+    @authorized
+    async def respond(handler: GpuDaskAPIHandler, **arguments: str) -> None:
+        content = await operation.answer(handler, **arguments)
+        handler.set_status(operation.status)
+        if operation.status == HTTPStatus.ACCEPTED and isinstance(content, ClusterInfo):
+            handler.set_header("Location", f"{handler.base_url}{API}/clusters/{content.kernel_id}")
+        await handler.finish(None if content is None else content.model_dump_json())
+
+    return respond
+
+
+def _handler(path: str) -> tuple[str, type[GpuDaskAPIHandler]]:
+    methods = {operation.method: _respond(operation) for operation in OPERATIONS if operation.path == path}
+    return f"{API}{path.replace('{kernel_id}', '(?P<kernel_id>[^/]+)')}", type(
+        "OperationHandler", (GpuDaskAPIHandler,), methods
+    )
+
+
+HANDLERS = [_handler(path) for path in dict.fromkeys(operation.path for operation in OPERATIONS)]

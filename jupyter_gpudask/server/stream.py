@@ -1,0 +1,354 @@
+"""The stream to browsers: the history of metrics, its broadcaster, and the WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+from jupyter_server.auth.decorator import authorized, ws_authenticated
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.base.websocket import WebSocketMixin
+from pydantic import BaseModel
+from tornado import web
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
+
+from ..machine.nvml import PcieMeter
+from ..protocol.stream import GpuMetrics, MachineMetrics, Sample, WorkerMetrics
+from .monitor import INTERVAL, cluster_info, read_machine
+from .rest import API
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..protocol.rest import ClusterInfo, GpuInfo, GpuList
+    from .manager import ClusterManager
+    from .monitor import MachineState, Monitor
+
+
+_M = TypeVar("_M", bound=BaseModel)
+
+_LONGEST_GAP = 10.0
+"""Seconds between two samples above which no transfer rate is computed: it would be an average over too long."""
+
+
+class History:
+    """A ring buffer of samples, stored as JSON, since the same samples are sent to all browsers.
+
+    Parameters
+    ----------
+    length
+        Maximum number of samples.
+    """
+
+    def __init__(self, length: int) -> None:
+        self._samples: deque[tuple[float, str]] = deque(maxlen=length)
+        self._last: dict[str, GpuInfo] = {}
+        self._last_machine: MachineState | None = None
+        self._last_time = 0.0
+
+    def add(
+        self,
+        time: float,
+        gpus: GpuList,
+        clusters: Iterable[ClusterInfo],
+        machine: MachineState,
+        pcie: Mapping[str, int] | None = None,
+    ) -> None:
+        """Append a sample; `pcie` has the transfer rates of GPUs without a counter of their traffic over PCIe."""
+        seconds = time - self._last_time
+        sample = Sample(
+            time=time,
+            machine=_machine_metrics(machine, self._last_machine, seconds),
+            gpus={
+                gpu.uuid: _metrics(gpu, self._last.get(gpu.uuid), seconds, (pcie or {}).get(gpu.uuid))
+                for gpu in gpus.gpus
+            },
+            workers={
+                cluster.kernel_id: {worker.name: _pick(WorkerMetrics, worker) for worker in cluster.state.workers}
+                for cluster in clusters
+                if cluster.state is not None
+            },
+        )
+        self._last, self._last_machine, self._last_time = {gpu.uuid: gpu for gpu in gpus.gpus}, machine, time
+        self._samples.append((time, sample.model_dump_json()))
+
+    def since(self, time: float) -> list[str]:
+        """The samples after `time`, as JSON, oldest first."""
+        return [text for when, text in self._samples if when > time]
+
+
+def _metrics(gpu: GpuInfo, before: GpuInfo | None, seconds: float, pcie: int | None) -> GpuMetrics:
+    """The metrics of `gpu`; its transfer rates, except for `pcie`, are computed from `before`, `seconds` ago."""
+    rates: dict[str, int | None] = {}
+    if before is not None and 0 < seconds <= _LONGEST_GAP:
+        rates = {
+            "nvlink": _rate(before.nvlink_bytes, gpu.nvlink_bytes, seconds),
+            "pcie": _rate(before.pcie_bytes, gpu.pcie_bytes, seconds) if pcie is None else pcie,
+        }
+    return _pick(GpuMetrics, gpu, **rates)
+
+
+def _machine_metrics(machine: MachineState, before: MachineState | None, seconds: float) -> MachineMetrics:
+    """The metrics of the machine; all but its memory are computed from `before`, its state `seconds` ago."""
+    if before is None or not 0 < seconds <= _LONGEST_GAP:
+        return MachineMetrics(memory_used=machine.memory_used)
+    passed = machine.cpu_total - before.cpu_total
+    busy = (machine.cpu_busy - before.cpu_busy) / passed if passed > 0 else None
+    return MachineMetrics(
+        cpu=None if busy is None else round(100 * min(1.0, max(0.0, busy)), 1),
+        memory_used=machine.memory_used,
+        disk=_rate(before.disk_bytes, machine.disk_bytes, seconds),
+        network=_rate(before.network_bytes, machine.network_bytes, seconds),
+    )
+
+
+def _rate(before: int | None, now: int | None, seconds: float) -> int | None:
+    """The rate at which a counter grows; `None` if it is unknown, or the counter was reset."""
+    if before is None or now is None or now < before:
+        return None
+    return round((now - before) / seconds)
+
+
+def _pick(kind: type[_M], state: BaseModel, **others: Any) -> _M:
+    """A `kind` with the attributes that it has in common with `state`, and `others`."""
+    shared = kind.model_fields.keys() & type(state).model_fields.keys()
+    return kind.model_construct(**{name: getattr(state, name) for name in shared}, **others)
+
+
+logger = logging.getLogger(__name__)
+
+
+class Subscriber(Protocol):
+    """Receives messages of the stream."""
+
+    def send(self, message: str) -> bool:
+        """Send a message; `False` if an earlier one is still being sent, and this one was dropped."""
+
+
+@dataclass
+class _Snapshot:
+    """The state at one moment: that of the GPUs as JSON, and that of each cluster also as JSON, by kernel id."""
+
+    time: float
+    gpu_json: str
+    clusters: dict[str, ClusterInfo]
+    cluster_json: dict[str, str] = field(default_factory=dict)
+
+
+class Broadcaster:
+    """Composes one message a second and sends it to all subscribers.
+
+    The GPUs are read, and the messages composed, in a thread that exists only while there are subscribers.
+
+    Parameters
+    ----------
+    manager
+        The clusters.
+    monitor
+        Reads the GPUs.
+    history
+        Number of samples that are kept for subscribers that connect later.
+    interval
+        Seconds between two messages.
+    """
+
+    def __init__(self, manager: ClusterManager, monitor: Monitor, history: int, interval: float = INTERVAL) -> None:
+        self._manager = manager
+        self._monitor = monitor
+        self._history = History(history)
+        self._interval = interval
+        # From when on a subscriber needs everything in its next message; `None` if the changes will do.
+        self._subscribers: dict[Subscriber, float | None] = {}
+        self._last: _Snapshot | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def subscribe(self, subscriber: Subscriber, since: float = 0.0) -> None:
+        """Send a full message, with the history since that time, and changes from then on."""
+        self._subscribers[subscriber] = since
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Send no more messages to `subscriber`."""
+        self._subscribers.pop(subscriber, None)
+        if not self._subscribers and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def stop(self) -> None:
+        """Remove all subscribers and stop."""
+        task, self._task = self._task, None
+        self._subscribers.clear()
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        thread = ThreadPoolExecutor(1, thread_name_prefix="gpudask-broadcaster")
+        self._manager.request_states(self._interval)
+        self._monitor.max_age = self._interval
+        pcie = PcieMeter()
+        try:
+            while True:
+                start = loop.time()
+                try:
+                    await self._broadcast(thread, pcie)
+                except Exception:  # one failure must not end the stream of all subscribers
+                    logger.exception("Reading the GPUs and clusters failed")
+                await asyncio.sleep(max(0.0, start + self._interval - loop.time()))
+        finally:
+            thread.submit(pcie.close)
+            thread.shutdown(wait=False)
+            self._last = None
+            if self._task is None or self._task.done():
+                self._manager.request_states(0)
+                self._monitor.max_age = 0.0
+
+    async def _broadcast(self, thread: ThreadPoolExecutor, pcie: PcieMeter) -> None:
+        notebooks = await self._manager.kernels.notebooks()
+        self._manager.rename(notebooks)
+        gpus = await self._monitor.read_gpus(notebooks, thread)
+        previous_time = self._last.time if self._last else 0.0
+        self._last, changes, full = await asyncio.get_running_loop().run_in_executor(
+            thread, self._compose, gpus, pcie, notebooks, set(self._subscribers.values())
+        )
+        for subscriber, since in list(self._subscribers.items()):
+            # One that subscribed or fell behind in the meantime gets a full message next time.
+            message = changes if since is None else full.get(since)
+            if message is not None and subscriber in self._subscribers:
+                missing_since = previous_time if since is None else since
+                self._subscribers[subscriber] = None if subscriber.send(message) else missing_since
+                await asyncio.sleep(0)  # sending to all of them at once would block the loop for milliseconds
+
+    def _compose(
+        self,
+        gpus: GpuList,
+        pcie: PcieMeter,
+        notebooks: Mapping[str, tuple[str, ...]],
+        starts: set[float | None],
+    ) -> tuple[_Snapshot, str, dict[float, str]]:
+        """Take a snapshot; compose the message with its changes, and a full message for each start of the history."""
+        manager, last = self._manager, self._last
+        infos = {
+            cluster.kernel_id: cluster_info(cluster, notebooks, manager.kernels, gpus.gpus)
+            for cluster in manager.shown().values()
+        }
+        snapshot = _Snapshot(time.time(), gpus.model_dump_json(), infos)
+        machine = read_machine()
+        rates = pcie.read(gpu.uuid for gpu in gpus.gpus if gpu.pcie_bytes is None)
+        self._history.add(snapshot.time, gpus, infos.values(), machine, rates)
+        changed = [kernel_id for kernel_id, info in infos.items() if not last or last.clusters.get(kernel_id) != info]
+        # One by one: a single long conversion to JSON would not let the loop's thread run.
+        snapshot.cluster_json = {
+            kernel_id: info.model_dump_json() if kernel_id in changed or not last else last.cluster_json[kernel_id]
+            for kernel_id, info in infos.items()
+        }
+        changes = _message(
+            "changes",
+            snapshot.time,
+            machine.memory_total,
+            gpus="null" if last and last.gpu_json == snapshot.gpu_json else snapshot.gpu_json,
+            clusters=[snapshot.cluster_json[kernel_id] for kernel_id in changed],
+            removed=sorted(set(last.clusters) - set(infos)) if last else [],
+            history=self._history.since(last.time if last else 0.0),
+        )
+        clusters = list(snapshot.cluster_json.values())
+        full = {
+            start: _message(
+                "full",
+                snapshot.time,
+                machine.memory_total,
+                gpus=snapshot.gpu_json,
+                clusters=clusters,
+                removed=[],
+                history=self._history.since(start),
+            )
+            for start in starts
+            if start is not None
+        }
+        return snapshot, changes, full
+
+
+def _message(
+    kind: str,
+    when: float,
+    memory_total: int,
+    *,
+    gpus: str,
+    clusters: Sequence[str],
+    removed: Sequence[str],
+    history: Sequence[str],
+) -> str:
+    """A `StreamMessage` as JSON, joined from parts that are already JSON."""
+    return (
+        f'{{"type":"{kind}","time":{when!r},"gpus":{gpus},"clusters":[{",".join(clusters)}],'
+        f'"removed":{json.dumps(list(removed))},"memory_total":{memory_total},"history":[{",".join(history)}]}}'
+    )
+
+
+class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
+    """Sends the full state, then changes, at most one message a second; see `StreamMessage`.
+
+    The query argument ``since`` is the start of the requested history, in seconds since the epoch.
+    """
+
+    auth_resource = "gpudask"
+    _sending: asyncio.Future[None] | None = None
+
+    @property
+    def _broadcaster(self) -> Broadcaster:
+        return cast("Broadcaster", self.settings["gpudask_broadcaster"])
+
+    @ws_authenticated
+    @authorized("execute")  # type: ignore[untyped-decorator]
+    async def get(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        """Open the WebSocket."""
+        try:
+            self._since = float(self.get_query_argument("since", "0"))
+        except ValueError:
+            raise web.HTTPError(400, "since must be a time in seconds since the epoch.") from None
+        if not math.isfinite(self._since):
+            raise web.HTTPError(400, "since must be a time in seconds since the epoch.")
+        await super().get(*args, **kwargs)
+
+    def open(self, *args: Any, **kwargs: Any) -> None:
+        """Subscribe to the messages."""
+        super().open(*args, **kwargs)
+        self._broadcaster.subscribe(self, self._since)
+
+    def send(self, message: str) -> bool:
+        """Send a message; drop it and return `False` while the previous one is still being sent."""
+        if self._sending is not None and not self._sending.done():
+            return False
+        try:
+            self._sending = asyncio.ensure_future(self.write_message(message))
+        except WebSocketClosedError:
+            self._broadcaster.unsubscribe(self)
+            return True
+        self._sending.add_done_callback(_ignore_failure)
+        return True
+
+    def on_message(self, message: str | bytes) -> None:
+        """Ignore messages from the browser."""
+
+    def on_close(self) -> None:
+        """Unsubscribe."""
+        self._broadcaster.unsubscribe(self)
+        super().on_close()
+
+
+def _ignore_failure(sending: asyncio.Future[None]) -> None:
+    """Ignore the exception of a message that was not delivered: `on_close` handles the closed socket."""
+    if not sending.cancelled():
+        sending.exception()
+
+
+STREAM = [(rf"{API}/stream", StreamHandler)]

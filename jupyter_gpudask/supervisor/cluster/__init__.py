@@ -1,1 +1,0 @@
-"""The Dask cluster of a supervisor: its start, plugins, state, scaling, dashboard and end."""

@@ -1,0 +1,302 @@
+"""The GPUs and the number of workers of a cluster: plan and lease, scaling and adaptive scaling."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ClusterStartError, GpuDaskError, GpuHeldError, GpuUnavailableError, LimitError, ScaleError
+from ..machine import gpus
+from ..machine.leases import LeaseFolder, leases_of_others
+from ..machine.plan import check_gpus_of_user, check_pool_fits, make_plan, wanted_gpus
+from .engines import worker_names
+from .ssh import check_capacity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from ..machine.leases import HeldLease, Lease
+    from ..machine.plan import Plan
+    from ..machine.waiting_line import Place
+    from ..protocol import ClusterSpec, Start
+    from .job_queue import JobQueue
+
+
+logger = logging.getLogger(__name__)
+
+_ANSWER_LIMIT = 8.0  # a command is answered within 10
+
+
+class Scaling:
+    """Scales one cluster.
+
+    Parameters
+    ----------
+    cluster
+        The Dask cluster.
+    plan
+        Its plan; a cluster on GPUs of this machine has at most one worker for each.
+    limit
+        The largest number of workers that the administrator allows; `None` for no limit.
+    jobs
+        Its jobs, if its workers are jobs of a batch system.
+
+    Attributes
+    ----------
+    range
+        The smallest and the largest number of workers while the cluster is adaptive; else `None`.
+    leaving
+        The number of workers that are up until their results have been moved to the others.
+    """
+
+    def __init__(self, cluster: Any, plan: Plan, limit: int | None, jobs: JobQueue | None) -> None:
+        self._cluster, self._gpus, self._limit, self._jobs = cluster, len(plan.gpus), limit, jobs
+        self._capacity: int | None = getattr(cluster, "capacity", None)
+        self._adaptive: Any = None
+        self._scaling: asyncio.Task[None] | None = None
+        self.range: tuple[int, int] | None = None
+        self.leaving = 0
+
+    async def scale(self, workers: int) -> None:
+        """Scale to `workers` workers, which ends `adapt`; new ones start later.
+
+        The others close when their results have been moved, which may take longer than this method.
+
+        Raises
+        ------
+        GpuUnavailableError
+            The cluster does not hold that many GPUs.
+        LimitError
+            The administrator allows fewer.
+        ClusterStartError
+            The batch system refuses the jobs.
+        ScaleError
+            What workers hold cannot be moved to others, or an earlier `scale` is still moving it.
+        """
+        self._check(workers)
+        deadline = asyncio.get_running_loop().time() + _ANSWER_LIMIT
+        await self._wait_for_earlier(deadline)
+        self._stop_adapting()
+        self._scaling = asyncio.create_task(self._scale(workers))
+        if await _is_done_by(deadline, self._scaling):
+            self._scaling.result()
+        else:
+            self._scaling.add_done_callback(_log_failure)
+
+    async def adapt(self, minimum: int, maximum: int) -> None:
+        """Let Dask close workers that are idle and start them when there is work, within a range.
+
+        Raises
+        ------
+        GpuUnavailableError, LimitError, ScaleError
+            See `scale`.
+        """
+        self._check(maximum)
+        await self._wait_for_earlier(asyncio.get_running_loop().time() + _ANSWER_LIMIT)
+        self._stop_adapting()
+        self._adaptive = self._cluster.adapt(minimum=minimum, maximum=maximum)
+        self.range = minimum, maximum
+
+    def close(self) -> None:
+        """Stop to move results and to follow the work, before the cluster closes."""
+        self._stop_adapting()
+        if self._scaling is not None:
+            self._scaling.cancel()
+
+    async def _wait_for_earlier(self, deadline: float) -> None:
+        if self._scaling is not None and not await _is_done_by(deadline, self._scaling):
+            raise ScaleError("still-scaling")
+
+    async def _scale(self, workers: int) -> None:
+        surplus = self._surplus(workers)
+        staying = await self._retire(surplus)
+        for name in surplus:
+            if name not in staying:
+                self._cluster.worker_spec.pop(name, None)
+        # Dask's own choice of workers closes none: so many are left.
+        self._cluster.scale(max(workers, len(self._cluster.plan)))
+        if self._jobs is not None:
+            await self._jobs.submit()
+        if staying:
+            raise ScaleError("workers-stay", workers=sum(len(self._names(name)) for name in staying))
+
+    def _surplus(self, workers: int) -> list[Hashable]:
+        """The entries of Dask's specification to close: each is a worker, or a job or a host with several.
+
+        First those that are not up, then those that are idle, hold least, and were added last.
+        """
+        entries = list(self._cluster.worker_spec)
+        if not entries:
+            return []
+        up = {str(worker.name): worker for worker in self._cluster.scheduler.workers.values()}
+
+        def loss(entry: Hashable) -> tuple[Any, ...]:
+            states = [up[name] for name in self._names(entry) if name in up]
+            return (
+                bool(states),
+                any(state.actors for state in states),
+                any(state.long_running for state in states),
+                any(state.processing for state in states),
+                sum(state.nbytes for state in states),
+                -entries.index(entry),
+            )
+
+        kept = math.ceil(workers / len(self._names(entries[0])))
+        return sorted(entries, key=loss)[: max(0, len(entries) - kept)]
+
+    async def _retire(self, entries: list[Hashable]) -> list[Hashable]:
+        """Move the results of the workers of `entries` to the others; those whose results cannot be moved.
+
+        Dask's `scale` means to do so, but passes the names of the entries for the addresses of workers: their results
+        would be computed again, and those of `Client.scatter` would be lost.
+        """
+        scheduler = self._cluster.scheduler
+        names = {name for entry in entries for name in self._names(entry)}
+        self.leaving = len(names)
+        try:
+            await scheduler.retire_workers(names=list(names))
+        finally:
+            self.leaving = 0
+        up = {str(worker.name) for worker in scheduler.workers.values()}
+        return [entry for entry in entries if not up.isdisjoint(self._names(entry))]
+
+    def _names(self, entry: Hashable) -> list[str]:
+        return worker_names(self._cluster, entry)
+
+    def _stop_adapting(self) -> None:
+        if self._adaptive is not None:
+            self._adaptive.stop()
+        self._adaptive = self.range = None
+
+    def _check(self, workers: int) -> None:
+        check_workers(workers, self._gpus, self._limit)
+        if self._capacity is not None:
+            check_capacity(workers, self._capacity)
+
+
+async def _is_done_by(deadline: float, task: asyncio.Task[None]) -> bool:
+    await asyncio.wait([task], timeout=max(0, deadline - asyncio.get_running_loop().time()))
+    return task.done()
+
+
+def _log_failure(scaling: asyncio.Task[None]) -> None:
+    """Log why workers were not closed or started, after the command was answered."""
+    if not scaling.cancelled() and (error := scaling.exception()) is not None:
+        logger.warning("%s", error, exc_info=None if isinstance(error, GpuDaskError) else error)
+
+
+def check_workers(workers: int, gpus: int, limit: int | None) -> None:
+    """Check whether a cluster that holds so many GPUs of this machine can have so many workers.
+
+    Raises
+    ------
+    LimitError
+        The administrator allows fewer than `workers`.
+    GpuUnavailableError
+        The cluster has GPUs, but fewer.
+    """
+    check_limit(workers, limit)
+    if gpus and workers > gpus:
+        raise GpuUnavailableError("too-few-held", workers=workers, gpus=gpus)
+
+
+def check_limit(workers: int, limit: int | None) -> None:
+    """Raise `LimitError` if a cluster may not have so many workers."""
+    if limit is not None and workers > limit:
+        raise LimitError("too-many-workers", limit=limit, workers=workers)
+
+
+_INTERVAL = 0.5
+
+
+async def plan_and_lease(request: Start, on_wait: Callable[[str], None]) -> tuple[Plan, HeldLease | None]:
+    """Plan the cluster of a request, and take the lease on its GPUs.
+
+    Parameters
+    ----------
+    request
+        The request; with ``wait`` it stands in line while others hold the GPUs, and leaves the line if cancelled.
+    on_wait
+        Called with a sentence on its place in the line, whenever that changes.
+
+    Raises
+    ------
+    GpuHeldError, GpuUnavailableError, GpuPackagesMissingError, LimitError
+        A cluster with these options is not possible.
+    ClusterStartError
+        The lease cannot be written.
+    """
+    folder = LeaseFolder()
+    if not request.spec.wait:
+        return _try(request, folder, None)
+    place: Place | None = None
+    said = ""
+    try:
+        while True:
+            try:
+                return _try(request, folder, place)
+            except GpuHeldError as error:
+                place = place or _enter_line(request, folder)
+                number = len(folder.line.before(place, place.gpus)) + 1
+                sentence = f"Waiting for GPUs at place {number} in line. {error.reason}"
+                if sentence != said:
+                    on_wait(said := sentence)
+            await asyncio.sleep(_INTERVAL)
+    finally:
+        if place is not None:
+            place.leave()
+
+
+def _try(request: Start, folder: LeaseFolder, place: Place | None) -> tuple[Plan, HeldLease | None]:
+    spec = request.spec
+    try:
+        with folder.locked() as leases:
+            plan = _plan(spec, folder, leases_of_others(leases, request.kernel_id), place)
+            check_limit(plan.workers, request.max_workers)
+            if spec.adapt is not None:
+                check_workers(spec.adapt[1], len(plan.gpus), request.max_workers)
+            check_gpus_of_user(plan.gpus, folder, request.max_gpus)
+            check_pool_fits(plan)
+            if not plan.gpus:
+                return plan, None
+            uuids = [gpu.uuid for gpu in plan.gpus]
+            return plan, folder.take(uuids, holder=request.holder, kernel_id=request.kernel_id, share=spec.share)
+    except OSError as error:
+        plan = make_plan(spec)
+        if plan.gpus:  # other clusters would not see that these GPUs are held
+            raise _not_written(folder, error) from None
+    return plan, None
+
+
+def _plan(spec: ClusterSpec, folder: LeaseFolder, leases: list[Lease], place: Place | None) -> Plan:
+    """Plan with the GPUs that neither another cluster holds nor a start waits for that came before."""
+    plan = make_plan(spec, leases)
+    if not plan.gpus:
+        return plan
+    before = folder.wanted_before(place, place.gpus if place else _wanted(spec))
+    try:
+        return make_plan(spec, [*leases, *before]) if before else plan
+    except GpuHeldError:
+        raise GpuHeldError("others-wait", waiting=before[0].holder) from None
+
+
+def _wanted(spec: ClusterSpec) -> list[str]:
+    return [gpu.uuid for gpu in wanted_gpus(spec, gpus.require_gpus())]
+
+
+def _enter_line(request: Start, folder: LeaseFolder) -> Place:
+    spec = request.spec
+    try:
+        with folder.locked():
+            wanted = _wanted(spec)
+            count = {"free": 1, "all": len(wanted)}.get(spec.gpus) if isinstance(spec.gpus, str) else None
+            count = count or (spec.gpus if isinstance(spec.gpus, int) else len(wanted))
+            return folder.line.enter(wanted, share=spec.share, count=count)
+    except OSError as error:
+        raise _not_written(folder, error) from None
+
+
+def _not_written(folder: LeaseFolder, error: OSError) -> ClusterStartError:
+    return ClusterStartError("lease-not-written", folder=folder.place_of(error), error=error.strerror)

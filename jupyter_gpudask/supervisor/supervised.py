@@ -1,0 +1,259 @@
+"""What the clusters of a supervisor have in common: plugins, metrics, and the reset."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
+
+from distributed.protocol.pickle import dumps
+
+from ..errors import GpuUnavailableError
+from ..machine import gpus
+from ..protocol import ClusterState, GpuState, TlsCredentials
+from ..scheduler.cells import (
+    StuckWorker,
+    assigned_tasks,
+    cell_tasks_of,
+    count_unfinished_in,
+    handle_beginnings,
+    stop_released_tasks,
+)
+from ..scheduler.graph_router import GraphRouter
+from ..scheduler.results import SpanRetentionPlugin, bytes_by_worker, held_results, release_results, total_bytes
+from ..scheduler.settings import SchedulerPathPlugin, SendIntervalPlugin
+from ..scheduler.workers import WorkerFailuresPlugin, read_worker, reported_gpu
+from ..worker.cell_metrics import CELL_METRICS_PLUGIN, CellMetricsPlugin
+from ..worker.cuda_context import CONTEXT_LOST, CONTEXT_PLUGIN, ContextPlugin
+from ..worker.graphs import MATERIALIZE, MaterializePlugin
+from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
+from ..worker.memory import reset_worker
+from ..worker.plugins import (
+    EXIT_REPORT_PLUGIN,
+    PATCH_PLUGIN,
+    RETENTION_PLUGIN,
+    ExitReportPlugin,
+    MetricsRetentionPlugin,
+    PatchPlugin,
+)
+from ..worker.preload import PATH_PLUGIN, PathPlugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from distributed import WorkerPlugin
+
+    from ..machine.plan import Plan
+
+
+async def register_plugins(
+    scheduler: Any, path: Sequence[str], *, engine: Literal["cuda", "cpu"]
+) -> WorkerFailuresPlugin:
+    """Register the plugins; workers that start later get theirs, too.
+
+    Parameters
+    ----------
+    scheduler
+        The scheduler, which runs in this process.
+    path
+        Folders from which the scheduler and the workers can import modules.
+    engine
+        On ``cuda`` graphs are not opened in the scheduler, and the device memory and the energy of cells are measured.
+
+    Returns
+    -------
+    WorkerFailuresPlugin
+        Collects the failures of the workers.
+    """
+    failures = WorkerFailuresPlugin(scheduler)
+    scheduler.add_plugin(failures)
+    scheduler.handlers[CONTEXT_LOST] = failures.lose_context
+    scheduler.add_plugin(SpanRetentionPlugin(scheduler))
+    scheduler.add_plugin(SendIntervalPlugin(scheduler))
+    await scheduler.register_scheduler_plugin(SchedulerPathPlugin(path), idempotent=True)
+    plugins: dict[str, WorkerPlugin] = {
+        PATH_PLUGIN: PathPlugin(path),
+        PATCH_PLUGIN: PatchPlugin(),
+        INTERRUPTION_PLUGIN: InterruptionPlugin(),
+        RETENTION_PLUGIN: MetricsRetentionPlugin(),
+    }
+    if engine == "cuda":
+        plugins |= {
+            MATERIALIZE: MaterializePlugin(),
+            CELL_METRICS_PLUGIN: CellMetricsPlugin(),
+            CONTEXT_PLUGIN: ContextPlugin(),
+        }
+        GraphRouter(scheduler).install()
+    handle_beginnings(scheduler, pass_on=engine == "cuda")
+    for name, plugin in plugins.items():
+        await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=name, idempotent=True)
+    await scheduler.register_nanny_plugin(
+        comm=None, plugin=dumps(ExitReportPlugin()), name=EXIT_REPORT_PLUGIN, idempotent=True
+    )
+    return failures
+
+
+Status = Literal["starting", "ready", "closing", "closed"]
+
+
+async def read_state(
+    cluster: Any,
+    plan: Plan,
+    status: Status,
+    failures: WorkerFailuresPlugin,
+    *,
+    start_timeout: float,
+    gpu_metrics: bool = True,
+) -> ClusterState:
+    """The state of a cluster; no worker is asked, and no CUDA context is created.
+
+    Parameters
+    ----------
+    cluster
+        The Dask cluster; its scheduler runs in this process.
+    plan
+        The plan of the cluster.
+    status
+        The status that the supervisor reports.
+    failures
+        The failures of its workers so far.
+    start_timeout
+        Seconds after which a state says that the cluster has no worker.
+    gpu_metrics
+        Whether to read the metrics of its GPUs from NVML.
+    """
+    devices = _devices_without_metrics(plan)
+    if plan.engine == "cuda" and gpu_metrics:
+        # In a thread: NVML can take tens of milliseconds for a GPU, and this is also the scheduler's event loop.
+        devices = await asyncio.to_thread(_read_devices, plan)
+    scheduler = cluster.scheduler
+    order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
+    pids = {str(name): getattr(worker, "pid", None) for name, worker in cluster.workers.items()}
+    held = held_results(scheduler.clients.values())
+    sizes = bytes_by_worker(held)
+    workers = [
+        read_worker(
+            worker,
+            devices.get(name) or (reported_gpu(worker) if plan.engine == "cuda" else None),
+            pids.get(name),
+            failures.out_of_memory[name],
+            held=sizes[worker.address],
+        )
+        for name, worker in ((str(worker.name), worker) for worker in scheduler.workers.values())
+    ]
+    workers.sort(key=lambda worker: (order.get(worker.name, 0), worker.host, len(worker.name), worker.name))
+    return ClusterState(
+        engine=plan.engine,
+        status=status,
+        time=time.time(),
+        workers=tuple(workers),
+        tasks_unfinished=count_unfinished_in(scheduler.task_groups.values()),
+        cell_tasks_unfinished=cell_tasks_of(scheduler).unfinished(),
+        workers_wanted=len(cluster.plan),
+        gpus=tuple(gpu.uuid for gpu in plan.gpus if gpu.uuid in cluster.plan),
+        held=total_bytes(held),
+        worker_exits=tuple(failures.exits),
+        lost_hosts=failures.lost_hosts(),
+        seconds_without_workers=failures.seconds_without_workers(start_timeout),
+    )
+
+
+def _read_devices(plan: Plan) -> Mapping[str, GpuState]:
+    try:
+        # Without GPUs in the plan, a cluster class chose them; its workers may have their UUIDs as names.
+        return {gpu.uuid: gpu for gpu in (gpus.read_use(plan.gpus) if plan.gpus else gpus.list_gpus())}
+    except GpuUnavailableError:
+        return _devices_without_metrics(plan)
+
+
+def _devices_without_metrics(plan: Plan) -> Mapping[str, GpuState]:
+    return {gpu.uuid: GpuState(index=gpu.index, uuid=gpu.uuid, name=gpu.name) for gpu in plan.gpus}
+
+
+# The extensions of Dask's scheduler that keep named objects.
+_NAMED_OBJECTS = ("publish", "variables", "queues", "semaphores", "multi_locks", "events")
+_STIMULUS = "gpudask-reset"
+_STOP_TIMEOUT = 1.5
+_WORKER_TIMEOUT = 2.0
+
+
+async def reset(dask_scheduler: Any) -> list[StuckWorker]:
+    """Reset the scheduler and its workers to their state after the start of the cluster.
+
+    Unlike `distributed.Scheduler.restart` it keeps the worker processes, with their imports, CUDA contexts and pools of
+    fixed size. A running task is interrupted when it returns to Python; if that takes too long, its worker is
+    restarted.
+
+    Returns
+    -------
+    list of StuckWorker
+        The workers that were restarted, or could not be.
+    """
+    scheduler = dask_scheduler
+    assigned = assigned_tasks(scheduler)
+    for client in list(scheduler.clients.values()):
+        keys = [task.key for task in client.wants_what]
+        scheduler.client_releases_keys(keys=keys, client=client.client_key, stimulus_id=_STIMULUS)
+    _delete_named_objects(scheduler)
+    scheduler.report({"op": "restart"})  # connected clients cancel their futures
+    stuck = await stop_released_tasks(scheduler, assigned, _STOP_TIMEOUT)
+    message = {"op": "run", "function": dumps(reset_worker), "wait": True}
+    with suppress(TimeoutError):  # a worker that is inside compiled code does it later
+        await asyncio.wait_for(scheduler.broadcast(msg=message, on_error="ignore"), _WORKER_TIMEOUT)
+    return stuck
+
+
+def _delete_named_objects(scheduler: Any) -> None:
+    timers = dict(scheduler.periodic_callbacks)
+    for name in _NAMED_OBJECTS:
+        if name in scheduler.extensions:
+            # Not replaced by a new object, because caches of Dask hold the methods of this one and so its contents.
+            scheduler.extensions[name].__init__(scheduler)
+    for name, timer in timers.items():
+        if scheduler.periodic_callbacks.get(name) is not timer:
+            timer.stop()
+
+
+class SupervisedCluster:
+    """A Dask cluster; a class overrides what its clusters have: a lease on GPUs, clients to wait for."""
+
+    _cluster: Any = None
+
+    async def on_scheduler(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in the process of the scheduler, which it gets as ``dask_scheduler``."""
+        raise NotImplementedError
+
+    async def reset(self) -> None:
+        """Delete every result, task, actor and named object, and keep the workers."""
+        await self.on_scheduler(reset)
+
+    async def release(self) -> None:
+        """Release the finished results that clients hold; unfinished tasks go on."""
+        await self.on_scheduler(release_results)
+
+    def rename(self, holder: str) -> None:
+        """Change the name under which the GPUs are held."""
+
+    async def wait_for_clients(self, limit: float) -> None:
+        """Wait at most `limit` seconds until the clients have left."""
+
+    async def close(self, grace: float) -> None:
+        """Stop the cluster; raises if that takes longer than `grace` seconds."""
+        raise NotImplementedError
+
+    async def abandon(self, grace: float) -> None:
+        """Stop what is not killed with this process; raises if that takes longer than `grace` seconds."""
+        await self.close(grace)
+
+    def end(self, reason: str) -> None:
+        """Remove what is left after all processes have ended; the record of the use of GPUs has the reason."""
+
+    def _credentials(self) -> TlsCredentials | None:
+        security: Any = getattr(self._cluster, "security", None)  # clusters of Kubernetes have none
+        if hasattr(security, "tls_cert"):  # of dask-gateway: one certificate, which has signed itself, for all sides
+            return TlsCredentials(ca=security.tls_cert, certificate=security.tls_cert, key=security.tls_key)
+        if not getattr(security, "tls_client_cert", None):
+            return None
+        ca, certificate, key = security.tls_ca_file, security.tls_client_cert, security.tls_client_key
+        return TlsCredentials(ca=ca, certificate=certificate, key=key)
