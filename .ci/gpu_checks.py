@@ -81,10 +81,8 @@ ALONE = (
     tests("test_doctor", 90, "test_gpu.py -k doctor", alone=True),
     tests("test_gpu", 400, "test_gpu.py -k 'not doctor'", alone=True),
     tests("test_on_gpus", 360, "server/test_on_gpus.py", alone=True),
-    tests_with_gpus("test_process_exits", 200, "server/test_process_exits.py"),
-    tests_with_gpus(
-        "test_server", 400, "server --ignore server/test_process_exits.py --numprocesses 8 --dist loadfile"
-    ),
+    tests_with_gpus("test_process_exits", 200, "server/test_process_ends.py"),
+    tests_with_gpus("test_server", 400, "server --ignore server/test_process_ends.py --numprocesses 8 --dist loadfile"),
     Check("record_stream", 180, ".ci/pictures/record.py --out {out}/record_stream.json", alone=True),
     Check(
         "speed_all_gpus",

@@ -1,5 +1,7 @@
-"""The administrator's settings: declared as traits, and listed by `--help-all`."""
+"""The administrator's settings, and what a server does by default."""
 
+import ast
+import contextlib
 import os
 import subprocess
 import sys
@@ -106,3 +108,102 @@ def test_limits_of_users_who_set_them_themselves_are_no_warning(folders):
     _, home = folders
     limits, log = start_as_user(home, path=[])
     assert (limits, "can override" in log) == ("9 9", False)
+
+
+pytestmark = pytest.mark.cluster
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def output(**metadata):
+    data = {"text/html": "<table></table>", "text/plain": "worker", WIDGET: {"model_id": "1"}}
+    return {"output_type": "display_data", "data": data, "metadata": metadata}
+
+
+def saved(server, *outputs):
+    """The MIME types of each output after a notebook was saved and read."""
+    cell = {"cell_type": "code", "source": "", "metadata": {}, "execution_count": 1, "outputs": list(outputs)}
+    content = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    order = {"type": "notebook", "format": "json", "content": content}
+    assert server.fetch("contents/saved.ipynb", "PUT", order, prefix="api/").status in (200, 201)
+    found = server.fetch("contents/saved.ipynb", prefix="api/").body["content"]["cells"][0]["outputs"]
+    return [set(each["data"]) for each in found]
+
+
+def test_live_outputs_of_this_package_are_saved_without_their_widget_view_and_others_unchanged(server):
+    ours, other = saved(server, output(jupyter_gpudask={"live": True}), output())
+    assert ours == {"text/html", "text/plain"}
+    assert other == {"text/html", "text/plain", WIDGET}
+
+
+def test_an_output_without_html_keeps_its_widget_view(server):
+    only = output(jupyter_gpudask={"live": True})
+    del only["data"]["text/html"]
+    assert saved(server, only) == [{"text/plain", WIDGET}]
+
+
+def test_the_output_of_status_is_a_live_output(server):
+    kernel = server.kernel()
+    kernel.ok("%load_ext jupyter_gpudask\n%gpudask start --cpu 1")
+    caught = kernel.ok(
+        "from IPython.utils.capture import capture_output\n"
+        "shown = %gpudask status\n"
+        "with capture_output() as caught:\n    display(shown)\n"
+        "(caught.outputs[0].metadata, sorted(caught.outputs[0].data))"
+    )
+    assert ast.literal_eval(caught.value) == ({"jupyter_gpudask": {"live": True}}, [WIDGET, "text/html", "text/plain"])
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+
+
+def test_a_file_that_is_not_a_notebook_is_saved_unchanged(server):
+    order = {"type": "file", "format": "text", "content": "cells"}
+    assert server.fetch("contents/notes.txt", "PUT", order, prefix="api/").status == 201
+    assert "Pre-save hook" not in server.log
+
+
+HERE = {f"{what} {host}" for what in ("connects", "looks up") for host in ("127.0.0.1", "localhost", "::1")}
+
+# Writes down each address of the network, and each import of a heavy package, with the pid.
+AUDIT = """
+import os, socket, sys
+
+HEAVY = {"dask", "distributed", "dask_cuda", "cupy", "cudf", "rmm"}
+
+def audit(event, arguments):
+    if event == "import" and arguments[0] in HEAVY:
+        note("imports", arguments[0])
+    elif event == "socket.connect" and arguments[0].family != socket.AF_UNIX:
+        if arguments[0].type == socket.SOCK_STREAM:  # to connect a datagram socket sends nothing
+            note("connects", arguments[1][0])
+    elif event == "socket.sendto" and arguments[0].family != socket.AF_UNIX:
+        note("connects", arguments[1][0])
+    elif event == "socket.getaddrinfo":
+        note("looks up", arguments[0])
+
+def note(*words):
+    os.write(file, f"{os.getpid()} {' '.join(map(str, words))}\\n".encode())
+
+file = os.open(os.environ["AUDIT"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+sys.addaudithook(audit)
+"""
+
+
+def test_no_process_connects_to_another_machine_and_the_server_never_imports_dask(own_server, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(AUDIT)
+    file = tmp_path / "audit"
+    server = own_server(environment={**os.environ, "PYTHONPATH": str(tmp_path), "AUDIT": str(file)})
+    kernel = server.kernel("analysis.ipynb")
+    with contextlib.closing(server.socket("stream")) as stream:
+        assert stream.recv()
+    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 2 --protocol tcp")
+    kernel.ok("%%gpudask\nimport dask.array as da\nda.ones((40, 40), chunks=10).sum().compute()")
+    for command in ("status", "logs", "doctor", "gpus"):
+        kernel.ok(f"shown = %gpudask {command}")
+    assert b"Dask" in server.fetch(f"{kernel.id}/status", prefix="gpudask/dashboard/").text
+    kernel.ok("%gpudask stop")
+    server.stop()
+    noted = {tuple(line.split(" ", 1)) for line in file.read_text().splitlines()}
+    assert {what for _, what in noted if not what.startswith("imports")} <= HERE
+    assert len([what for _, what in noted if what == "connects 127.0.0.1"]) > 3, "each process writes it down"
+    assert {what for pid, what in noted if pid != str(server.pid)} >= {"imports dask", "imports distributed"}
+    assert [what for pid, what in noted if pid == str(server.pid) and what.startswith("imports")] == []

@@ -1,5 +1,6 @@
-"""What a worker tells of its own store, on the real stores of Dask and of dask-cuda."""
+"""Workers: their plugins, metrics and logs."""
 
+import asyncio
 import sys
 from types import SimpleNamespace
 from unittest import mock
@@ -7,10 +8,13 @@ from unittest import mock
 import numpy as np
 import pytest
 from dask_cuda.device_host_file import DeviceHostFile
+from distributed import Scheduler, Worker
+from distributed.core import Status
 from distributed.spill import SpillBuffer
 
+from jupyter_gpudask.worker.joined import DEVICE, JOINED_METRICS_PLUGIN, JoinedMetricsPlugin
 from jupyter_gpudask.worker.memory import AllocatorStatistics
-from jupyter_gpudask.worker.preload import read_metrics
+from jupyter_gpudask.worker.preload import METRICS, read_metrics
 
 SIZE = 100_000
 
@@ -115,3 +119,101 @@ def test_the_peak_is_that_since_it_was_asked_last(monkeypatch):
     counters.allocate(20)
     assert (pool.used(), pool.take_peak(), pool.peak()) == (30, 40, 100)
     assert pool.take_peak() == 30
+
+
+IMPORTING = """
+import os, sys, threading
+from jupyter_gpudask.worker.task_pickler import import_named_collections
+named = ["dask.array.core", "dask.array", "dask.dataframe.core", "dask.bag.core", "dask.array.random", "dask.dataframe"]
+together, errors = threading.Barrier(len(named)), []
+def unpickle(name):
+    together.wait()
+    try:
+        import_named_collections(name.encode())
+        __import__(name)
+    except BaseException as error:
+        errors.append(repr(error))
+threads = [threading.Thread(target=unpickle, args=[name], daemon=True) for name in named]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(30)
+print(errors, [thread.is_alive() for thread in threads].count(True), flush=True)
+os._exit(0)
+"""
+
+
+def test_each_part_of_dask_is_imported_by_one_thread(run_python):
+    assert run_python(IMPORTING).strip() == "[] 0"
+
+
+class SlowMetric:
+    """A metric that is not read at once, as Dask's of RMM.
+
+    Attributes
+    ----------
+    reading
+        How many heartbeats wait for it.
+    """
+
+    def __init__(self):
+        self.reading = 0
+        self._waiting = asyncio.Event()
+        self._ready = asyncio.Event()
+
+    async def __call__(self, worker):
+        self.reading += 1
+        self._waiting.set()
+        await self._ready.wait()
+        self.reading -= 1
+
+    async def is_being_read(self):
+        await asyncio.wait_for(self._waiting.wait(), 60)
+        self._waiting.clear()
+
+    def answer(self):
+        self._ready.set()
+        self._ready = asyncio.Event()
+
+
+async def change_plugins_in_heartbeats():
+    """What the scheduler knows of a worker's metrics before, with and after the plugin."""
+    found = []
+    async with (
+        Scheduler(port=0, dashboard=False, protocol="inproc") as scheduler,
+        Worker(scheduler.address, nthreads=1) as worker,
+    ):
+        worker.periodic_callbacks["heartbeat"].stop()  # this function sends those
+        # Only now, because the worker registers with its metrics, and not the first, so that others follow it.
+        slow = SlowMetric()
+        worker.metrics = {"slow": slow, "last": lambda _: 1}
+
+        async def heartbeat(*changes):
+            beat = asyncio.create_task(worker.heartbeat())
+            await slow.is_being_read()
+            for change in changes:
+                await asyncio.wait_for(change(), 60)
+                assert slow.reading == 1, "two heartbeats at a time share their counts, which Dask asserts against"
+            slow.answer()
+            await beat
+            assert worker.status == Status.running
+            found.append({DEVICE, METRICS} & set(scheduler.workers[worker.address].metrics))
+
+        async def add():
+            assert (await worker.plugin_add(plugin=JoinedMetricsPlugin(), name=JOINED_METRICS_PLUGIN))["status"] == "OK"
+
+        async def remove():
+            assert (await worker.plugin_remove(JOINED_METRICS_PLUGIN))["status"] == "OK"
+
+        await heartbeat(add)
+        await heartbeat()
+        await heartbeat(remove)
+        await heartbeat(add, remove)
+        await heartbeat()
+        assert list(worker.metrics) == ["slow", "last"]
+    return found
+
+
+def test_a_worker_survives_plugins_that_come_and_go_in_its_heartbeat():
+    both = {DEVICE, METRICS}
+    assert asyncio.run(change_plugins_in_heartbeats()) == [set(), both, both, set(), set()]

@@ -20,7 +20,7 @@ const names = (
   ).values()
 ];
 
-// tests/protocol/test_worker_names.py has the same cases.
+// tests/protocol/test_models.py has the same cases.
 describe('the names of workers', () => {
   it('are those of their GPUs, if they have one', () => {
     expect(

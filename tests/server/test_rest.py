@@ -1,7 +1,14 @@
-"""The REST interface of a real server, with real kernels and supervisors."""
+"""The REST interface and its OpenAPI document."""
+
+import json
+import subprocess
+from pathlib import Path
 
 import pytest
 from helpers import ONE_WORKER, promised, wait_until, without_gpus
+
+from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.server.openapi import openapi_document
 
 pytestmark = pytest.mark.cluster
 
@@ -140,3 +147,50 @@ def test_a_cluster_that_does_not_start_has_failed_with_a_reason_and_can_be_resta
     server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": {"start_timeout": 60}})
     assert server.settled(kernel)["status"] == "ready"
     server.fetch(f"clusters/{kernel.id}", "DELETE")
+
+
+ROOT = Path(__file__).parents[2]
+COMMITTED = ROOT / "labextension" / "openapi.json"
+TYPES = ROOT / "labextension" / "src" / "model" / "openapi.ts"
+NODE_MODULES = ROOT / "node_modules" / ".bin"
+
+
+def test_the_committed_openapi_document_is_up_to_date():
+    """If this fails: python -m jupyter_gpudask.server.openapi > labextension/openapi.json."""
+    committed, made = json.loads(COMMITTED.read_text()), openapi_document("/")
+    committed["info"]["version"] = made["info"]["version"] = ""
+    assert committed == json.loads(json.dumps(made))
+
+
+@pytest.mark.skipif(not NODE_MODULES.exists(), reason="needs the packages that `jlpm install` installs")
+def test_the_typescript_types_are_generated_from_the_committed_openapi_document():
+    """If this fails: jlpm types."""
+    made = subprocess.run(
+        [NODE_MODULES / "openapi-typescript", COMMITTED, "--export-type"], capture_output=True, check=True
+    )
+    options = ["--stdin-filepath", TYPES]
+    formatted = subprocess.run(
+        [NODE_MODULES / "prettier", *options], input=made.stdout, capture_output=True, check=True
+    )
+    assert formatted.stdout == TYPES.read_bytes()
+
+
+def references(part):
+    if isinstance(part, dict):
+        yield from (value for key, value in part.items() if key == "$ref")
+        part = list(part.values())
+    if isinstance(part, list):
+        for inner in part:
+            yield from references(inner)
+
+
+def test_each_reference_has_a_target():
+    api = openapi_document("/")
+    for reference in references(api):
+        assert reference.removeprefix("#/components/schemas/") in api["components"]["schemas"]
+
+
+@pytest.mark.parametrize("name", list(ClusterSpec.model_fields))
+def test_each_option_of_a_spec_is_an_option_of_the_rest_interface(name):
+    options = openapi_document("/")["components"]["schemas"]["ClusterOptions"]
+    assert name in options["properties"]

@@ -1,16 +1,19 @@
-"""Engines of profiles with a class, as far as they start nothing: what is missing, and jobs in words."""
+"""Clusters of a class of the configuration, and the jobs of batch systems."""
 
 import asyncio
 import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from jupyter_gpudask.errors import ClusterStartError, GpuUnavailableError, LimitError, SpecError
 from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, JobState, Start
 from jupyter_gpudask.protocol.state import describe_jobs
-from jupyter_gpudask.supervisor import ssh
+from jupyter_gpudask.supervisor import batch_system, ssh
+from jupyter_gpudask.supervisor.batch_system import BatchSystem
 from jupyter_gpudask.supervisor.configured import import_class
+from jupyter_gpudask.supervisor.job_queue import JobQueue
 from jupyter_gpudask.supervisor.kubernetes import KUBE_CLUSTER
 from jupyter_gpudask.supervisor.remote_cluster import RemoteCluster
 from jupyter_gpudask.supervisor.scaling import check_limit
@@ -111,3 +114,99 @@ def test_a_cluster_whose_scheduler_runs_elsewhere_and_whose_package_is_missing_i
     request = Start(spec=spec, cluster_class=class_)
     with pytest.raises(ClusterStartError, match=r"GatewayCluster of this profile is not in the kernel's environment"):
         asyncio.run(RemoteCluster(request, class_).open(lambda _: None))
+
+
+PBS = """
+pbs-server:
+                                                            Req'd  Req'd   Elap
+Job ID          Username Queue    Jobname    SessID NDS TSK Memory Time  S Time
+--------------- -------- -------- ---------- ------ --- --- ------ ----- - -----
+12.pbs-server   ann      workq    jupyter-gp    --    1   1  300mb 00:30 Q   --
+13.pbs-server   ann      workq    jupyter-gp   4711   1   1  300mb 00:30 R 00:01
+14.pbs-server   ann      workq    jupyter-gp   4712   1   1  300mb 00:30 C   --
+"""
+SGE = """job-ID  prior   name       user         state submit/start at     queue                          slots
+-----------------------------------------------------------------------------------------------------------------
+     12 0.55500 jupyter-gp ann          qw    11/23/2026 23:00:00                                    1
+     13 0.55500 jupyter-gp ann          r     11/23/2026 23:00:01 all.q@node1                        1
+     14 0.55500 jupyter-gp ann          Eqw   11/23/2026 23:00:02                                    1
+"""
+LSF = """12|PEND|normal|Job slot limit reached
+13|RUN|normal|-
+14|EXIT|normal|-
+"""
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """What the commands answer, in turn; the last answer stays."""
+    answers = []
+
+    async def run_command(command, limit):  # noqa: ARG001
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    monkeypatch.setattr(batch_system, "run_command", run_command)
+    return answers
+
+
+def states(system, *ids):
+    asyncio.run(system.refresh(set(ids)))
+    return [system.state(id_, "w") for id_ in ids]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        ("PBS", PBS, ["is queued in PBS", "is running in PBS", "ended in PBS (COMPLETED)"]),
+        ("SGE", SGE, ["is queued in SGE", "is running in SGE", "is faulty in SGE"]),
+        ("LSF", LSF, ["is pending in LSF: Job slot limit reached", "is running in LSF", "ended in LSF (EXIT)"]),
+    ],
+)
+def test_the_jobs_in_the_list_are_described_and_those_that_leave_it_have_ended(answers, name, answer, words):
+    answers += [answer, ""]
+    system = BatchSystem(name)
+    seen = states(system, "12", "13", "14")
+    assert [job.description for job in seen] == [f"job {12 + n} {text}" for n, text in enumerate(words)]
+    assert [job.has_ended for job in seen] == [False, False, name != "SGE"]
+    assert [job.position for job in seen] == [None] * 3
+    assert [job.has_ended for job in states(system, "12", "13", "14")] == [True] * 3
+
+
+def test_a_job_that_is_not_listed_at_once_has_not_ended(answers, monkeypatch):
+    answers += ["", LSF, "", None]
+    system = BatchSystem("LSF")
+    assert [states(system, "13")[0].has_ended for _ in range(4)] == [False, False, True, True]
+    answers[:] = [""]
+    system = BatchSystem("LSF")
+    assert states(system, "13")[0].description == "job 13 is submitted in LSF"
+    monkeypatch.setattr(batch_system, "_LISTED_WITHIN", 0)
+    assert states(system, "13")[0].description == "job 13 is not in the queue of LSF any more"
+
+
+def test_a_batch_system_without_a_query_says_nothing_of_its_jobs(answers):
+    answers.append(LSF)
+    assert [job.description for job in states(BatchSystem("OAR"), "12")] == ["job 12 is submitted in OAR"]
+
+
+# With the names that the batch systems give them, for the jobs 1 and 2 of the workers Cluster-2 and Cluster-1.
+NAMES = {
+    "SLURM": ("jupyter-gpudask-1.out", "jupyter-gpudask-2.out"),
+    "PBS": ("jupyter-gpudask.o1", "jupyter-gpudask.o2"),
+    "LSF": ("Cluster-2-1.out", "Cluster-1-2.out"),
+}
+
+
+@pytest.mark.parametrize("system", NAMES)
+def test_the_log_of_a_job_has_neither_those_of_others_nor_credentials(tmp_path, system):
+    for number, name in enumerate(NAMES[system], start=1):
+        (tmp_path / name).write_text(f"log {number}")
+    (tmp_path / ".dask-jobqueue.worker.key.gj1mw2tf").write_text("a key")
+    cluster = SimpleNamespace(
+        job_cls=type(f"{system}Job", (), {}),
+        workers={"Cluster-2": SimpleNamespace(job_id="1"), "Cluster-1": SimpleNamespace(job_id="2")},
+        worker_spec={},
+        _name="Cluster",
+        _job_kwargs={"log_directory": str(tmp_path)},
+    )
+    queue = JobQueue(cluster)
+    assert [queue.log(name, 10) for name in ("Cluster-2", "Cluster-1", "1", "2")] == ["log 1", "log 2"] * 2

@@ -1,0 +1,240 @@
+"""The kernels of a server: interpreter, names, and whether they execute cells."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+from helpers import ONE_WORKER, wait_until
+from jupyter_client import BlockingKernelClient
+from jupyter_server.gateway.managers import GatewayKernelManager
+from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
+
+from jupyter_gpudask.errors import KernelUnsuitableError
+from jupyter_gpudask.server.kernels import Executions, ServerKernels, _interpreter_of
+
+pytestmark = pytest.mark.cluster
+
+
+def add_kernelspec(server, name, argv, language="python", **environment):
+    folder = server.root.parent / "data" / "kernels" / name
+    folder.mkdir(parents=True)
+    specification = {"argv": argv, "display_name": name, "language": language, "env": environment}
+    (folder / "kernel.json").write_text(json.dumps(specification))
+
+
+@pytest.fixture(scope="module")
+def server_with_kernels(server_in):
+    server = server_in(lambda folder: {**os.environ, "JUPYTER_PATH": str(folder / "data")})
+    python = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    add_kernelspec(server, "coloured", python, COLOUR="green")
+    add_kernelspec(server, "wrapped", ["/bin/sh", "-c", 'export COLOUR=red; "$@"; true', "sh", *python])
+    add_kernelspec(server, "other", ["/bin/sh", "-c", "sleep 60", "{connection_file}"], language="R")
+    return server
+
+
+@pytest.mark.parametrize(("name", "colour"), [("coloured", "green"), ("wrapped", "red")])
+def test_a_cluster_has_the_interpreter_and_environment_of_its_kernel(server_with_kernels, name, colour):
+    server = server_with_kernels
+    kernel_id = server.fetch("kernels", "POST", {"name": name}, prefix="api/").body["id"]
+    body = {"kernel_id": kernel_id, "spec": ONE_WORKER}
+    wait_until(lambda: any(kernel_id in text for text in command_lines()))
+    server.fetch("clusters", "POST", body)
+    wait_until(lambda: server.fetch(f"clusters/{kernel_id}").body["status"] != "starting", 40)
+    cluster = server.fetch(f"clusters/{kernel_id}").body
+    assert cluster["status"] == "ready", cluster
+    with open(f"/proc/{cluster['pid']}/environ") as file:  # noqa: PTH123
+        assert f"COLOUR={colour}" in file.read().split("\0")
+    with open(f"/proc/{cluster['pid']}/cmdline") as file:  # noqa: PTH123
+        assert file.read().split("\0")[0] == sys.executable
+    server.fetch(f"kernels/{kernel_id}", "DELETE", prefix="api/")
+
+
+def test_a_kernel_of_another_language_has_no_cluster(server_with_kernels):
+    server = server_with_kernels
+    kernel_id = server.fetch("kernels", "POST", {"name": "other"}, prefix="api/").body["id"]
+    server.fetch("clusters", "POST", {"kernel_id": kernel_id})
+    wait_until(lambda: server.fetch(f"clusters/{kernel_id}").body["status"] == "failed")
+    assert server.fetch(f"clusters/{kernel_id}").body["reason"] == "This kernel is not a Python kernel."
+    server.fetch(f"kernels/{kernel_id}", "DELETE", prefix="api/")
+
+
+def command_lines():
+    for pid in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208
+        try:
+            with open(f"/proc/{pid}/cmdline") as file:  # noqa: PTH123
+                text = file.read()
+        except OSError:
+            continue
+        if "ipykernel_launcher" in text:
+            yield text
+
+
+def test_a_process_that_reuses_the_pid_of_a_dead_kernel_is_not_taken_for_it():
+    with pytest.raises(KernelUnsuitableError, match="cannot be inspected"):
+        _interpreter_of(os.getpid(), "kernel-1234.json")
+
+
+class Sessions:
+    """A session manager that lists these sessions."""
+
+    def __init__(self, *sessions):
+        self.sessions = sessions
+
+    async def list_sessions(self):
+        return list(self.sessions)
+
+
+def test_a_console_has_the_name_of_its_tab_and_a_notebook_its_path():
+    sessions = Sessions(
+        {"kernel": {"id": "a"}, "type": "notebook", "path": "work/one.ipynb", "name": "old.ipynb"},
+        {"kernel": {"id": "b"}, "type": "console", "path": "work/console-1-5f2c", "name": "Console 1"},
+        {"kernel": {"id": "a"}, "type": "console", "path": "console-2-77aa", "name": ""},
+        {"kernel": None, "type": "notebook", "path": "work/two.ipynb", "name": "two.ipynb"},
+    )
+    assert asyncio.run(ServerKernels(None, sessions).notebooks()) == {
+        "a": ("work/one.ipynb", "console-2-77aa"),
+        "b": ("work/Console 1",),
+    }
+
+
+class KernelManager:
+    """A kernel manager whose kernels have these processes."""
+
+    def __init__(self, **pids):
+        self.pids = pids
+
+    def __contains__(self, kernel_id):
+        return kernel_id in self.pids
+
+    def list_kernel_ids(self):
+        return list(self.pids)
+
+    def get_kernel(self, kernel_id):
+        return SimpleNamespace(kernel_name="python3", provisioner=SimpleNamespace(pid=self.pids[kernel_id]))
+
+
+def test_processes_of_notebooks_with_the_same_name_are_named_by_their_paths():
+    notebooks = {"a": ("one/train.ipynb",), "b": ("two/train.ipynb",), "c": ("one/other.ipynb",)}
+    kernels = ServerKernels(KernelManager(a=1, b=2, c=3, d=4), None)
+    assert {pid: kernel.notebook for pid, kernel in kernels.processes(notebooks).items()} == {
+        1: "one/train.ipynb",
+        2: "two/train.ipynb",
+        3: "other.ipynb",
+        4: "python3",
+    }
+
+
+async def until(condition, limit=60.0):
+    async with asyncio.timeout(limit):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+async def until_idle(kernel, client):
+    """Until the manager has seen an answer; it does not see those before its subscription reaches the kernel."""
+    async with asyncio.timeout(60):
+        while kernel.execution_state != "idle":
+            client.kernel_info()
+            await asyncio.sleep(0.5)
+
+
+def with_kernel(use):
+    async def run():
+        manager = AsyncMappingKernelManager(connection_dir=os.environ["JUPYTER_RUNTIME_DIR"])
+        kernel_id = await manager.start_kernel(kernel_name="python3")
+        kernels = ServerKernels(manager, None)
+        kernels.watch(kernel_id)
+        client = BlockingKernelClient()
+        client.load_connection_file(manager.get_kernel(kernel_id).connection_file)
+        client.start_channels(hb=False)
+        try:
+            await until_idle(manager.get_kernel(kernel_id), client)
+            await use(manager, kernels, kernel_id, client)
+        finally:
+            client.stop_channels()
+            await manager.shutdown_kernel(kernel_id, now=True)
+            kernels.forget(kernel_id)
+
+    asyncio.run(run())
+
+
+def test_a_kernel_is_busy_during_a_cell_although_it_answers_a_request_on_the_control_channel():
+    async def use(manager, kernels, kernel_id, client):
+        kernel = manager.get_kernel(kernel_id)
+        client.execute("1")
+        await until(lambda: kernels.last_cell(kernel_id) and not kernels.is_busy(kernel_id))
+        ended = kernels.last_cell(kernel_id)
+        client.execute("import time; time.sleep(600)")
+        await until(lambda: kernels.is_busy(kernel_id))
+        client.control_channel.send(client.session.msg("usage_request", {}))
+        await until(lambda: kernel.execution_state == "idle")  # as Jupyter reports it
+        assert kernels.is_busy(kernel_id)
+        assert kernels.last_cell(kernel_id) == ended
+        await kernel.interrupt_kernel()
+        await until(lambda: not kernels.is_busy(kernel_id))
+        assert time.monotonic() - kernels.last_cell(kernel_id) < 60
+
+    with_kernel(use)
+
+
+def test_a_kernel_that_was_restarted_during_a_cell_is_not_busy_and_its_next_cell_is_noticed():
+    async def use(manager, kernels, kernel_id, client):
+        client.execute("import time; time.sleep(600)")
+        await until(lambda: kernels.is_busy(kernel_id))
+        pid = manager.get_kernel(kernel_id).provisioner.pid
+        os.kill(pid, signal.SIGKILL)
+        await manager.restart_kernel(kernel_id)
+        manager.get_kernel(kernel_id).execution_state = "busy"  # as if Jupyter missed the new kernel's first message
+        kernels.watch(kernel_id)
+        assert not kernels.is_busy(kernel_id)
+        assert kernels.last_cell(kernel_id) == 0.0
+        async with asyncio.timeout(60):
+            while not kernels.last_cell(kernel_id):
+                client.execute("1")
+                await asyncio.sleep(0.5)
+
+    with_kernel(use)
+
+
+def test_a_kernel_that_is_not_watched_is_as_busy_as_jupyter_says():
+    async def use(manager, kernels, kernel_id, client):
+        kernels.forget(kernel_id)
+        client.execute("import time; time.sleep(600)")
+        await until(lambda: manager.get_kernel(kernel_id).execution_state == "busy")
+        assert kernels.is_busy(kernel_id)
+        assert kernels.last_cell(kernel_id) == 0.0
+
+    with_kernel(use)
+
+
+def test_a_kernel_of_a_gateway_is_not_listened_to():
+    executions = Executions()
+    executions.watch("k", GatewayKernelManager())
+    assert executions._watched == {}
+    assert not executions.are_running("k")
+
+
+def test_a_cluster_is_not_closed_for_being_idle_while_its_kernel_runs_a_cell_and_answers_something_else(own_server):
+    server = own_server("--GpuDask.idle_timeout=2")
+    kernel = server.kernel()
+    client = kernel.client
+    client.execute("import time; time.sleep(600)")
+    wait_until(lambda: kernel_state(server, kernel) == "busy")
+    server.start(kernel)
+    for _ in range(12):  # three times the timeout
+        client.control_channel.send(client.session.msg("usage_request", {}))
+        time.sleep(0.5)
+    assert kernel_state(server, kernel) == "idle"
+    assert server.cluster(kernel)["status"] == "ready"
+    server.fetch(f"kernels/{kernel.id}/interrupt", "POST", {}, prefix="api/")
+    wait_until(lambda: server.cluster(kernel)["status"] == "closed")
+    assert "without work" in server.cluster(kernel)["reason"]
+
+
+def kernel_state(server, kernel):
+    return server.fetch(f"kernels/{kernel.id}", prefix="api/").body["execution_state"]
