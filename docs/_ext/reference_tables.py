@@ -255,9 +255,9 @@ def _models(base: type[BaseModel]) -> list[type[BaseModel]]:
 
 
 def _attributes_in(docstring: str) -> dict[str, str]:
-    """The section "Attributes" of a docstring in NumPy's form."""
-    section = docstring.partition("Attributes\n----------\n")[2]
+    """The list of fields of a docstring: ``- `a`, `b`: what they mean``."""
     meanings = {}
-    for names, text in re.findall(r"^(\w+(?:, \w+)*)\n((?:(?: .*)?\n)+)", f"{section}\n", re.MULTILINE):
-        meanings |= dict.fromkeys(names.split(", "), " ".join(text.split()))
+    for names, text in re.findall(r"^- (`\w+`(?:, `\w+`)*): (.*(?:\n  .*)*)", docstring, re.MULTILINE):
+        sentence = " ".join(text.split())
+        meanings |= dict.fromkeys(re.findall(r"\w+", names), sentence[0].upper() + sentence[1:])
     return meanings

@@ -38,12 +38,7 @@ class ChildProcess:
 
     `asyncio.create_subprocess_exec` forks in the event loop, which blocks until the program runs.
 
-    Attributes
-    ----------
-    pid
-        The process id, which is also the session id; it is not reused before `wait` returns.
-    stdin, stdout, stderr
-        The pipes.
+    - `pid`: the process id, which is also the session id; it is not reused before `wait` returns.
     """
 
     stdin: asyncio.StreamWriter
@@ -60,19 +55,10 @@ class ChildProcess:
     async def start(cls, command: Sequence[str], environment: Mapping[str, str] | None, *, limit: int) -> Self:
         """Start `command` in a session of its own.
 
-        Parameters
-        ----------
-        command
-            The program and its arguments.
-        environment
-            Environment variables, by default those of this process.
-        limit
-            The maximum length of a line that is read from it, in bytes.
+        - `environment`: environment variables, by default those of this process.
+        - `limit`: the maximum length of a line that is read from it, in bytes.
 
-        Raises
-        ------
-        OSError
-            It cannot be started. Nothing is left behind, nor if this is cancelled.
+        Raises `OSError` if it cannot be started. Nothing is left behind, nor if this is cancelled.
         """
         starting = asyncio.create_task(cls._start(command, environment, limit))
         try:
@@ -202,25 +188,14 @@ class ClusterProcess(ClusterConnection):
     ) -> Self:
         """Start a supervisor and wait until its cluster is ready.
 
-        Parameters
-        ----------
-        spec
-            The options of the cluster.
-        python
-            The interpreter; its environment is that of the workers.
-        environment
-            Environment variables of the supervisor, by default those of this process.
-        on_progress
-            Called whenever another worker is up.
-        on_lost
-            Called once if the supervisor ends unexpectedly after the cluster was ready.
-        **request
-            The other fields of `Start`.
+        - `python`: the interpreter; its environment is that of the workers.
+        - `environment`: environment variables of the supervisor, by default those of this process.
+        - `on_progress`: called whenever another worker is up.
+        - `on_lost`: called once if the supervisor ends unexpectedly after the cluster was ready.
+        - `**request`: the other fields of `Start`.
 
-        Raises
-        ------
-        ClusterStartError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError
-            The cluster did not start. Nothing is left behind, nor if this is cancelled.
+        Raises `ClusterStartError`, `GpuUnavailableError`, `GpuPackagesMissingError` or `GpuHeldError` if the cluster
+        did not start. Nothing is left behind, nor if this is cancelled.
         """
         command = Start(spec=spec, **request)
         cluster = cls(await _start_supervisor(python, environment), spec)
@@ -374,10 +349,7 @@ async def _finish(work: Coroutine[Any, Any, None]) -> None:
 async def _start_supervisor(python: str, environment: Mapping[str, str] | None) -> ChildProcess:
     """Start a supervisor that waits for its first command.
 
-    Raises
-    ------
-    ClusterStartError
-        The interpreter does not start.
+    Raises `ClusterStartError` if the interpreter does not start.
     """
     # -P: do not import modules from the notebook's folder
     command = [python, "-P", "-m", "jupyter_gpudask.supervisor"]

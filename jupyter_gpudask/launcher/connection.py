@@ -42,12 +42,7 @@ StateCallback = Callable[[ClusterState], None]
 class Cluster(ClusterVerbs):
     """A running cluster, as its user sees it, whoever started it.
 
-    Attributes
-    ----------
-    spec
-        The options of the cluster.
-    ready
-        Engine, address, credentials and GPUs of the cluster, and what cannot be done with it.
+    - `ready`: engine, address, credentials and GPUs of the cluster, and what cannot be done with it.
     """
 
     spec: ClusterSpec
@@ -61,10 +56,7 @@ class Cluster(ClusterVerbs):
     async def check_libraries(self, names: Sequence[str]) -> None:
         """Check that each worker has these libraries in this process's version; here all have one environment.
 
-        Raises
-        ------
-        BackendUnavailableError
-            A worker has not.
+        Raises `BackendUnavailableError` if a worker has not.
         """
 
     async def detach(self) -> None:
@@ -101,10 +93,7 @@ class ClusterConnection(Cluster):
     def call(self, command: Command) -> Awaitable[Any]:
         """Send a command, at once if it has no answer.
 
-        Raises
-        ------
-        ClusterLostError
-            The cluster has ended, or did not respond.
+        Raises `ClusterLostError` if the cluster has ended, or did not respond.
         """
         if VERBS[command.type].answer is not None:
             return self._ask(command)

@@ -36,17 +36,8 @@ _REMOVAL_LIMIT = 0.5
 class ClusterDirectory:
     """A directory that is locked as long as the process that created it lives.
 
-    Parameters
-    ----------
-    place
-        Where to create it, if not among the temporary files.
-    host
-        The name of this machine, if others use the same `place`.
-
-    Attributes
-    ----------
-    path
-        The directory.
+    - `place`: where to create it, if not among the temporary files.
+    - `host`: the name of this machine, if others use the same `place`.
     """
 
     def __init__(self, place: Path | None = None, host: str = "") -> None:
@@ -106,12 +97,8 @@ def remove_stale_directories(place: Path | None = None, host: str = "") -> None:
 
     A directory without a lock is one of them if it has only what clusters create, and was not changed for a minute.
 
-    Parameters
-    ----------
-    place
-        Where they are, if not among the temporary files.
-    host
-        The name of this machine, if others use the same `place`; the locks of these may not be visible here.
+    `place`: where they are, if not among the temporary files. `host`: the name of this machine, if others use the same
+    `place`; the locks of these may not be visible here.
     """
     name = re.compile(rf"{re.escape(_prefix(host))}[a-z0-9_]{{8}}")  # what `mkdtemp` appends
     stale = {}
@@ -147,10 +134,7 @@ def _is_abandoned(folder: Path) -> bool:
 def _remove(locked: Mapping[Path, int]) -> None:
     """Delete directories that this process has locked; what takes longer, a process of its own does.
 
-    Parameters
-    ----------
-    locked
-        The file descriptors of their locks, which are closed.
+    `locked`: the file descriptors of their locks, which are closed.
     """
     deadline = time.monotonic() + _REMOVAL_LIMIT
     left = {folder: lock for folder, lock in locked.items() if not _delete(folder, deadline)}

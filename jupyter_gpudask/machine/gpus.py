@@ -34,16 +34,8 @@ _LONG = (pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG, pynvml.NVML_VALUE_TYPE_UNSIGNED_L
 def list_gpus() -> list[GpuState]:
     """All GPUs of the machine; a GPU in MIG mode is listed as its MIG instances.
 
-    Returns
-    -------
-    list of GpuState
-        In PCI bus order. A metric that a GPU does not report is `None`; a GPU that does not report its UUID is left
-        out.
-
-    Raises
-    ------
-    GpuUnavailableError
-        NVML is not available; the message says why.
+    The GPUs are in PCI bus order. A metric that a GPU does not report is `None`; a GPU that does not report its UUID is
+    left out. Raises `GpuUnavailableError` if NVML is not available; the message says why.
     """
     with open_nvml() as nvml:
         gpus: list[GpuState] = []
@@ -60,15 +52,8 @@ def list_gpus() -> list[GpuState]:
 def read_use(gpus: Iterable[GpuState]) -> list[GpuState]:
     """The current memory and utilization of these GPUs; reading only these is faster than `list_gpus`.
 
-    Returns
-    -------
-    list of GpuState
-        In the same order. All other metrics are `None`, and so are these two of a GPU that no longer responds.
-
-    Raises
-    ------
-    GpuUnavailableError
-        NVML is not available; the message says why.
+    The result has the same order. All other metrics are `None`, and so are these two of a GPU that no longer responds.
+    Raises `GpuUnavailableError` if NVML is not available; the message says why.
     """
     with open_nvml():
         return [_read_use(gpu) for gpu in gpus]
@@ -77,17 +62,10 @@ def read_use(gpus: Iterable[GpuState]) -> list[GpuState]:
 def visible_gpus(environment: Mapping[str, str] | None = None) -> list[GpuState]:
     """The GPUs that are visible to a CUDA program, in its device order.
 
-    Parameters
-    ----------
-    environment
-        Environment variables of the program, by default those of this process. ``CUDA_VISIBLE_DEVICES`` lists GPUs by
-        index or by a prefix of a UUID; as in CUDA, entries after the first unknown one are ignored.
-        ``CUDA_DEVICE_ORDER`` determines what the indices mean.
-
-    Raises
-    ------
-    GpuUnavailableError
-        NVML is not available, or it cannot be determined what the indices mean.
+    `environment`: environment variables of the program, by default those of this process. ``CUDA_VISIBLE_DEVICES``
+    lists GPUs by index or by a prefix of a UUID; as in CUDA, entries after the first unknown one are ignored.
+    ``CUDA_DEVICE_ORDER`` determines what the indices mean. Raises `GpuUnavailableError` if NVML is not available, or it
+    cannot be determined what the indices mean.
     """
     environment = os.environ if environment is None else environment
     gpus = list_gpus()
@@ -125,22 +103,9 @@ def require_gpus(environment: Mapping[str, str] | None = None) -> list[GpuState]
 def select_gpus(wanted: str | int | Sequence[int | str], visible: Sequence[GpuState]) -> list[GpuState]:
     """Select GPUs.
 
-    Parameters
-    ----------
-    wanted
-        ``"all"``; a count, for the GPUs with the most free memory; or indices and UUIDs.
-    visible
-        The GPUs to select from, at least one.
-
-    Returns
-    -------
-    list of GpuState
-        At least one; with a count, in the order of `visible`.
-
-    Raises
-    ------
-    GpuUnavailableError
-        There are fewer, or `visible` does not include one of them.
+    `wanted`: ``"all"``; a count, for the GPUs with the most free memory; or indices and UUIDs. `visible`: the GPUs to
+    select from, at least one. The result has at least one; with a count, in the order of `visible`. Raises
+    `GpuUnavailableError` if there are fewer, or `visible` does not include one of them.
     """
     available = ", ".join(f"{gpu.index} ({gpu.name})" for gpu in visible)
     if wanted == "all":
@@ -171,10 +136,7 @@ def are_selected(gpus: Sequence[GpuState], wanted: str | int | Sequence[int | st
 def cuda_driver_version() -> int:
     """The newest major version of CUDA that the driver supports, such as 13 for CUDA 13.0.
 
-    Raises
-    ------
-    GpuUnavailableError
-        NVML is not available.
+    Raises `GpuUnavailableError` if NVML is not available.
     """
     with open_nvml():
         return int(pynvml.nvmlSystemGetCudaDriverVersion()) // 1000
@@ -183,10 +145,7 @@ def cuda_driver_version() -> int:
 def driver_version() -> str:
     """The version of the driver, such as ``580.65.06``.
 
-    Raises
-    ------
-    GpuUnavailableError
-        NVML is not available.
+    Raises `GpuUnavailableError` if NVML is not available.
     """
     with open_nvml():
         return str(pynvml.nvmlSystemGetDriverVersion())

@@ -40,16 +40,10 @@ _INTERVAL = 60.0
 class Usage:
     """One cluster, or one accelerated kernel, that holds or held GPUs.
 
-    Attributes
-    ----------
-    uid
-        The user id of the holder: the owner of the file.
-    gpus
-        UUIDs.
-    since, until
-        When it took and released them, as Unix time; until now if it still holds them.
-    reason
-        Why it released them; empty if it still holds them.
+    - `uid`: the user id of the holder: the owner of the file.
+    - `gpus`: UUIDs.
+    - `since`, `until`: when it took and released them, as Unix time; until now if it still holds them.
+    - `reason`: why it released them; empty if it still holds them.
     """
 
     uid: int
@@ -75,10 +69,7 @@ class Usage:
 def append_usage(folder: Path, usage: Usage) -> None:
     """Append a record to the file of this user, which only this user and root can read.
 
-    Raises
-    ------
-    OSError
-        It cannot be written.
+    Raises `OSError` if it cannot be written.
     """
     line = json.dumps({name: value for name, value in asdict(usage).items() if name != "uid"}).encode() + b"\n"
     for path in folder.glob(f"{os.geteuid()}-*{_USAGE_SUFFIX}"):
@@ -120,13 +111,7 @@ def gpu_hours(records: Iterable[Usage], since: float = 0.0) -> dict[int, float]:
 
 
 class Heartbeat:
-    """A thread that sets the time of a file every minute: when its process was last alive.
-
-    Parameters
-    ----------
-    file
-        The descriptor of the file.
-    """
+    """A thread that sets the time of a file every minute: when its process was last alive."""
 
     def __init__(self, file: int) -> None:
         self._file = file
@@ -166,20 +151,11 @@ _PROCESS_ENDED = "process ended"
 class PublicLease:
     """The part of a lease that all users see.
 
-    Attributes
-    ----------
-    name
-        The name of its file.
-    gpus
-        UUIDs.
-    share
-        Whether other clusters that share may hold them too.
-    uid
-        The user id of the holder: the owner of the file.
-    since
-        When it was taken, as Unix time.
-    count
-        Of a start that waits: how many of the GPUs it needs.
+    - `gpus`: UUIDs.
+    - `share`: whether other clusters that share may hold them too.
+    - `uid`: the user id of the holder: the owner of the file.
+    - `since`: when it was taken, as Unix time.
+    - `count`: of a start that waits: how many of the GPUs it needs.
     """
 
     name: str
@@ -215,13 +191,7 @@ def clock_time(when: float) -> str:
 
 
 class LeaseRegistry:
-    """The directory.
-
-    Parameters
-    ----------
-    path
-        Its path.
-    """
+    """The directory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -236,10 +206,8 @@ class LeaseRegistry:
     def check(self) -> None:
         """Check that the directory can hold leases.
 
-        Raises
-        ------
-        OSError
-            There is no such directory, this user cannot write to it, or others can remove the files of this user.
+        Raises `OSError` if there is no such directory, this user cannot write to it, or others can remove the files of
+        this user.
         """
         if not self.path.is_absolute():
             raise OSError(errno.EINVAL, "it is not an absolute path", str(self.path))
@@ -255,10 +223,7 @@ class LeaseRegistry:
     def locked(self) -> Iterator[None]:
         """While no other process of any user can take a lease; stale ones of this user are removed.
 
-        Raises
-        ------
-        OSError
-            The directory cannot be used, see `check`, or is locked by another process for too long.
+        Raises `OSError` if the directory cannot be used, see `check`, or is locked by another process for too long.
         """
         self.check()
         # Before others have to wait: what is stale, and what the files contain.
@@ -312,10 +277,7 @@ class LeaseRegistry:
 class HeldPublicLease:
     """A lease of this process; it ends with `release` or with the process.
 
-    Parameters
-    ----------
-    path, file
-        Its file, and the descriptor of that.
+    - `path`, `file`: its file, and the descriptor of that.
     """
 
     def __init__(self, path: Path, file: int) -> None:

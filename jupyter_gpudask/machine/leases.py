@@ -41,23 +41,15 @@ _MUTEX = "mutex"
 class Lease:
     """GPUs and their holder.
 
-    Attributes
-    ----------
-    gpus
-        UUIDs.
-    holder
-        The name of the holder: a notebook, or a program.
-    kernel_id
-        The kernel of the cluster; empty if unknown.
-    pid
-        The process that holds them, on its own host and in its own container; 0 if it is known only from the directory
-        for all users.
-    share
-        Whether other clusters that share may hold them too.
-    public
-        The name of its file in the directory for all users; empty without one.
-    accelerates
-        Whether the process is a kernel that uses them itself, after ``%gpudask accelerate``, and not a supervisor.
+    - `gpus`: UUIDs.
+    - `holder`: the name of the holder: a notebook, or a program.
+    - `kernel_id`: the kernel of the cluster; empty if unknown.
+    - `pid`: the process that holds them, on its own host and in its own container; 0 if it is known only from the
+      directory for all users.
+    - `share`: whether other clusters that share may hold them too.
+    - `public`: the name of its file in the directory for all users; empty without one.
+    - `accelerates`: whether the process is a kernel that uses them itself, after ``%gpudask accelerate``, and not a
+      supervisor.
     """
 
     gpus: tuple[str, ...]
@@ -89,17 +81,7 @@ class Lease:
 
 
 class HeldLease:
-    """A lease of this process; it ends with `release` or with the process.
-
-    Parameters
-    ----------
-    lease
-        The lease.
-    folder
-        Where it is written.
-    public
-        The lease in the directory for all users.
-    """
+    """A lease of this process; it ends with `release` or with the process."""
 
     def __init__(self, lease: Lease, folder: Path, public: HeldPublicLease | None = None) -> None:
         self._lease, self._public = lease, public
@@ -109,10 +91,7 @@ class HeldLease:
     def release(self, reason: str = "") -> None:
         """End the lease, and record the use of the GPUs for the administrator, if there is a directory for all users.
 
-        Parameters
-        ----------
-        reason
-            Why it ends; empty if the GPUs were not used.
+        `reason`: why it ends; empty if the GPUs were not used.
         """
         remove_locked(self._path, self._lock)
         if self._public is not None:
@@ -121,10 +100,7 @@ class HeldLease:
     def rename(self, holder: str) -> None:
         """Change the name of the holder; only inside `LeaseFolder.locked`.
 
-        Raises
-        ------
-        OSError
-            The file cannot be written; the lease is unchanged.
+        Raises `OSError` if the file cannot be written; the lease is unchanged.
         """
         lease = replace(self._lease, holder=holder)
         unfinished, lock = _write(lease, self._path.parent)
@@ -156,21 +132,11 @@ def _write(lease: Lease, folder: Path) -> tuple[Path, int]:
 class LeaseFolder:
     """The leases of this user, and the public part of other users' leases.
 
-    Parameters
-    ----------
-    path
-        By default a folder in Jupyter's runtime directory.
-    registry
-        The directory for all users, by default that of the environment.
+    - `path`: by default a folder in Jupyter's runtime directory.
+    - `registry`: the directory for all users, by default that of the environment.
 
-    Attributes
-    ----------
-    path
-        The folder.
-    line
-        The starts that wait for GPUs, of all users if there is a directory for them.
-    idle
-        The clusters whose GPUs can be asked for, the one first that has been idle longest.
+    - `line`: the starts that wait for GPUs, of all users if there is a directory for them.
+    - `idle`: the clusters whose GPUs can be asked for, the one first that has been idle longest.
     """
 
     def __init__(self, path: Path | None = None, registry: LeaseRegistry | None = None) -> None:
@@ -183,10 +149,7 @@ class LeaseFolder:
     def locked(self) -> Iterator[list[Lease]]:
         """The current leases, while no other process can take one; stale ones are removed.
 
-        Raises
-        ------
-        OSError
-            The folder, or the directory for all users, cannot be created or written to.
+        Raises `OSError` if the folder, or the directory for all users, cannot be created or written to.
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         mutex = os.open(self.path / _MUTEX, os.O_CREAT | os.O_RDWR, 0o600)
@@ -257,10 +220,7 @@ class LeaseFolder:
     def gpus_of_user(self, *, without: int | None = None) -> set[str]:
         """The UUIDs of the GPUs that clusters of this user hold, in all containers.
 
-        Parameters
-        ----------
-        without
-            The pid of a supervisor whose lease does not count.
+        `without`: the pid of a supervisor whose lease does not count.
         """
         own = self._read_own()
         left_out = {lease.public for lease in own if lease.pid == without}
@@ -294,12 +254,7 @@ THIS_KERNEL = "this kernel"
 def holders_of(leases: Iterable[Lease], *, own: Collection[int | None] = ()) -> dict[str, list[str]]:
     """The names of the holders of each GPU that is held, by UUID.
 
-    Parameters
-    ----------
-    leases
-        The leases of all clusters.
-    own
-        The pids of the kernel that asks, and of its supervisor if it has one.
+    `leases`: the leases of all clusters. `own`: the pids of the kernel that asks, and of its supervisor if it has one.
     """
     holders: dict[str, list[str]] = {}
     for lease in leases:
@@ -314,12 +269,8 @@ def holders_of(leases: Iterable[Lease], *, own: Collection[int | None] = ()) -> 
 def leases_of_others(leases: Iterable[Lease], kernel_id: str) -> list[Lease]:
     """The leases without that of an accelerated kernel, whose cluster may use the same GPU.
 
-    Parameters
-    ----------
-    leases
-        The leases of all clusters and kernels.
-    kernel_id
-        The kernel; if it is empty, this process is the kernel, or its supervisor.
+    `leases`: the leases of all clusters and kernels. `kernel_id`: the kernel; if it is empty, this process is the
+    kernel, or its supervisor.
     """
     pids = (os.getpid(), os.getppid())
     return [

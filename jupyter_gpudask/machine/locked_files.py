@@ -34,15 +34,8 @@ Contents = dict[tuple[int, int, int], bytes]
 def create_locked(folder: Path, suffix: str, content: bytes) -> tuple[Path, int]:
     """Create a locked file, which others can read once it is complete.
 
-    Returns
-    -------
-    (Path, int)
-        The file, and its descriptor: closing it unlocks the file.
-
-    Raises
-    ------
-    OSError
-        It cannot be written; the error names the file.
+    Returns the file, and its descriptor: closing it unlocks the file. Raises `OSError` if it cannot be written; the
+    error names the file.
     """
     file, name = tempfile.mkstemp(suffix, dir=folder)
     try:

@@ -35,10 +35,7 @@ _IDLE = 10.0
 def open_nvml() -> Iterator[Nvml]:
     """Use NVML in a ``with`` block.
 
-    Raises
-    ------
-    GpuUnavailableError
-        NVML cannot be opened, or failed in the block; the message says why.
+    Raises `GpuUnavailableError` if NVML cannot be opened, or failed in the block; the message says why.
     """
     nvml = _nvml_of(os.getpid())
     try:
@@ -57,10 +54,7 @@ def open_nvml() -> Iterator[Nvml]:
 class Nvml:
     """Counts the users of NVML in all threads; a thread closes it when there was none for `_IDLE` seconds.
 
-    Attributes
-    ----------
-    openings
-        How often NVML was opened: what NVML gave out before the last time is no longer valid.
+    - `openings`: how often NVML was opened: what NVML gave out before the last time is no longer valid.
     """
 
     def __init__(self) -> None:
@@ -131,17 +125,9 @@ def _unavailable(error: pynvml.NVMLError) -> GpuUnavailableError:
 def read_energy(uuid: str) -> float | None:
     """The energy that a GPU has used since its driver was loaded, in joules.
 
-    Parameters
-    ----------
-    uuid
-        ``GPU-...``; anything else is no whole GPU. The counter of a MIG instance would be that of its GPU, which others
-        use, too.
-
-    Returns
-    -------
-    float or None
-        `None` if there is no such counter: GPUs before Volta do not have it.
-        Source: NVML API reference, nvmlDeviceGetTotalEnergyConsumption.
+    `uuid`: ``GPU-...``; anything else is no whole GPU. The counter of a MIG instance would be that of its GPU, which
+    others use, too. Returns `None` if there is no such counter: GPUs before Volta do not have it. Source: NVML API
+    reference, nvmlDeviceGetTotalEnergyConsumption.
     """
     if not uuid.startswith("GPU-"):
         return None
@@ -186,16 +172,9 @@ class PcieMeter:
     def read(self, uuids: Iterable[str]) -> dict[str, int]:
         """The traffic of these GPUs, sent and received, in bytes per second.
 
-        Parameters
-        ----------
-        uuids
-            ``GPU-...``; MIG instances have no such metric.
-
-        Returns
-        -------
-        dict
-            By UUID, without the GPUs of which it is not known. Of those with GPM it is the average since the previous
-            call, and therefore not known the first time; of others that of a short part of the call.
+        `uuids`: ``GPU-...``; MIG instances have no such metric. The result is by UUID, without the GPUs of which it is
+        not known. Of those with GPM it is the average since the previous call, and therefore not known the first time;
+        of others that of a short part of the call.
         """
         wanted = [uuid for uuid in uuids if uuid.startswith("GPU-")]
         try:

@@ -23,12 +23,8 @@ if TYPE_CHECKING:
 def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases: Iterable[Lease]) -> list[GpuState]:
     """Select the GPUs that `spec` requests, without those of other clusters, unless both clusters share them.
 
-    Raises
-    ------
-    GpuHeldError
-        Other clusters hold them; the message names these.
-    GpuUnavailableError
-        There are no such GPUs.
+    Raises `GpuHeldError` if other clusters hold them; the message names these. Raises `GpuUnavailableError` if there
+    are no such GPUs.
     """
     leases = [lease for lease in leases if not (spec.share and lease.share)]
     holders = holders_of(leases)
@@ -62,10 +58,7 @@ def _listed(indices: Sequence[str]) -> str:
 def wanted_gpus(spec: ClusterSpec, visible: Sequence[GpuState]) -> list[GpuState]:
     """The GPUs any of which `spec` could get: the ones that it names, or all if it gives a number or takes free ones.
 
-    Raises
-    ------
-    GpuUnavailableError
-        There are no such GPUs.
+    Raises `GpuUnavailableError` if there are no such GPUs.
     """
     is_any = isinstance(spec.gpus, int) or spec.gpus == "free"
     return gpus.select_gpus("all" if is_any else spec.gpus, visible)
@@ -82,10 +75,7 @@ def bytes_of(amount: int | float | None, chosen: Sequence[GpuState]) -> int | No
 def check_memory(pool: int | None, chosen: Iterable[GpuState]) -> None:
     """Check that each GPU has `pool` bytes free.
 
-    Raises
-    ------
-    GpuUnavailableError
-        A GPU has less free memory.
+    Raises `GpuUnavailableError` if a GPU has less free memory.
     """
     for gpu in chosen:
         if pool is None or gpu.memory_total is None or gpu.memory_used is None:
@@ -106,21 +96,10 @@ def check_gpus_of_user(
 ) -> None:
     """Check that a user does not hold more GPUs than the administrator allows.
 
-    Parameters
-    ----------
-    chosen
-        The GPUs of a new cluster.
-    folder
-        The leases.
-    limit
-        The largest number of GPUs of all clusters of a user together; `None` for no limit.
-    without
-        The pid of the supervisor whose cluster the new one replaces.
+    - `limit`: the largest number of GPUs of all clusters of a user together; `None` for no limit.
+    - `without`: the pid of the supervisor whose cluster the new one replaces.
 
-    Raises
-    ------
-    LimitError
-        The user would hold more.
+    Raises `LimitError` if the user would hold more.
     """
     if limit is None:
         return
@@ -140,25 +119,13 @@ def check_replacement(
 ) -> None:
     """Check that there will be GPUs for `spec` when it replaces the cluster of a supervisor; this blocks.
 
-    Parameters
-    ----------
-    spec
-        The options of the new cluster.
-    supervisor
-        The pid of the supervisor whose cluster is replaced.
-    environment
-        Environment variables of the kernel, by default those of this process.
-    max_gpus
-        The largest number of GPUs of a user; `None` for no limit.
-    kernel_id
-        The kernel of the cluster; empty if this process is the kernel.
+    - `supervisor`: the pid of the supervisor whose cluster is replaced.
+    - `environment`: environment variables of the kernel, by default those of this process.
+    - `max_gpus`: the largest number of GPUs of a user; `None` for no limit.
+    - `kernel_id`: the kernel of the cluster; empty if this process is the kernel.
 
-    Raises
-    ------
-    GpuHeldError, GpuUnavailableError
-        There will not be enough GPUs, or starts that wait in line would get them.
-    LimitError
-        The user would hold too many.
+    Raises `GpuHeldError` or `GpuUnavailableError` if there will not be enough GPUs, or starts that wait in line would
+    get them. Raises `LimitError` if the user would hold too many.
     """
     if spec.engine == "cpu" or spec.profile:
         return
@@ -211,18 +178,10 @@ _GPU_PACKAGES = {
 class Plan:
     """How a cluster will be created.
 
-    Attributes
-    ----------
-    engine
-        ``cuda`` or ``cpu``.
-    gpus
-        One for each worker; empty on the CPU.
-    workers
-        The number of workers.
-    stand_in
-        Why the CPU stands in for GPUs; else empty.
-    pool, spill_threshold
-        In bytes, for each GPU; `None` for none.
+    - `engine`: ``cuda`` or ``cpu``.
+    - `gpus`: one for each worker; empty on the CPU.
+    - `stand_in`: why the CPU stands in for GPUs; else empty.
+    - `pool`, `spill_threshold`: in bytes, for each GPU; `None` for none.
     """
 
     engine: Literal["cuda", "cpu"]
@@ -236,21 +195,9 @@ class Plan:
 def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
     """Plan the cluster of `spec`; nothing is started.
 
-    Parameters
-    ----------
-    spec
-        The options of the cluster.
-    leases
-        The leases of other clusters.
-
-    Raises
-    ------
-    GpuHeldError
-        Other clusters hold the GPUs.
-    GpuUnavailableError
-        GPUs were requested by engine, count or name and do not exist.
-    GpuPackagesMissingError
-        There is a GPU, and the environment lacks the packages that use it.
+    `spec`: the options of the cluster. `leases`: the leases of other clusters. Raises `GpuHeldError` if other clusters
+    hold the GPUs. Raises `GpuUnavailableError` if GPUs were requested by engine, count or name and do not exist. Raises
+    `GpuPackagesMissingError` if there is a GPU, and the environment lacks the packages that use it.
     """
     if spec.engine == "cpu":
         return _cpu_plan(spec)
@@ -275,10 +222,7 @@ def check_pool_fits(plan: Plan) -> None:
 
     `make_plan` does not, because a cluster that will be replaced still uses that memory.
 
-    Raises
-    ------
-    GpuUnavailableError
-        A GPU has less free memory.
+    Raises `GpuUnavailableError` if a GPU has less free memory.
     """
     check_memory(plan.pool, plan.gpus)
 

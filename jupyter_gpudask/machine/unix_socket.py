@@ -20,12 +20,8 @@ _LONGEST = 107
 def socket_path(runtime: Path, server: int) -> Path:
     """The socket of a server; the name also contains the host and the container, which may share the folder.
 
-    Parameters
-    ----------
-    runtime
-        Jupyter's runtime directory, which has the connection files of kernels.
-    server
-        The pid of the server; in a kernel, ``JPY_PARENT_PID``.
+    `runtime`: Jupyter's runtime directory, which has the connection files of kernels. `server`: the pid of the server;
+    in a kernel, ``JPY_PARENT_PID``.
     """
     return runtime / f"{_PREFIX}{pid_scope()}-{server}{_SUFFIX}"
 

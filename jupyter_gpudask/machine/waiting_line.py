@@ -38,15 +38,10 @@ _TICKS = 100
 class Waiting:
     """A start that waits, or a cluster that is idle; sorted by its time.
 
-    Attributes
-    ----------
-    since
-        When it entered the line, in nanoseconds since the epoch: the last change of its file (``st_ctime_ns``), which
-        nobody can set back.
-    device, inode
-        Its file, which has one place however many hard links it has.
-    lease
-        The GPUs any of which it could get, or which the cluster holds, and whether it would share them.
+    - `since`: when it entered the line, in nanoseconds since the epoch: the last change of its file (``st_ctime_ns``),
+      which nobody can set back.
+    - `device`, `inode`: its file, which has one place however many hard links it has.
+    - `lease`: the GPUs any of which it could get, or which the cluster holds, and whether it would share them.
     """
 
     since: int
@@ -81,15 +76,7 @@ class Place:
 
 
 class WaitingLine:
-    """The queue of all users, or of this user's clusters.
-
-    Parameters
-    ----------
-    folder
-        The directory of the leases.
-    suffix
-        The suffix of its files.
-    """
+    """The queue of all users, or of this user's clusters."""
 
     def __init__(self, folder: Path, suffix: str = _SUFFIX) -> None:
         self._folder, self._suffix = folder, suffix
@@ -99,19 +86,11 @@ class WaitingLine:
 
         Only while the directory is locked: another process would remove a file that is not locked yet.
 
-        Parameters
-        ----------
-        gpus
-            The UUIDs of the GPUs any of which the start could get.
-        share
-            Whether it would share them.
-        since, count
-            See `PublicLease`.
+        - `gpus`: the UUIDs of the GPUs any of which the start could get.
+        - `share`: whether it would share them.
+        - `since`, `count`: see `PublicLease`.
 
-        Raises
-        ------
-        OSError
-            The directory cannot be written to.
+        Raises `OSError` if the directory cannot be written to.
         """
         for path in stale_files(self._folder, self._suffix):
             remove_if_stale(path)
@@ -128,12 +107,7 @@ class WaitingLine:
     def before(self, place: Place | None, gpus: Iterable[str]) -> list[Waiting]:
         """The starts that wait for one of these GPUs and came before `place`, the first one first.
 
-        Parameters
-        ----------
-        place
-            A place in the line; `None` for its end.
-        gpus
-            UUIDs.
+        `place`: a place in the line; `None` for its end. `gpus`: UUIDs.
         """
         own, wanted = None if place is None else place.order, set(gpus)
         return [
@@ -165,22 +139,12 @@ def clusters_to_ask(
     could not begin with the GPUs of all of them, none is asked. GPUs that several clusters share are not asked for. If
     its user would hold too many GPUs, only the clusters of the same user are asked.
 
-    Parameters
-    ----------
-    line
-        The starts that wait, the first one first.
-    leases
-        The leases on GPUs.
-    idle
-        The clusters that are idle, the one first that has been so longest. Of a GPU that its owner does not hold,
-        nothing is expected.
-    max_gpus
-        The largest number of GPUs of a user; `None` for no limit.
+    - `line`: the starts that wait, the first one first.
+    - `idle`: the clusters that are idle, the one first that has been so longest. Of a GPU that its owner does not hold,
+      nothing is expected.
+    - `max_gpus`: the largest number of GPUs of a user; `None` for no limit.
 
-    Returns
-    -------
-    dict
-        The start that waits, for each cluster that is asked.
+    Returns the start that waits, for each cluster that is asked.
     """
     asked: dict[Waiting, Waiting] = {}
     behind: set[str] = set()

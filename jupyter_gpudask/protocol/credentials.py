@@ -18,10 +18,8 @@ def read_credentials(name: str) -> TlsCredentials:
     Each is a PEM text, or the path of a PEM file, relative to the folder of the file. With the name ``-`` they are the
     first line of the standard input.
 
-    Raises
-    ------
-    ConnectError
-        The file, or one that it names, cannot be read, or lacks a text; the message has nothing of its content.
+    Raises `ConnectError` if the file, or one that it names, cannot be read, or lacks a text; the message has nothing of
+    its content.
     """
     import yaml  # type: ignore[import-untyped]
 

@@ -38,17 +38,8 @@ class Message(BaseModel):
 def check_protocol(version: int, *, receiver: str, sender: str) -> None:
     """Check that the first message is of a version that this process understands.
 
-    Parameters
-    ----------
-    version
-        The version of the message.
-    receiver, sender
-        In whose environments the packages are that have received it, and sent it.
-
-    Raises
-    ------
-    ProtocolError
-        It is not; with the side to upgrade.
+    `receiver`, `sender`: in whose environments the packages are that have received it, and sent it. Raises
+    `ProtocolError` with the side to upgrade if it is not.
     """
     if OLDEST_PROTOCOL <= version <= PROTOCOL_VERSION:
         return
@@ -89,10 +80,7 @@ SentSpec = Annotated[ClusterSpec, PlainSerializer(lambda spec: spec.model_dump(m
 def parse_message(adapter: TypeAdapter[Any], line: bytes | str) -> Any:
     """Parse one line.
 
-    Raises
-    ------
-    ProtocolError
-        The line is not a message that `adapter` accepts.
+    Raises `ProtocolError` if the line is not a message that `adapter` accepts.
     """
     try:
         return adapter.validate_json(line)
@@ -120,10 +108,7 @@ REMOTE_DASHBOARD = "Dask's dashboard is not shown here, because the scheduler of
 def gateway_dashboard(address: str | None) -> str:
     """Why the dashboard of a cluster of dask-gateway is not shown.
 
-    Parameters
-    ----------
-    address
-        The address of the dashboard; `None` or empty if the cluster has none.
+    `address`: the address of the dashboard; `None` or empty if the cluster has none.
     """
     if not address:
         return "Dask's dashboard is not shown here: the Gateway gives no address of it."
@@ -133,12 +118,7 @@ def gateway_dashboard(address: str | None) -> str:
 def refusal(address: str, action: str) -> NotOwnedError:
     """The error of an action on a cluster that somebody else started.
 
-    Parameters
-    ----------
-    address
-        The address of its scheduler.
-    action
-        The action, but not ``dashboard``.
+    `address`: the address of its scheduler. `action`: the action, but not ``dashboard``.
     """
     return NotOwnedError(address=address, why=_OF_OWNER[action])
 
@@ -178,12 +158,8 @@ class _Answer(Message):
 class Progress(Message):
     """`ready` of `total` workers are up.
 
-    Attributes
-    ----------
-    gpus
-        UUIDs of the GPUs that the cluster holds, which are known before the first worker is up.
-    notes
-        Sentences on what the start waits for, such as jobs of a batch system.
+    - `gpus`: UUIDs of the GPUs that the cluster holds, which are known before the first worker is up.
+    - `notes`: sentences on what the start waits for, such as jobs of a batch system.
     """
 
     type: Literal["progress"] = "progress"
@@ -197,36 +173,22 @@ class Progress(Message):
 class Ready(Message):
     """The cluster is up.
 
-    Attributes
-    ----------
-    engine
-        ``cuda`` or ``cpu``; never ``auto``.
-    stand_in
-        Why the CPU stands in for GPUs, when ``auto`` found none; else empty.
-    address
-        The address of the scheduler, with its protocol.
-    credentials
-        The TLS credentials for clients; `None` if the protocol does not support TLS.
-    dashboard_port
-        The port of Dask's dashboard on the loopback address; `None` if it is off.
-    dashboard_token
-        The value of the argument ``token`` with which a browser can open the dashboard; empty if no browser can.
-    gpus
-        The GPUs of the workers.
-    workers
-        The number of workers.
-    pid
-        The process id of the supervisor.
-    spec
-        The options that the Jupyter server decided on; `None` if there is no such server.
-    found
-        Whether the cluster existed already when the kernel asked the Jupyter server for it.
-    price_per_gpu_hour, currency
-        What a GPU costs per hour, as the administrator of the Jupyter server has set it; 0 without a price.
-    dashboard_path
-        The path of Dask's dashboard at the address of the Jupyter server; empty if no server shows it.
-    limits
-        What cannot be done with the cluster, and why, as sentences.
+    - `engine`: ``cuda`` or ``cpu``; never ``auto``.
+    - `stand_in`: why the CPU stands in for GPUs, when ``auto`` found none; else empty.
+    - `address`: the address of the scheduler, with its protocol.
+    - `credentials`: the TLS credentials for clients; `None` if the protocol does not support TLS.
+    - `dashboard_port`: the port of Dask's dashboard on the loopback address; `None` if it is off.
+    - `dashboard_token`: the value of the argument ``token`` with which a browser can open the dashboard; empty if no
+      browser can.
+    - `gpus`: the GPUs of the workers.
+    - `workers`: the number of workers.
+    - `pid`: the process id of the supervisor.
+    - `spec`: the options that the Jupyter server decided on; `None` if there is no such server.
+    - `found`: whether the cluster existed already when the kernel asked the Jupyter server for it.
+    - `price_per_gpu_hour`, `currency`: what a GPU costs per hour, as the administrator of the Jupyter server has set
+      it; 0 without a price.
+    - `dashboard_path`: the path of Dask's dashboard at the address of the Jupyter server; empty if no server shows it.
+    - `limits`: what cannot be done with the cluster, and why, as sentences.
     """
 
     type: Literal["ready"] = "ready"
@@ -258,10 +220,7 @@ class Ready(Message):
 class Joined(Ready):
     """A connection to a scheduler that somebody else started.
 
-    Attributes
-    ----------
-    dashboard
-        The address of Dask's dashboard; empty if it is off.
+    - `dashboard`: the address of Dask's dashboard; empty if it is off.
     """
 
     dashboard: str = ""
@@ -289,10 +248,8 @@ class LogText(_Answer):
 class Kept(_Answer):
     """The cluster keeps its GPUs.
 
-    Attributes
-    ----------
-    wanted_by
-        Who waits for them, as the notice said, such as ``user anna since 14:05``; empty if there was no notice.
+    - `wanted_by`: who waits for them, as the notice said, such as ``user anna since 14:05``; empty if there was no
+      notice.
     """
 
     content = "wanted_by"
@@ -304,16 +261,10 @@ class Kept(_Answer):
 class _Failure(Message):
     """An error.
 
-    Attributes
-    ----------
-    kind
-        The name of a class of `jupyter_gpudask.errors`.
-    code, fields
-        The key of the error in the catalog, and the values of its sentences.
-    reason, fix
-        Its sentences, for a receiver that does not have the code.
-    log, held
-        As of `GpuDaskError`.
+    - `kind`: the name of a class of `jupyter_gpudask.errors`.
+    - `code`, `fields`: the key of the error in the catalog, and the values of its sentences.
+    - `reason`, `fix`: its sentences, for a receiver that does not have the code.
+    - `log`, `held`: as of `GpuDaskError`.
     """
 
     kind: str = "GpuDaskError"
@@ -371,10 +322,7 @@ _events: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="
 def parse_event(line: bytes | str) -> Event:
     """Parse one line from a supervisor.
 
-    Raises
-    ------
-    ProtocolError
-        The line is not an event of this version.
+    Raises `ProtocolError` if the line is not an event of this version.
     """
     event: Event = parse_message(_events, line)
     return event
@@ -383,19 +331,13 @@ def parse_event(line: bytes | str) -> Event:
 class Attach(Message):
     """Attach to the kernel's cluster.
 
-    Attributes
-    ----------
-    kernel_id
-        The kernel that asks.
-    options
-        The options of the cluster to start if there is none, as attributes of a spec; `None` to start none.
-    joined
-        The cluster of somebody else to which the kernel is connected, which is to be shown: the server then sends
-        commands, and the kernel answers them; `None` for a cluster of the kernel.
-    check
-        Whether to only check the options, as those of a cluster that would replace the existing one.
-    python, environment, path, settings
-        The kernel's interpreter and settings: see `jupyter_gpudask.server.kernels.Interpreter`.
+    - `kernel_id`: the kernel that asks.
+    - `options`: the options of the cluster to start if there is none, as attributes of a spec; `None` to start none.
+    - `joined`: the cluster of somebody else to which the kernel is connected, which is to be shown: the server then
+      sends commands, and the kernel answers them; `None` for a cluster of the kernel.
+    - `check`: whether to only check the options, as those of a cluster that would replace the existing one.
+    - `python`, `environment`, `path`, `settings`: the kernel's interpreter and settings: see
+      `jupyter_gpudask.server.kernels.Interpreter`.
     """
 
     type: Literal["attach"] = "attach"
@@ -425,10 +367,7 @@ _attach = TypeAdapter(Attach)
 def parse_attach(line: bytes) -> Attach:
     """Parse the first line from a kernel.
 
-    Raises
-    ------
-    ProtocolError
-        The line is not an `Attach`, or of a version that is not understood.
+    Raises `ProtocolError` if the line is not an `Attach`, or of a version that is not understood.
     """
     with suppress(ValidationError):
         version = _Version.model_validate_json(line).protocol

@@ -16,18 +16,11 @@ if TYPE_CHECKING:
 class Option:
     """The command line declaration of a field of `ClusterSpec`, in addition to its type, default and allowed values.
 
-    Attributes
-    ----------
-    metavar
-        Stands for the value in the help.
-    help
-        What the option means.
-    flag
-        The option as it is typed, if that is not the name of the field with dashes.
-    words
-        Words that completion suggests, beside those of the type.
-    value_is_optional
-        Whether the option may be typed without a value.
+    - `metavar`: stands for the value in the help.
+    - `help`: what the option means.
+    - `flag`: the option as it is typed, if that is not the name of the field with dashes.
+    - `words`: words that completion suggests, beside those of the type.
+    - `value_is_optional`: whether the option may be typed without a value.
     """
 
     metavar: str
@@ -41,16 +34,10 @@ class Option:
 class StartOption(Option):
     """An option of ``%gpudask start``.
 
-    Attributes
-    ----------
-    field
-        The field of `ClusterSpec`.
-    allowed
-        The valid values, in words.
-    default
-        The default as it would be typed; empty if it depends on the machine, or if there is none.
-    is_repeatable
-        Whether the option may be typed several times.
+    - `field`: the field of `ClusterSpec`.
+    - `allowed`: the valid values, in words.
+    - `default`: the default as it would be typed; empty if it depends on the machine, or if there is none.
+    - `is_repeatable`: whether the option may be typed several times.
     """
 
     field: str = ""

@@ -27,18 +27,11 @@ class _Question(BaseModel):
 class ErrorDetails(_Answer):
     """An error of the catalog as data, from which a client can make its sentences in another language.
 
-    Attributes
-    ----------
-    code
-        Its key in the catalog.
-    reason, fix
-        The sentences of the catalog, with ``{fields}``; ``{--pool}`` stands for an option.
-    fields
-        The values of the fields.
-    field
-        The field of the start form that it is about; may be empty.
-    actions
-        What to offer: ``wait`` in line for GPUs, ``share`` them, ``use-cpu`` or ``start-on-free``.
+    - `code`: its key in the catalog.
+    - `reason`, `fix`: the sentences of the catalog, with ``{fields}``; ``{--pool}`` stands for an option.
+    - `fields`: the values of the fields.
+    - `field`: the field of the start form that it is about; may be empty.
+    - `actions`: what to offer: ``wait`` in line for GPUs, ``share`` them, ``use-cpu`` or ``start-on-free``.
     """
 
     code: str
@@ -60,20 +53,12 @@ class ErrorDetails(_Answer):
 class Problem(_Answer):
     """The error of a request.
 
-    Attributes
-    ----------
-    message
-        What is wrong, as a sentence.
-    fix
-        What to do about it; may be empty.
-    kind
-        The name of the class in `jupyter_gpudask.errors`; empty for other errors.
-    field
-        The field of the request body that is wrong; may be empty.
-    error
-        The same as data; `None` for errors of other libraries.
-    others
-        The other fields that are wrong.
+    - `message`: what is wrong, as a sentence.
+    - `fix`: what to do about it; may be empty.
+    - `kind`: the name of the class in `jupyter_gpudask.errors`; empty for other errors.
+    - `field`: the field of the request body that is wrong; may be empty.
+    - `error`: the same as data; `None` for errors of other libraries.
+    - `others`: the other fields that are wrong.
     """
 
     message: str
@@ -87,18 +72,11 @@ class Problem(_Answer):
 class GpuUser(_Answer):
     """A process that has a CUDA context on a GPU.
 
-    Attributes
-    ----------
-    pid
-        Its process id.
-    name, user
-        The name of the program and of the user who runs it; `None` if unknown.
-    memory
-        Device memory that it uses, in bytes.
-    kernel_id
-        The kernel, if the process is a kernel or belongs to its cluster; `None` for other processes.
-    notebook
-        The name of the notebook, if the process is its kernel; else `None`.
+    - `pid`: its process id.
+    - `name`, `user`: the name of the program and of the user who runs it; `None` if unknown.
+    - `memory`: device memory that it uses, in bytes.
+    - `kernel_id`: the kernel, if the process is a kernel or belongs to its cluster; `None` for other processes.
+    - `notebook`: the name of the notebook, if the process is its kernel; else `None`.
     """
 
     pid: int
@@ -112,14 +90,9 @@ class GpuUser(_Answer):
 class GpuHolder(_Answer):
     """A cluster that holds a GPU.
 
-    Attributes
-    ----------
-    name
-        The name of a notebook, or of a program.
-    kernel_id
-        The kernel of the cluster; `None` if unknown.
-    share
-        Whether other clusters that share may hold it too.
+    - `name`: the name of a notebook, or of a program.
+    - `kernel_id`: the kernel of the cluster; `None` if unknown.
+    - `share`: whether other clusters that share may hold it too.
     """
 
     name: str
@@ -132,15 +105,10 @@ class GpuInfo(GpuState):
 
     Requests get `users`, and not what is read for them; browsers get the rates of its traffic.
 
-    Attributes
-    ----------
-    holders
-        The clusters that hold it.
-    users
-        The processes that use it.
-    hidden_use
-        Whether no cluster holds it and more of its memory is used than by the listed processes: NVML does not list
-        processes of other containers.
+    - `holders`: the clusters that hold it.
+    - `users`: the processes that use it.
+    - `hidden_use`: whether no cluster holds it and more of its memory is used than by the listed processes: NVML does
+      not list processes of other containers.
     """
 
     model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
@@ -156,18 +124,11 @@ class GpuInfo(GpuState):
 class WaitingStart(_Answer):
     """A start that stands in line for GPUs.
 
-    Attributes
-    ----------
-    user
-        Who waits, and since when, such as ``user anna since 14:05``.
-    own
-        Whether that is the user of this server.
-    since
-        When it entered the line, in seconds since the epoch.
-    gpus
-        UUIDs of the GPUs of this machine any of which it could get.
-    count
-        How many of them it needs.
+    - `user`: who waits, and since when, such as ``user anna since 14:05``.
+    - `own`: whether that is the user of this server.
+    - `since`: when it entered the line, in seconds since the epoch.
+    - `gpus`: UUIDs of the GPUs of this machine any of which it could get.
+    - `count`: how many of them it needs.
     """
 
     user: str
@@ -180,16 +141,10 @@ class WaitingStart(_Answer):
 class GpuList(_Answer):
     """The GPUs of the machine.
 
-    Attributes
-    ----------
-    gpus
-        In PCI bus order.
-    waiting
-        The starts that stand in line for them, the first one first, at most 50.
-    reason, fix
-        Why there are none, or fewer than before, and what to do; else empty.
-    error
-        The same as data.
+    - `gpus`: in PCI bus order.
+    - `waiting`: the starts that stand in line for them, the first one first, at most 50.
+    - `reason`, `fix`: why there are none, or fewer than before, and what to do; else empty.
+    - `error`: the same as data.
     """
 
     gpus: tuple[GpuInfo, ...] = ()
@@ -202,14 +157,9 @@ class GpuList(_Answer):
 class Profile(_Answer):
     """A cluster profile: options of a cluster under a name that the administrator chose.
 
-    Attributes
-    ----------
-    name
-        The name with which it is requested.
-    title
-        The title that users see.
-    spec
-        The options.
+    - `name`: the name with which it is requested.
+    - `title`: the title that users see.
+    - `spec`: the options.
     """
 
     name: str
@@ -220,14 +170,9 @@ class Profile(_Answer):
 class ProfileList(_Answer):
     """The cluster profiles.
 
-    Attributes
-    ----------
-    profiles
-        The cluster profiles.
-    default
-        The options of a cluster that is requested without options.
-    only
-        Whether clusters with other options than these are refused.
+    - `profiles`: the cluster profiles.
+    - `default`: the options of a cluster that is requested without options.
+    - `only`: whether clusters with other options than these are refused.
     """
 
     profiles: tuple[Profile, ...]
@@ -238,55 +183,34 @@ class ProfileList(_Answer):
 class ClusterInfo(_Answer):
     """A kernel's cluster.
 
-    Attributes
-    ----------
-    kernel_id
-        The kernel.
-    name
-        The names of its notebooks, or the kernel's name.
-    notebooks
-        Paths of the notebooks and consoles that use the kernel.
-    status
-        ``starting``, ``ready``, ``closing``, ``closed`` or ``failed``.
-    reason, fix
-        Why it failed or was closed, and what to do.
-    error
-        The same as data.
-    log
-        The last lines of the log of the process that failed.
-    held_gpus
-        UUIDs of the GPUs that others held, if it did not start for that.
-    spec
-        The options.
-    since
-        When this status began, in seconds since the epoch.
-    workers_ready, workers_total
-        The progress of the start.
-    notes
-        Sentences on what a start waits for, on hosts that are lost, and on jobs of a batch system without a worker.
-    wanted_by
-        Who waits for its GPUs and gets them at `given_over_at`, such as ``user anna since 14:05``; empty for nobody.
-    given_over_at
-        When the cluster is closed for that, in seconds since the epoch; `None` if it is not.
-    engine
-        ``cuda`` or ``cpu``; `None` until it is decided.
-    stand_in
-        Why the CPU stands in for GPUs; else empty.
-    gpus
-        UUIDs of its GPUs.
-    pid
-        The pid of the supervisor; `None` if there is none.
-    dashboard
-        The path of Dask's dashboard below the server's base URL; `None` if there is none. That of a joined cluster
-        redirects to pages that have no rights at the server.
-    joined
-        The address of the scheduler, if the kernel is connected to a cluster that somebody else started; else empty.
-    limits
-        The actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
-    automatic
-        Whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask on``.
-    state
-        Its last reported state.
+    - `kernel_id`: the kernel.
+    - `name`: the names of its notebooks, or the kernel's name.
+    - `notebooks`: paths of the notebooks and consoles that use the kernel.
+    - `status`: ``starting``, ``ready``, ``closing``, ``closed`` or ``failed``.
+    - `reason`, `fix`: why it failed or was closed, and what to do.
+    - `error`: the same as data.
+    - `log`: the last lines of the log of the process that failed.
+    - `held_gpus`: UUIDs of the GPUs that others held, if it did not start for that.
+    - `spec`: the options.
+    - `since`: when this status began, in seconds since the epoch.
+    - `workers_ready`, `workers_total`: the progress of the start.
+    - `notes`: sentences on what a start waits for, on hosts that are lost, and on jobs of a batch system without a
+      worker.
+    - `wanted_by`: who waits for its GPUs and gets them at `given_over_at`, such as ``user anna since 14:05``; empty for
+      nobody.
+    - `given_over_at`: when the cluster is closed for that, in seconds since the epoch; `None` if it is not.
+    - `engine`: ``cuda`` or ``cpu``; `None` until it is decided.
+    - `stand_in`: why the CPU stands in for GPUs; else empty.
+    - `gpus`: UUIDs of its GPUs.
+    - `pid`: the pid of the supervisor; `None` if there is none.
+    - `dashboard`: the path of Dask's dashboard below the server's base URL; `None` if there is none. That of a joined
+      cluster redirects to pages that have no rights at the server.
+    - `joined`: the address of the scheduler, if the kernel is connected to a cluster that somebody else started; else
+      empty.
+    - `limits`: the actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
+    - `automatic`: whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask
+      on``.
+    - `state`: its last reported state.
     """
 
     kernel_id: str
@@ -325,14 +249,9 @@ class ClusterList(_Answer):
 class CreateCluster(_Question):
     """Request body that starts the cluster of a kernel.
 
-    Attributes
-    ----------
-    kernel_id
-        The kernel.
-    spec
-        Its options; options that are left out are those of the cluster profile.
-    profile
-        The name of a cluster profile; empty for the default.
+    - `kernel_id`: the kernel.
+    - `spec`: its options; options that are left out are those of the cluster profile.
+    - `profile`: the name of a cluster profile; empty for the default.
     """
 
     kernel_id: str = Field(min_length=1, max_length=100)

@@ -243,17 +243,9 @@ class ClusterSpec(BaseModel):
     def parse(cls, options: dict[str, Any], *, strict: bool = False) -> ClusterSpec:
         """Validate `options`.
 
-        Parameters
-        ----------
-        options
-            Values by name of field; the others have their defaults.
-        strict
-            Whether numbers must have that type, as in JSON; text from a command line is converted otherwise.
-
-        Raises
-        ------
-        SpecError
-            A value is not allowed, options contradict each other, or an option does not exist.
+        `options`: values by name of field; the others have their defaults. `strict`: whether numbers must have that
+        type, as in JSON; text from a command line is converted otherwise. Raises `SpecError` if a value is not allowed,
+        options contradict each other, or an option does not exist.
         """
         by_known = sorted(options, key=lambda name: name not in cls.model_fields)
         options = {name: options[name] for name in by_known[:_MAX_OPTIONS]}  # of unknown options, some are enough
@@ -315,12 +307,8 @@ CUDA_WORKER = "dask_cuda.CUDAWorker"
 class ClusterClass(BaseModel):
     """A Dask cluster class that creates the clusters of a profile; it only comes from the server's configuration.
 
-    Attributes
-    ----------
-    path
-        The import path, ``package.module.Class``, in the environment of the kernel.
-    options
-        Its keyword arguments, as JSON values.
+    - `path`: the import path, ``package.module.Class``, in the environment of the kernel.
+    - `options`: its keyword arguments, as JSON values.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -342,13 +330,9 @@ class ClusterClass(BaseModel):
 class ClassProfile(BaseModel):
     """A cluster profile whose clusters are created by a class, as written in the configuration.
 
-    Attributes
-    ----------
-    engine
-        ``cuda`` if its workers have GPUs, CuPy and cuDF, which cells then use; else ``cpu``. The default is ``cuda`` if
-        the option ``worker_class`` is `CUDA_WORKER`.
-    start_timeout
-        Seconds for all workers to start.
+    - `engine`: ``cuda`` if its workers have GPUs, CuPy and cuDF, which cells then use; else ``cpu``. The default is
+      ``cuda`` if the option ``worker_class`` is `CUDA_WORKER`.
+    - `start_timeout`: seconds for all workers to start.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

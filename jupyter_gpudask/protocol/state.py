@@ -22,14 +22,9 @@ class _Model(BaseModel):
 class LostHost(_Model):
     """A host that does not respond any more.
 
-    Attributes
-    ----------
-    host
-        The host, as the scheduler reached it.
-    workers
-        The names of the workers that it had.
-    time
-        When its last worker was given up, in seconds since the epoch.
+    - `host`: the host, as the scheduler reached it.
+    - `workers`: the names of the workers that it had.
+    - `time`: when its last worker was given up, in seconds since the epoch.
     """
 
     host: str
@@ -47,25 +42,15 @@ class LostHost(_Model):
 class JobState(_Model):
     """A job of a batch system, or a pod of Kubernetes, for workers which are not up.
 
-    Attributes
-    ----------
-    id
-        Its id in the batch system.
-    worker
-        The name of its worker in Dask, or what the names of its workers begin with.
-    system
-        The name of the batch system, such as ``SLURM``.
-    status
-        Its state in the words of the batch system, such as ``PENDING``; empty if that is not known.
-    reason
-        Why it waits, in these words, such as ``Resources``.
-    position
-        Its place among the jobs of its partition that wait for resources or for jobs of higher priority, by priority
-        from 1; `None` if it does not wait for these, or if that is not known.
-    has_ended
-        Whether it has ended, so that its workers will not be up.
-    unit
-        What the system calls it: ``job`` or ``pod``.
+    - `id`: its id in the batch system.
+    - `worker`: the name of its worker in Dask, or what the names of its workers begin with.
+    - `system`: the name of the batch system, such as ``SLURM``.
+    - `status`: its state in the words of the batch system, such as ``PENDING``; empty if that is not known.
+    - `reason`: why it waits, in these words, such as ``Resources``.
+    - `position`: its place among the jobs of its partition that wait for resources or for jobs of higher priority, by
+      priority from 1; `None` if it does not wait for these, or if that is not known.
+    - `has_ended`: whether it has ended, so that its workers will not be up.
+    - `unit`: what the system calls it: ``job`` or ``pod``.
     """
 
     id: str
@@ -119,12 +104,8 @@ def describe_jobs(jobs: Sequence[JobState]) -> tuple[str, ...]:
 class GpuProcess(_Model):
     """A process that has a CUDA context on a GPU.
 
-    Attributes
-    ----------
-    pid
-        Its process id.
-    memory
-        Device memory that it uses, in bytes.
+    - `pid`: its process id.
+    - `memory`: device memory that it uses, in bytes.
     """
 
     pid: int
@@ -134,26 +115,16 @@ class GpuProcess(_Model):
 class GpuState(_Model):
     """One GPU, or one MIG instance.
 
-    Attributes
-    ----------
-    index
-        Its index in PCI bus order.
-    uuid
-        ``GPU-...`` or ``MIG-...``.
-    name
-        The product name.
-    memory_total, memory_used
-        Device memory in bytes, total and used by all processes.
-    utilization
-        Part of the last sample period in which a CUDA kernel ran, in percent.
-    temperature
-        In degrees Celsius.
-    power
-        In watts.
-    nvlink_bytes, pcie_bytes
-        Bytes sent and received over NVLink, and over PCIe, since a time that the driver chooses.
-    processes
-        The processes with a CUDA context on it.
+    - `index`: its index in PCI bus order.
+    - `uuid`: ``GPU-...`` or ``MIG-...``.
+    - `name`: the product name.
+    - `memory_total`, `memory_used`: device memory in bytes, total and used by all processes.
+    - `utilization`: part of the last sample period in which a CUDA kernel ran, in percent.
+    - `temperature`: in degrees Celsius.
+    - `power`: in watts.
+    - `nvlink_bytes`, `pcie_bytes`: bytes sent and received over NVLink, and over PCIe, since a time that the driver
+      chooses.
+    - `processes`: the processes with a CUDA context on it.
     """
 
     index: int
@@ -172,40 +143,23 @@ class GpuState(_Model):
 class WorkerState(_Model):
     """One worker of a cluster.
 
-    Attributes
-    ----------
-    name
-        The worker's name in Dask.
-    pid
-        Its process id.
-    gpu_index, gpu_uuid
-        Its GPU; `None` on the CPU stand-in.
-    utilization
-        The utilization of its GPU, in percent.
-    device_memory_used, device_memory_total
-        The memory of its GPU in bytes, used by all processes and total.
-    pool_used, pool_size
-        Bytes that RMM has allocated on its GPU, and the size of its pool.
-    spilled_to_host, spilled_to_disk
-        Bytes of results spilled from device memory to host memory, and from host memory to disk.
-    memory
-        Host memory of the process, in bytes.
-    cpu
-        Processor time that the process takes, in percent of one processor.
-    threads
-        The number of tasks it can run at a time.
-    executing, waiting
-        The numbers of tasks that it runs, and that are assigned to it and do not run yet.
-    executed
-        The number of tasks it has run since it was started.
-    held
-        Bytes of the results on it that clients hold, in device memory or spilled; a copy counts on each worker.
-    out_of_memory
-        The number of its tasks that ran out of device memory, since the cluster was started.
-    status
-        Its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
-    host
-        The host of the worker, as the scheduler reaches it.
+    - `name`: the worker's name in Dask.
+    - `pid`: its process id.
+    - `gpu_index`, `gpu_uuid`: its GPU; `None` on the CPU stand-in.
+    - `utilization`: the utilization of its GPU, in percent.
+    - `device_memory_used`, `device_memory_total`: the memory of its GPU in bytes, used by all processes and total.
+    - `pool_used`, `pool_size`: bytes that RMM has allocated on its GPU, and the size of its pool.
+    - `spilled_to_host`, `spilled_to_disk`: bytes of results spilled from device memory to host memory, and from host
+      memory to disk.
+    - `memory`: host memory of the process, in bytes.
+    - `cpu`: processor time that the process takes, in percent of one processor.
+    - `threads`: the number of tasks it can run at a time.
+    - `executing`, `waiting`: the numbers of tasks that it runs, and that are assigned to it and do not run yet.
+    - `executed`: the number of tasks it has run since it was started.
+    - `held`: bytes of the results on it that clients hold, in device memory or spilled; a copy counts on each worker.
+    - `out_of_memory`: the number of its tasks that ran out of device memory, since the cluster was started.
+    - `status`: its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
+    - `host`: the host of the worker, as the scheduler reaches it.
     """
 
     name: str
@@ -234,18 +188,12 @@ class WorkerState(_Model):
 class WorkerExit(_Model):
     """A worker process that was killed or exited with a status other than 0; its nanny starts another.
 
-    Attributes
-    ----------
-    worker
-        The worker's name in Dask.
-    pid
-        Its process id.
-    time
-        When it ended, in seconds since the epoch.
-    reason
-        How it ended, such as ``was killed by signal 9`` or ``used 8 GiB of host memory, and its limit is 8 GiB``.
-    over_memory_limit
-        Whether its nanny terminated it because it exceeded its limit of host memory.
+    - `worker`: the worker's name in Dask.
+    - `pid`: its process id.
+    - `time`: when it ended, in seconds since the epoch.
+    - `reason`: how it ended, such as ``was killed by signal 9`` or ``used 8 GiB of host memory, and its limit is 8
+      GiB``.
+    - `over_memory_limit`: whether its nanny terminated it because it exceeded its limit of host memory.
     """
 
     worker: str
@@ -258,42 +206,28 @@ class WorkerExit(_Model):
 class ClusterState(_Model):
     """The state of a cluster at one time.
 
-    Attributes
-    ----------
-    engine
-        ``cuda`` or ``cpu``.
-    status
-        ``starting``, ``ready``, ``closing`` or ``closed``.
-    time
-        When the state was read, in seconds since the epoch.
-    workers
-        Its workers, in the order of its GPUs, or by host.
-    tasks_unfinished
-        The number of all unfinished tasks: those that run, and those that wait for a worker or for other tasks.
-    cell_tasks_unfinished
-        The number of those that were submitted since the kernel's last cell began.
-    workers_wanted
-        The requested number of workers; `workers` has fewer while one starts, and more while one is retired.
-    gpus
-        UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
-    held
-        Bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
-    worker_exits
-        The newest unexpected exits of worker processes, at most 20, the oldest first.
-    lost_hosts
-        The hosts that do not respond any more, at most 20, the newest last; the others do their work.
-    jobs
-        The jobs of a batch system, or the pods of Kubernetes, whose workers are not up, and the newest jobs that have
-        ended, at most 20.
-    others_unfinished
-        The number of unfinished tasks of other clients, if the kernel is connected to a cluster of somebody else.
-    adaptive_range
-        The smallest and the largest number of workers, while workers are closed and started as the work requires.
-    seconds_without_workers
-        For how long the cluster has had no worker, if that is longer than its start timeout.
-    closes_at
-        When the Jupyter server will close the cluster because of its maximum lifetime, in seconds since the epoch;
-        `None` earlier than 10 minutes before.
+    - `engine`: ``cuda`` or ``cpu``.
+    - `status`: ``starting``, ``ready``, ``closing`` or ``closed``.
+    - `time`: when the state was read, in seconds since the epoch.
+    - `workers`: its workers, in the order of its GPUs, or by host.
+    - `tasks_unfinished`: the number of all unfinished tasks: those that run, and those that wait for a worker or for
+      other tasks.
+    - `cell_tasks_unfinished`: the number of those that were submitted since the kernel's last cell began.
+    - `workers_wanted`: the requested number of workers; `workers` has fewer while one starts, and more while one is
+      retired.
+    - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
+    - `held`: bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
+    - `worker_exits`: the newest unexpected exits of worker processes, at most 20, the oldest first.
+    - `lost_hosts`: the hosts that do not respond any more, at most 20, the newest last; the others do their work.
+    - `jobs`: the jobs of a batch system, or the pods of Kubernetes, whose workers are not up, and the newest jobs that
+      have ended, at most 20.
+    - `others_unfinished`: the number of unfinished tasks of other clients, if the kernel is connected to a cluster of
+      somebody else.
+    - `adaptive_range`: the smallest and the largest number of workers, while workers are closed and started as the work
+      requires.
+    - `seconds_without_workers`: for how long the cluster has had no worker, if that is longer than its start timeout.
+    - `closes_at`: when the Jupyter server will close the cluster because of its maximum lifetime, in seconds since the
+      epoch; `None` earlier than 10 minutes before.
     """
 
     engine: Literal["cuda", "cpu"]
@@ -346,10 +280,7 @@ class ClusterState(_Model):
 class JoinedWorkerState(WorkerState):
     """One worker of a joined cluster; `executing` and `waiting` count the tasks of this client only.
 
-    Attributes
-    ----------
-    others
-        The number of tasks of other clients that it runs, or that are assigned to it.
+    - `others`: the number of tasks of other clients that it runs, or that are assigned to it.
     """
 
     others: int = 0
@@ -358,10 +289,7 @@ class JoinedWorkerState(WorkerState):
 class JoinedState(ClusterState):
     """The state of a cluster that somebody else started; counts of tasks and `held` are those of this client.
 
-    Attributes
-    ----------
-    workers
-        Its workers, by host.
+    - `workers`: its workers, by host.
     """
 
     workers: tuple[JoinedWorkerState, ...] = ()
@@ -385,12 +313,8 @@ def names_of(workers: Sequence[WorkerState], *, with_hosts: bool = True) -> list
 
     Several workers on one GPU are numbered: ``GPU 0, worker 2``. The panel uses the same names.
 
-    Parameters
-    ----------
-    workers
-        All workers of a cluster.
-    with_hosts
-        Whether names have the host of the worker, if there are several hosts: ``node-a GPU 0``.
+    `workers`: all workers of a cluster. `with_hosts`: whether names have the host of the worker, if there are several
+    hosts: ``node-a GPU 0``.
     """
     are_several = with_hosts and len({worker.host for worker in workers}) > 1
     places = [

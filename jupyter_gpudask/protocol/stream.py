@@ -16,11 +16,8 @@ class _Answer(BaseModel):
 class GpuMetrics(_Answer):
     """Metrics of a GPU in the history; see `GpuState`.
 
-    Attributes
-    ----------
-    nvlink, pcie
-        Traffic over NVLink, and over PCIe, sent and received, in bytes per second since the previous sample. On GPUs
-        before Hopper whose driver has no 64-bit counter for PCIe, it is that of 20 ms in each direction.
+    - `nvlink`, `pcie`: traffic over NVLink, and over PCIe, sent and received, in bytes per second since the previous
+      sample. On GPUs before Hopper whose driver has no 64-bit counter for PCIe, it is that of 20 ms in each direction.
     """
 
     utilization: float | None = None
@@ -32,14 +29,11 @@ class GpuMetrics(_Answer):
 class MachineMetrics(_Answer):
     """Metrics of the machine in the history.
 
-    Attributes
-    ----------
-    cpu
-        The part of the time since the previous sample in which the processors were busy, in percent of all of them.
-    memory_used
-        Host memory in use, in bytes.
-    disk, network
-        Traffic of the disks, and of the network, in both directions, in bytes per second since the previous sample.
+    - `cpu`: the part of the time since the previous sample in which the processors were busy, in percent of all of
+      them.
+    - `memory_used`: host memory in use, in bytes.
+    - `disk`, `network`: traffic of the disks, and of the network, in both directions, in bytes per second since the
+      previous sample.
     """
 
     cpu: float | None = None
@@ -62,16 +56,10 @@ class WorkerMetrics(_Answer):
 class Sample(_Answer):
     """All metrics of one time.
 
-    Attributes
-    ----------
-    time
-        In seconds since the epoch.
-    gpus
-        By UUID.
-    workers
-        By kernel id, then by worker name.
-    machine
-        The machine itself.
+    - `time`: in seconds since the epoch.
+    - `gpus`: by UUID.
+    - `workers`: by kernel id, then by worker name.
+    - `machine`: the machine itself.
     """
 
     time: float
@@ -83,22 +71,13 @@ class Sample(_Answer):
 class StreamMessage(_Answer):
     """One message; at most one is sent per second.
 
-    Attributes
-    ----------
-    type
-        ``full`` for the first message, which has the full state; ``changes`` for the others.
-    time
-        When it was created, in seconds since the epoch.
-    gpus
-        The GPUs; `None` if nothing has changed.
-    clusters
-        The clusters that have changed; in the first message, all.
-    removed
-        The kernels whose cluster was removed.
-    memory_total
-        The host memory of the machine, in bytes.
-    history
-        The samples since the requested time or since the last message; the newest is last.
+    - `type`: ``full`` for the first message, which has the full state; ``changes`` for the others.
+    - `time`: when it was created, in seconds since the epoch.
+    - `gpus`: the GPUs; `None` if nothing has changed.
+    - `clusters`: the clusters that have changed; in the first message, all.
+    - `removed`: the kernels whose cluster was removed.
+    - `memory_total`: the host memory of the machine, in bytes.
+    - `history`: the samples since the requested time or since the last message; the newest is last.
     """
 
     type: Literal["full", "changes"]

@@ -41,10 +41,7 @@ class LineTooLongError(ProtocolError):
 class MessageStream:
     """Messages to and from another process, one JSON object a line.
 
-    Parameters
-    ----------
-    reader, writer
-        The two directions. The limit of the reader is that of a line.
+    - `reader`, `writer`: the two directions. The limit of the reader is that of a line.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -71,20 +68,8 @@ class MessageStream:
     async def receive(self, parse: Callable[[bytes], _M]) -> _M | None:
         """Receive the next message.
 
-        Parameters
-        ----------
-        parse
-            Parses a line: `parse_command`, `parse_event` or `parse_attach`.
-
-        Returns
-        -------
-        Message or None
-            `None` when the other process has closed its end.
-
-        Raises
-        ------
-        ProtocolError
-            The line is not such a message. The next one can be received.
+        `parse`: parses a line: `parse_command`, `parse_event` or `parse_attach`. Returns `None` when the other process
+        has closed its end. Raises `ProtocolError` if the line is not such a message. The next one can be received.
         """
         try:
             while self._is_inside_line:

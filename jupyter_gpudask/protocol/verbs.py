@@ -58,29 +58,17 @@ class Command(Message):
 class Start(Command):
     """Start a cluster; the first command, sent once.
 
-    Attributes
-    ----------
-    spec
-        The options of the cluster.
-    cluster_class
-        The Dask cluster class of a cluster profile, if the spec names such a profile.
-    path
-        Folders from which workers can import modules besides those of their environment: the kernel's `sys.path`.
-    settings
-        The settings of Dask's configuration that the kernel has changed, nested as there.
-    holder
-        The name under which the GPUs are held and which other users of them see: a notebook, or a program.
-    kernel_id
-        The kernel of the cluster, if known.
-    max_workers
-        The largest number of workers allowed; `None` for no limit.
-    max_gpus
-        The largest number of GPUs that all clusters of the user may hold together; `None` for no limit.
-    gpu_metrics
-        Whether states include metrics from NVML; false for a parent that reads NVML itself.
-    dashboard_secret
-        If given, Dask's dashboard answers requests whose header ``X-Gpudask-Secret`` has this value, whatever the spec
-        says.
+    - `spec`: the options of the cluster.
+    - `cluster_class`: the Dask cluster class of a cluster profile, if the spec names such a profile.
+    - `path`: folders from which workers can import modules besides those of their environment: the kernel's `sys.path`.
+    - `settings`: the settings of Dask's configuration that the kernel has changed, nested as there.
+    - `holder`: the name under which the GPUs are held and which other users of them see: a notebook, or a program.
+    - `kernel_id`: the kernel of the cluster, if known.
+    - `max_workers`: the largest number of workers allowed; `None` for no limit.
+    - `max_gpus`: the largest number of GPUs that all clusters of the user may hold together; `None` for no limit.
+    - `gpu_metrics`: whether states include metrics from NVML; false for a parent that reads NVML itself.
+    - `dashboard_secret`: if given, Dask's dashboard answers requests whose header ``X-Gpudask-Secret`` has this value,
+      whatever the spec says.
     """
 
     type: Literal["start"] = "start"
@@ -121,22 +109,14 @@ class _Body(BaseModel):
 class Verb:
     """What is made of a declaration.
 
-    Attributes
-    ----------
-    name
-        The name of the method.
-    summary
-        What it does, as a sentence.
-    command
-        The model of the command.
-    body
-        The model of the body of a request; `None` without arguments.
-    answer
-        The event that answers the command; `None` if nothing does.
-    operation
-        The name of the operation of the REST interface, ``POST clusters/<kernel_id>/<name>``; empty if it is none.
-    is_done_later
-        Whether the change is not complete when the operation responds.
+    - `name`: the name of the method.
+    - `summary`: what it does, as a sentence.
+    - `command`: the model of the command.
+    - `body`: the model of the body of a request; `None` without arguments.
+    - `answer`: the event that answers the command; `None` if nothing does.
+    - `operation`: the name of the operation of the REST interface, ``POST clusters/<kernel_id>/<name>``; empty if it is
+      none.
+    - `is_done_later`: whether the change is not complete when the operation responds.
     """
 
     name: str
@@ -162,14 +142,8 @@ def _verb(
 ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Declare a method as a verb; see `Verb`.
 
-    Parameters
-    ----------
-    sent_as
-        The type of the command, by default the name of the method.
-    answer, operation, is_done_later
-        See `Verb`.
-    check
-        Checks the arguments together, as a validator of pydantic.
+    `sent_as`: the type of the command, by default the name of the method. `check`: checks the arguments together, as a
+    validator of pydantic.
     """
 
     def declare(method: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -294,10 +268,7 @@ _commands: TypeAdapter[Command] = TypeAdapter(Annotated[_any_command, Field(disc
 def parse_command(line: bytes | str) -> Command:
     """Parse one line from a parent.
 
-    Raises
-    ------
-    ProtocolError
-        The line is not a command of this version.
+    Raises `ProtocolError` if the line is not a command of this version.
     """
     command: Command = parse_message(_commands, line)
     return command
@@ -306,10 +277,7 @@ def parse_command(line: bytes | str) -> Command:
 def carry_out(command: Command, cluster: Any) -> Awaitable[Any]:
     """Call the method of `cluster` for the verb of a command.
 
-    Raises
-    ------
-    ProtocolError
-        The command is the first or the last one, which are no verbs.
+    Raises `ProtocolError` if the command is the first or the last one, which are no verbs.
     """
     if command.type not in VERBS:
         raise ProtocolError("command-not-possible", command=command.type)

@@ -27,11 +27,6 @@ class CellTasks:
     """Which tasks were unfinished when the cell began that runs now.
 
     A cell that begins on an idle cluster costs nothing, and no task is counted when its state changes.
-
-    Parameters
-    ----------
-    scheduler
-        The scheduler of the tasks.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -76,12 +71,7 @@ def cell_tasks_of(scheduler: Any) -> CellTasks:
 def handle_beginnings(scheduler: Scheduler, *, pass_on: bool) -> None:
     """Register the handler of the message `BEGIN_CELL`.
 
-    Parameters
-    ----------
-    scheduler
-        The scheduler.
-    pass_on
-        Whether the workers get the message, too; then all must have the `CellMetricsPlugin`.
+    `pass_on`: whether the workers get the message, too; then all must have the `CellMetricsPlugin`.
     """
     tasks = watch_cell_tasks(scheduler)
 
@@ -110,20 +100,11 @@ _KILL_TIME = 2.0
 class StuckWorker:
     """A worker with cancelled tasks that did not stop in time.
 
-    Attributes
-    ----------
-    name
-        The worker's name.
-    tasks
-        Keys of the tasks.
-    outcome
-        ``restarted``: its nanny restarts it. ``busy``: it also runs tasks that are wanted, or has no nanny, or belongs
-        to a cluster of others; the cancelled tasks end when they return to Python. ``silent``: it does not respond, and
-        is restarted after `UNRESPONSIVE_TIMEOUT` seconds.
-    recomputed
-        Number of its results that Dask recomputes when they are needed.
-    lost
-        Keys that only this worker held and that cannot be recomputed: scattered data, and actors.
+    - `outcome`: ``restarted``: its nanny restarts it. ``busy``: it also runs tasks that are wanted, or has no nanny, or
+      belongs to a cluster of others; the cancelled tasks end when they return to Python. ``silent``: it does not
+      respond, and is restarted after `UNRESPONSIVE_TIMEOUT` seconds.
+    - `recomputed`: number of its results that Dask recomputes when they are needed.
+    - `lost`: keys that only this worker held and that cannot be recomputed: scattered data, and actors.
     """
 
     name: str
@@ -140,22 +121,11 @@ async def cancel_tasks(
 
     Unlike ``distributed.Client.cancel`` it accepts keys between which there are tasks that no client wants.
 
-    Parameters
-    ----------
-    keys
-        Keys of unfinished tasks.
-    limit
-        Seconds to wait for running tasks.
-    dask_scheduler
-        Set by Dask's ``run_on_scheduler``.
-    only_client
-        The id of a client of a cluster that it shares with others: `keys` are released for this client only, and no
-        worker is restarted.
+    - `limit`: seconds to wait for running tasks.
+    - - `only_client`: the id of a client of a cluster that it shares with others: `keys` are released for this client
+      only, and no worker is restarted.
 
-    Returns
-    -------
-    list of StuckWorker
-        The workers with tasks that did not stop in time.
+    Returns the workers with tasks that did not stop in time.
     """
     await _wait_for_submissions(dask_scheduler)
     assigned = assigned_tasks(dask_scheduler)
@@ -168,14 +138,7 @@ async def cancel_tasks(
 async def count_unfinished(keys: Collection[Any], client: str, dask_scheduler: Any) -> int:
     """The number of unfinished tasks that `cancel_tasks` would cancel with these keys.
 
-    Parameters
-    ----------
-    keys
-        Keys that the client wants.
-    client
-        The id of the client.
-    dask_scheduler
-        Set by Dask's ``run_on_scheduler``.
+    -
     """
     await _wait_for_submissions(dask_scheduler)
     cancelled = set(keys)
@@ -213,16 +176,9 @@ async def stop_released_tasks(
 
     A worker that also runs tasks that are wanted is not restarted. Restarts may continue after this has returned.
 
-    Parameters
-    ----------
-    scheduler
-        The scheduler of the workers.
-    assigned
-        The result of `assigned_tasks` before the release.
-    limit
-        Seconds to wait.
-    restart
-        Whether workers may be restarted.
+    - `assigned`: the result of `assigned_tasks` before the release.
+    - `limit`: seconds to wait.
+    - `restart`: whether workers may be restarted.
     """
     addresses = [address for address in assigned if address in scheduler.workers]
     answers = await asyncio.gather(*(_interrupt(scheduler, address, limit) for address in addresses))

@@ -31,12 +31,7 @@ class GraphRouter:
 
     The messages of a client are handled one after the other, which keeps its graphs in order.
 
-    Parameters
-    ----------
-    scheduler
-        The scheduler.
-    has_plugins
-        Whether a worker has the `MaterializePlugin`; by default all have.
+    - `has_plugins`: whether a worker has the `MaterializePlugin`; by default all have.
     """
 
     def __init__(self, scheduler: Scheduler, has_plugins: Callable[[WorkerState], bool] = lambda _: True) -> None:

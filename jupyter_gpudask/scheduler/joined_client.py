@@ -40,22 +40,11 @@ class JoinedClientPlugin(LostHostsPlugin):
     The plugins of the workers are shared by all joined clients: the first one registers them, and the last one removes
     them, also if its process is killed.
 
-    Parameters
-    ----------
-    client
-        The id of the client.
-
-    Attributes
-    ----------
-    tasks
-        The keys of the tasks that the client has submitted and that the scheduler still has.
-    unfinished
-        How many of these are unfinished.
-    earlier
-        The keys of those that were submitted before the kernel's last cell began.
-    devices
-        The GPUs of the workers that were there when the plugin was registered, by address, for the time until their
-        next heartbeat.
+    - `tasks`: the keys of the tasks that the client has submitted and that the scheduler still has.
+    - `unfinished`: how many of these are unfinished.
+    - `earlier`: the keys of those that were submitted before the kernel's last cell began.
+    - `devices`: the GPUs of the workers that were there when the plugin was registered, by address, for the time until
+      their next heartbeat.
     """
 
     def __init__(self, client: str) -> None:
@@ -142,12 +131,7 @@ def begin_cell(client: str, dask_scheduler: Any) -> None:
 async def leave(client: str, dask_scheduler: Any) -> None:
     """Release the results of a client, and remove what it has added to the scheduler and the workers.
 
-    Parameters
-    ----------
-    client
-        The id of the client.
-    dask_scheduler
-        Set by Dask's ``run_on_scheduler``.
+    `client`: the id of the client.
     """
     state = dask_scheduler.clients.get(client)
     if state is not None:
@@ -174,14 +158,8 @@ def worker_names(dask_scheduler: Any) -> dict[str, str]:
 def read_joined_state(client: str, start_timeout: float, dask_scheduler: Any) -> JoinedState:
     """The state of the cluster for a client; no worker is asked.
 
-    Parameters
-    ----------
-    client
-        The id of the client.
-    start_timeout
-        Seconds after which the state says that the cluster has no worker.
-    dask_scheduler
-        Set by Dask's ``run_on_scheduler``.
+    - `start_timeout`: seconds after which the state says that the cluster has no worker.
+    -
     """
     plugin: JoinedClientPlugin = dask_scheduler.plugins[_name(client)]
     held = held_results([dask_scheduler.clients[client]])

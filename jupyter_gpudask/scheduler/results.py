@@ -25,14 +25,9 @@ _STIMULUS = "gpudask-release"
 class HeldReport:
     """The results that clients hold.
 
-    Attributes
-    ----------
-    total
-        Their size in bytes, each counted once.
-    workers
-        Their size on each worker in bytes, by the worker's name.
-    counts
-        The number of results that each name holds, and their size in bytes.
+    - `total`: their size in bytes, each counted once.
+    - `workers`: their size on each worker in bytes, by the worker's name.
+    - `counts`: the number of results that each name holds, and their size in bytes.
     """
 
     total: int
@@ -62,14 +57,9 @@ def bytes_by_worker(tasks: Iterable[Any]) -> Counter[str]:
 def report_held(keys: Mapping[str, list[Any]], client: str | None, dask_scheduler: Any) -> HeldReport:
     """Report what clients hold, and what of it some names hold.
 
-    Parameters
-    ----------
-    keys
-        Lists of keys, by name.
-    client
-        The id of the client whose results are reported; `None` for those of all clients.
-    dask_scheduler
-        Set by Dask's ``run_on_scheduler``.
+    - `keys`: lists of keys, by name.
+    - `client`: the id of the client whose results are reported; `None` for those of all clients.
+    -
     """
     clients = dask_scheduler.clients
     held = held_results(clients.values() if client is None else [clients[client]])
@@ -102,13 +92,7 @@ _MIN_AGE = 60.0
 
 
 class SpanRetentionPlugin(SchedulerPlugin):
-    """Deletes old spans; Dask creates one for each computation, and keeps it and its task groups.
-
-    Parameters
-    ----------
-    scheduler
-        The scheduler of the spans.
-    """
+    """Deletes old spans; Dask creates one for each computation, and keeps it and its task groups."""
 
     name = RETENTION_PLUGIN
 

@@ -54,10 +54,7 @@ def shorten_logs() -> dask.config.set:
 class SendIntervalPlugin(SchedulerPlugin):
     """Shortens the interval of the streams to all workers, and to each client that submits a graph.
 
-    Parameters
-    ----------
-    scheduler
-        The scheduler of the streams; it may have workers already.
+    - `scheduler`: the scheduler of the streams; it may have workers already.
     """
 
     name = "gpudask-send-interval"

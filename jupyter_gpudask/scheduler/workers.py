@@ -88,18 +88,9 @@ class WorkerFailuresPlugin(LostHostsPlugin):
 
     It reads the text of an error that the worker sent, and unpickles nothing.
 
-    Parameters
-    ----------
-    scheduler
-        The scheduler of the workers.
-
-    Attributes
-    ----------
-    out_of_memory
-        Number of tasks that ran out of device memory, by worker name. A task with retries counts when it has failed
-        for good.
-    exits
-        The newest unexpected exits of worker processes, the oldest first.
+    - `out_of_memory`: number of tasks that ran out of device memory, by worker name. A task with retries counts when it
+      has failed for good.
+    - `exits`: the newest unexpected exits of worker processes, the oldest first.
     """
 
     name = "gpudask-worker-failures"
@@ -118,19 +109,12 @@ class WorkerFailuresPlugin(LostHostsPlugin):
     def lose_context(self, worker: str, function: str, line: int, words: str) -> int:
         """Note that a worker ends because its CUDA context is broken; called by the worker.
 
-        Parameters
-        ----------
-        worker
-            The address of the worker.
-        function, line
-            The user's function that failed, and its line in the cell; empty and 0 if they are not known.
-        words
-            The error of CUDA.
+        - `function`, `line`: the user's function that failed, and its line in the cell; empty and 0 if they are not
+          known.
+        - `words`: the error of CUDA.
 
-        Returns
-        -------
-        int
-            How often this function has broken a context since a graph was submitted, with none of another in between.
+        Returns how often this function has broken a context since a graph was submitted, with none of another in
+        between.
         """
         last, times = self._breaks
         self._breaks = (function, times + 1 if function == last else 1)
@@ -205,18 +189,10 @@ def read_worker(
 ) -> WorkerState:
     """The state of a worker, from its last heartbeat; the worker is not asked.
 
-    Parameters
-    ----------
-    worker
-        A `distributed.scheduler.WorkerState`.
-    gpu
-        Its GPU with the current metrics; `None` on the CPU.
-    pid
-        The process id of the worker.
-    out_of_memory
-        The number of its tasks that ran out of device memory.
-    held
-        Bytes of the results on it that clients hold.
+    - `gpu`: its GPU with the current metrics; `None` on the CPU.
+    - `pid`: the process id of the worker.
+    - `out_of_memory`: the number of its tasks that ran out of device memory.
+    - `held`: bytes of the results on it that clients hold.
     """
     heartbeat = worker.metrics or {}
     metrics = heartbeat.get(METRICS) or {}
@@ -256,12 +232,7 @@ def reported_gpu(worker: Any) -> GpuState | None:
 def gpu_of_heartbeat(worker: Any, device: Mapping[str, Any] | None) -> GpuState | None:
     """The GPU of a worker with the metrics that Dask's ``distributed.diagnostics.nvml`` adds to heartbeats.
 
-    Parameters
-    ----------
-    worker
-        A `distributed.scheduler.WorkerState`.
-    device
-        Index, UUID and product name; `None` without a GPU.
+    `worker`: a `distributed.scheduler.WorkerState`. `device`: index, UUID and product name; `None` without a GPU.
     """
     if device is None:
         return None

@@ -36,14 +36,9 @@ _STATE_AGE = 0.2
 class Notice:
     """A notice that a cluster's GPUs are wanted.
 
-    Attributes
-    ----------
-    user
-        Who waits for them, such as ``user anna since 14:05``.
-    deadline
-        When they are given over, in seconds since the epoch.
-    ends
-        The same, on the clock of `time.monotonic`.
+    - `user`: who waits for them, such as ``user anna since 14:05``.
+    - `deadline`: when they are given over, in seconds since the epoch.
+    - `ends`: the same, on the clock of `time.monotonic`.
     """
 
     user: str
@@ -65,49 +60,26 @@ def dashboard_origin(address: str) -> str | None:
 class KernelCluster:
     """A cluster, which is used once: a restart creates a new one.
 
-    Parameters
-    ----------
-    kernel_id
-        The kernel that the cluster belongs to.
-    spec
-        The requested options.
-    on_change
-        Called after every change of the status, the progress of the start, or the state of the workers.
-    joined
-        The connection to the kernel, which answers for a cluster that somebody else started.
+    - `on_change`: called after every change of the status, the progress of the start, or the state of the workers.
+    - `joined`: the connection to the kernel, which answers for a cluster that somebody else started.
 
-    Attributes
-    ----------
-    status
-        ``starting``, then ``ready``, ``closing`` and ``closed``; or ``failed``.
-    created, since
-        When the start was requested, and when the cluster got this status, in seconds since the epoch.
-    error
-        Why the cluster failed or was closed; `None` if it did not fail, and if the user closed it.
-    process
-        The supervisor process; `None` unless the cluster is ready.
-    interpreter
-        The interpreter and environment that the supervisor runs with; `None` until they are known.
-    progress
-        How many workers have started; `None` before the supervisor reports it.
-    joined
-        The address of the scheduler, if somebody else started the cluster and the kernel is connected to it.
-    dashboard
-        Scheme, host and port of the dashboard of such a cluster; `None` if it is off.
-    automatic
-        Whether the kernel runs every cell as if ``%%gpudask`` stood above it.
-    unused
-        Whether its kernel was restarted, and since then no cell was reported, and no task or result was seen.
-    last_busy
-        When the cluster last had work, on the clock of `time.monotonic`.
-    notice
-        The notice that its GPUs are wanted and are given over; `None` if they are not.
-    closes_at
-        When the cluster will be closed at the end of its maximum lifetime, in seconds since the epoch; `None` until its
-        user is warned.
-    secret
-        The secret that Dask's dashboard requires in the header of each request. For the dashboard of a cluster that
-        somebody else started, it is in the path at the Jupyter server.
+    - `status`: ``starting``, then ``ready``, ``closing`` and ``closed``; or ``failed``.
+    - `created`, `since`: when the start was requested, and when the cluster got this status, in seconds since the
+      epoch.
+    - `error`: why the cluster failed or was closed; `None` if it did not fail, and if the user closed it.
+    - `process`: the supervisor process; `None` unless the cluster is ready.
+    - `interpreter`: the interpreter and environment that the supervisor runs with; `None` until they are known.
+    - `progress`: how many workers have started; `None` before the supervisor reports it.
+    - `joined`: the address of the scheduler, if somebody else started the cluster and the kernel is connected to it.
+    - `dashboard`: scheme, host and port of the dashboard of such a cluster; `None` if it is off.
+    - `automatic`: whether the kernel runs every cell as if ``%%gpudask`` stood above it.
+    - `unused`: whether its kernel was restarted, and since then no cell was reported, and no task or result was seen.
+    - `last_busy`: when the cluster last had work, on the clock of `time.monotonic`.
+    - `notice`: the notice that its GPUs are wanted and are given over; `None` if they are not.
+    - `closes_at`: when the cluster will be closed at the end of its maximum lifetime, in seconds since the epoch;
+      `None` until its user is warned.
+    - `secret`: the secret that Dask's dashboard requires in the header of each request. For the dashboard of a cluster
+      that somebody else started, it is in the path at the Jupyter server.
     """
 
     def __init__(
@@ -173,14 +145,8 @@ class KernelCluster:
     async def start(self, interpreter: Awaitable[Interpreter], *, holder: str, **limits: Any) -> None:
         """Start the cluster and wait until it is ready or has failed; if cancelled, no process is left.
 
-        Parameters
-        ----------
-        interpreter
-            The interpreter to run the supervisor with.
-        holder
-            The name under which other notebooks see the GPU lease.
-        **limits
-            The other fields of `jupyter_gpudask.protocol.Start`.
+        - `holder`: the name under which other notebooks see the GPU lease.
+        - `**limits`: the other fields of `jupyter_gpudask.protocol.Start`.
         """
         self._holder = holder
         try:
@@ -256,10 +222,7 @@ class KernelCluster:
     async def refresh(self, max_age: float = _STATE_AGE) -> bool:
         """Update the state of the workers, unless it is at most `max_age` seconds old; a failure is logged.
 
-        Returns
-        -------
-        bool
-            Whether the state is that new.
+        Returns whether the state is that new.
         """
         if self.ready is None:
             return False
@@ -274,20 +237,14 @@ class KernelCluster:
     async def change(self, command: Command) -> None:
         """Carry out a command that changes the cluster, and keep its new state.
 
-        Raises
-        ------
-        GpuDaskError
-            The cluster is not ready, or cannot be changed so.
+        Raises `GpuDaskError` if the cluster is not ready, or cannot be changed so.
         """
         self.state = await self._running_process().call(command)
 
     async def reset(self) -> None:
         """Release all results and other state of the cluster; the worker processes keep running.
 
-        Raises
-        ------
-        ClusterLostError
-            The cluster is not ready, or does not respond.
+        Raises `ClusterLostError` if the cluster is not ready, or does not respond.
         """
         async with self._resetting:
             self.state = await self._running_process().reset()

@@ -62,10 +62,7 @@ class DashboardClient:
     async def fetch(self, url: str) -> HTTPResponse:
         """Request a page.
 
-        Raises
-        ------
-        UnreachableError
-            There is no complete response of at most `MAX_BYTES` within 20 seconds.
+        Raises `UnreachableError` if there is no complete response of at most `MAX_BYTES` within 20 seconds.
         """
         if self._http is None:  # not in the constructor, which runs before the event loop
             self._http = SimpleAsyncHTTPClient(
@@ -84,10 +81,7 @@ class DashboardClient:
     async def connect(self, url: str, subprotocols: Sequence[str]) -> WebSocketClientConnection:
         """Open a WebSocket.
 
-        Raises
-        ------
-        UnreachableError
-            It was not opened within 20 seconds.
+        Raises `UnreachableError` if it was not opened within 20 seconds.
         """
         # The body of a response that refuses is not kept.
         request = _request(url, streaming_callback=lambda _: None)

@@ -88,18 +88,10 @@ _ATTACH_TIMEOUT = 10.0
 class KernelSocket:
     """Listens for connections of kernels.
 
-    Parameters
-    ----------
-    manager
-        The clusters.
-    monitor
-        Reads the GPUs, whose metrics are merged into the states that kernels request.
-    path
-        The path of the socket.
-    base_url
-        The base URL of the server, with a slash at the end.
-    count_cell
-        Called for each cell that a kernel reports, with its cluster and the number of its blocks on the host.
+    - `monitor`: reads the GPUs, whose metrics are merged into the states that kernels request.
+    - `base_url`: the base URL of the server, with a slash at the end.
+    - `count_cell`: called for each cell that a kernel reports, with its cluster and the number of its blocks on the
+      host.
     """
 
     def __init__(

@@ -109,16 +109,8 @@ def _read(watched: _Watched, frames: list[bytes]) -> None:
 class Interpreter:
     """How to start a process with the interpreter and environment of a kernel.
 
-    Attributes
-    ----------
-    python
-        Path of the interpreter.
-    environment
-        Environment variables.
-    path
-        Additional folders for `sys.path`.
-    settings
-        The settings of Dask's configuration that the kernel has changed, if the kernel has sent them.
+    - `path`: additional folders for `sys.path`.
+    - `settings`: the settings of Dask's configuration that the kernel has changed, if the kernel has sent them.
     """
 
     python: str
@@ -131,13 +123,8 @@ class Interpreter:
 class KernelProcess:
     """The process of a kernel on this machine.
 
-    Attributes
-    ----------
-    kernel_id
-        The id of the kernel.
-    notebook
-        The file name of its first notebook, or the path if another kernel's has the same name; the name of its
-        kernelspec if it has no notebook.
+    - `notebook`: the file name of its first notebook, or the path if another kernel's has the same name; the name of
+      its kernelspec if it has no notebook.
     """
 
     kernel_id: str
@@ -207,10 +194,8 @@ class ServerKernels:
     async def interpreter(self, kernel_id: str) -> Interpreter:
         """The interpreter and environment of the process that has the connection file in its command line.
 
-        Raises
-        ------
-        KernelNotFoundError, KernelUnsuitableError
-            The kernel does not exist, or no process can be started like it.
+        Raises `KernelNotFoundError` or `KernelUnsuitableError` if the kernel does not exist, or no process can be
+        started like it.
         """
         if kernel_id not in self:
             raise KernelNotFoundError(kernel=kernel_id)

@@ -36,14 +36,8 @@ async def end_after(
 ) -> None:
     """Close a cluster that is ready once it is so old, and warn its user ten minutes before.
 
-    Parameters
-    ----------
-    cluster
-        The cluster.
-    seconds
-        The maximum lifetime; the warning is given at the earliest after half of it.
-    close
-        Closes a cluster with an error, in the background.
+    `seconds`: the maximum lifetime; the warning is given at the earliest after half of it. `close`: closes a cluster
+    with an error, in the background.
     """
     end = time.monotonic() + seconds
     warning = min(_WARNING, seconds / 2)
@@ -58,17 +52,10 @@ async def end_after(
 class IdleTimeout:
     """Decides whether a cluster is closed for being idle.
 
-    Parameters
-    ----------
-    seconds
-        The timeout; 0 disables it.
-    kernels
-        The kernels of the server: while a kernel is busy its cluster is not idle.
+    - `seconds`: the timeout; 0 disables it.
+    - `kernels`: the kernels of the server: while a kernel is busy its cluster is not idle.
 
-    Attributes
-    ----------
-    interval
-        Seconds between two checks; 0 if the timeout is disabled.
+    - `interval`: seconds between two checks; 0 if the timeout is disabled.
     """
 
     def __init__(self, seconds: float, kernels: ServerKernels) -> None:
@@ -99,23 +86,13 @@ _LONGEST_STATE_INTERVAL = 30.0
 class HandOver:
     """Publishes which clusters are idle, notifies the clusters that are asked for their GPUs, and closes them.
 
-    Parameters
-    ----------
-    clusters
-        The clusters of the server.
-    kernels
-        Its kernels: while a kernel is busy its cluster is not idle.
-    settings
-        The administrator's; these are `hand_over_after`, `hand_over_results` and `max_gpus`.
-    close
-        Closes a cluster with this error, in the background.
+    - `kernels`: its kernels: while a kernel is busy its cluster is not idle.
+    - `settings`: the administrator's; these are `hand_over_after`, `hand_over_results` and `max_gpus`.
+    - `close`: closes a cluster with this error, in the background.
 
-    Attributes
-    ----------
-    notice_seconds
-        How long a notice is shown before the cluster is closed.
-    state_interval
-        Seconds between two reports of a cluster's state that are needed; 0 if clusters are not handed over.
+    - `notice_seconds`: how long a notice is shown before the cluster is closed.
+    - `state_interval`: seconds between two reports of a cluster's state that are needed; 0 if clusters are not handed
+      over.
     """
 
     def __init__(

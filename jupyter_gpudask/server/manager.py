@@ -47,14 +47,10 @@ _END_REASONS: Mapping[type[GpuDaskError | None], EndReason] = {
 class ClusterManager:
     """Starts and closes clusters; a lock for each kernel keeps these operations in order.
 
-    Attributes
-    ----------
-    clusters
-        The most recent cluster of each kernel that has or had one, by kernel id.
-    joined
-        The clusters of somebody else to which kernels are connected, by kernel id; they are shown and never changed.
-    hand_over
-        Gives the GPUs of idle clusters to starts that wait.
+    - `clusters`: the most recent cluster of each kernel that has or had one, by kernel id.
+    - `joined`: the clusters of somebody else to which kernels are connected, by kernel id; they are shown and never
+      changed.
+    - `hand_over`: gives the GPUs of idle clusters to starts that wait.
     """
 
     def __init__(self, kernels: ServerKernels, policy: Policy) -> None:
@@ -86,10 +82,7 @@ class ClusterManager:
     def get(self, kernel_id: str) -> KernelCluster:
         """The cluster of a kernel.
 
-        Raises
-        ------
-        NoClusterError
-            The kernel has no cluster.
+        Raises `NoClusterError` if the kernel has no cluster.
         """
         if kernel_id not in self.clusters:
             raise NoClusterError
@@ -106,10 +99,7 @@ class ClusterManager:
     def check_not_joined(self, kernel_id: str) -> None:
         """Check that a cluster can be started for a kernel from the browser.
 
-        Raises
-        ------
-        ClusterExistsError
-            The kernel is connected to a cluster of somebody else.
+        Raises `ClusterExistsError` if the kernel is connected to a cluster of somebody else.
         """
         if (joined := self.joined.get(kernel_id)) is not None:
             raise ClusterExistsError("is-connected", address=joined.joined)
@@ -131,28 +121,11 @@ class ClusterManager:
     ) -> tuple[KernelCluster, bool]:
         """Start a cluster in the background.
 
-        Parameters
-        ----------
-        kernel_id
-            The kernel that the cluster belongs to.
-        spec
-            The options of the cluster.
-        interpreter
-            The interpreter to run the supervisor with; by default that of the kernel's process.
+        - `interpreter`: the interpreter to run the supervisor with; by default that of the kernel's process.
 
-        Returns
-        -------
-        (KernelCluster, bool)
-            The cluster, and whether it is new: a cluster with the same spec that is starting or ready is returned.
-
-        Raises
-        ------
-        KernelNotFoundError
-            There is no such kernel.
-        ClusterExistsError
-            The kernel has a cluster with another spec.
-        LimitError
-            The server has the maximum number of clusters.
+        Returns the cluster, and whether it is new: a cluster with the same spec that is starting or ready is returned.
+        Raises `KernelNotFoundError` if there is no such kernel. Raises `ClusterExistsError` if the kernel has a cluster
+        with another spec. Raises `LimitError` if the server has the maximum number of clusters.
         """
         if kernel_id not in self.kernels:
             raise KernelNotFoundError(kernel=kernel_id)
@@ -181,10 +154,7 @@ class ClusterManager:
         A cluster that is closed with an `error` stays in `clusters`, so that the user learns the reason. The record of
         the use of GPUs has `reason`, by default that of the error.
 
-        Raises
-        ------
-        NoClusterError
-            The kernel has no cluster.
+        Raises `NoClusterError` if the kernel has no cluster.
         """
         cluster = self.get(kernel_id)
         await self._closing(cluster, error, reason)
@@ -202,10 +172,8 @@ class ClusterManager:
     async def check_restart(self, kernel_id: str, options: Mapping[str, Any]) -> None:
         """Check whether the cluster of a kernel can be restarted with `options`, before it is closed.
 
-        Raises
-        ------
-        NoClusterError, SpecError, LimitError, GpuHeldError, GpuUnavailableError
-            It cannot; the current cluster keeps running.
+        Raises `NoClusterError`, `SpecError`, `LimitError`, `GpuHeldError` or `GpuUnavailableError` if it cannot; the
+        current cluster keeps running.
         """
         old = self.get(kernel_id)
         await self._check_replacement(old, self.policy.updated_spec(old.spec, options))
@@ -220,10 +188,8 @@ class ClusterManager:
     def restart(self, kernel_id: str, options: Mapping[str, Any]) -> KernelCluster:
         """Close the cluster of a kernel and start a new one, with `options` replaced.
 
-        Raises
-        ------
-        KernelNotFoundError, NoClusterError, SpecError, LimitError
-            This is not possible; the current cluster keeps running.
+        Raises `KernelNotFoundError`, `NoClusterError`, `SpecError` or `LimitError` if this is not possible; the current
+        cluster keeps running.
         """
         old = self.get(kernel_id)
         if kernel_id not in self.kernels:
@@ -234,10 +200,8 @@ class ClusterManager:
     async def start(self, kernel_id: str, spec: ClusterSpec) -> KernelCluster:
         """As `create`, but a cluster with another spec that is unused is replaced.
 
-        Raises
-        ------
-        KernelNotFoundError, ClusterExistsError, LimitError, GpuHeldError, GpuUnavailableError
-            This is not possible; the current cluster keeps running.
+        Raises `KernelNotFoundError`, `ClusterExistsError`, `LimitError`, `GpuHeldError` or `GpuUnavailableError` if
+        this is not possible; the current cluster keeps running.
         """
         old = self.clusters.get(kernel_id)
         if old is not None and old.alive and old.spec != spec and await old.is_unused():
@@ -258,10 +222,7 @@ class ClusterManager:
     def keep(self, kernel_id: str) -> None:
         """Keep the GPUs of a kernel's cluster, which somebody waits for.
 
-        Raises
-        ------
-        NoClusterError
-            The kernel has no cluster.
+        Raises `NoClusterError` if the kernel has no cluster.
         """
         self.hand_over.keep(self.get(kernel_id))
 

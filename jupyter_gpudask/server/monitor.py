@@ -43,12 +43,8 @@ class GpuReader:
     def read(self, supervisors: Mapping[int, str], kernels: Mapping[int, KernelProcess] | None = None) -> GpuList:
         """Read all GPUs.
 
-        Parameters
-        ----------
-        supervisors
-            Kernel ids of this server's clusters, by the pid of the supervisor.
-        kernels
-            Processes of this server's kernels, by pid.
+        `supervisors`: kernel ids of this server's clusters, by the pid of the supervisor. `kernels`: processes of this
+        server's kernels, by pid.
         """
         kernels = kernels or {}
         try:
@@ -150,16 +146,12 @@ def _gpu_user(process: GpuProcess, supervisors: Mapping[int, str], kernels: Mapp
 class MachineState:
     """The state of the machine at one time; counters start when it was booted.
 
-    Attributes
-    ----------
-    cpu_busy, cpu_total
-        Seconds that all processors were busy, and that have passed for them.
-    memory_used, memory_total
-        Host memory in bytes; what the system can free at once, such as cached files, is not used.
-    disk_bytes
-        Bytes read from and written to disks; `None` if the system does not report them.
-    network_bytes
-        Bytes sent and received over network interfaces other than the loopback interface; `None` if there are none.
+    - `cpu_busy`, `cpu_total`: seconds that all processors were busy, and that have passed for them.
+    - `memory_used`, `memory_total`: host memory in bytes; what the system can free at once, such as cached files, is
+      not used.
+    - `disk_bytes`: bytes read from and written to disks; `None` if the system does not report them.
+    - `network_bytes`: bytes sent and received over network interfaces other than the loopback interface; `None` if
+      there are none.
     """
 
     cpu_busy: float
@@ -222,10 +214,8 @@ JOINED_PATH = "gpudask/joined"
 class Monitor:
     """Reads the GPUs of the machine and describes the clusters of a server.
 
-    Attributes
-    ----------
-    max_age
-        Age in seconds up to which cached GPU metrics are used; the `Broadcaster` raises it while it reads periodically.
+    - `max_age`: age in seconds up to which cached GPU metrics are used; the `Broadcaster` raises it while it reads
+      periodically.
     """
 
     def __init__(self, manager: ClusterManager) -> None:
@@ -286,16 +276,7 @@ def cluster_info(
 ) -> ClusterInfo:
     """Describe a cluster for the browser; credentials and secrets are left out.
 
-    Parameters
-    ----------
-    cluster
-        The cluster.
-    notebooks
-        Paths of the notebooks of each kernel.
-    kernels
-        The kernels of the server.
-    gpus
-        The GPUs of the machine, whose metrics are merged into the states of the workers.
+    - `gpus`: the GPUs of the machine, whose metrics are merged into the states of the workers.
     """
     ready, progress, error = cluster.ready, cluster.progress, cluster.error
     notice = cluster.notice if cluster.status == "ready" else None

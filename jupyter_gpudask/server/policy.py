@@ -53,21 +53,10 @@ class Policy:
     def spec(self, options: Mapping[str, Any], profile: str = "") -> ClusterSpec:
         """The spec of a new cluster.
 
-        Parameters
-        ----------
-        options
-            The options that the user gave; they override those of the profile, or else the default ones.
-        profile
-            The name of a cluster profile, which may also be one of the options.
-
-        Raises
-        ------
-        ProfileNotFoundError
-            There is no such profile.
-        SpecError
-            An option has a value that is not allowed.
-        LimitError
-            The spec exceeds a limit.
+        `options`: the options that the user gave; they override those of the profile, or else the default ones.
+        `profile`: the name of a cluster profile, which may also be one of the options. Raises `ProfileNotFoundError` if
+        there is no such profile. Raises `SpecError` if an option has a value that is not allowed. Raises `LimitError`
+        if the spec exceeds a limit.
         """
         return self.check(self._unchecked_spec(options, profile))
 
@@ -107,10 +96,7 @@ class Policy:
     def check(self, spec: ClusterSpec) -> ClusterSpec:
         """Return `spec` unchanged if it is within the limits.
 
-        Raises
-        ------
-        LimitError
-            It is not.
+        Raises `LimitError` if it is not.
         """
         if spec.protocol == "ucx" and not self.settings.allow_ucx:
             raise LimitError("no-ucx")

@@ -76,12 +76,7 @@ class PrometheusMetrics(Collector):
     def count_cell(self, cluster: KernelCluster, fallback_blocks: int) -> None:
         """Count a cell of a kernel that has ended.
 
-        Parameters
-        ----------
-        cluster
-            The cluster of the kernel.
-        fallback_blocks
-            The number of blocks that the cell computed on the host.
+        `fallback_blocks`: the number of blocks that the cell computed on the host.
         """
         if cluster.ready is not None:
             self._cells.labels(cluster.ready.engine).inc()
@@ -150,12 +145,7 @@ class PrometheusMetrics(Collector):
 def gpu_metrics(gpus: Iterable[GpuState], holders: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
     """The metrics of GPUs.
 
-    Parameters
-    ----------
-    gpus
-        The GPUs.
-    holders
-        The number of clusters that hold a GPU, by its UUID and the name of the user.
+    `holders`: the number of clusters that hold a GPU, by its UUID and the name of the user.
     """
     labels = ["gpu", "uuid"]
     held = GaugeMetricFamily("gpudask_gpu_holders", "Clusters that hold the GPU.", labels=[*labels, "user"])

@@ -89,12 +89,9 @@ class GpuDaskAPIHandler(APIHandler):
     def body(self, model: type[_M]) -> _M:
         """The body of the request.
 
-        Raises
-        ------
-        tornado.web.HTTPError
-            Status 400: the body is not a JSON object, or is larger than any request needs.
-        pydantic.ValidationError
-            The body does not match `model`; reported with status 422.
+        Raises `tornado.web.HTTPError` with status 400 if the body is not a JSON object, or is larger than any request
+        needs.
+        Raises `pydantic.ValidationError` if the body does not match `model`; reported with status 422.
         """
         if len(self.request.body) > _MAX_BYTES:
             raise web.HTTPError(400, f"The body has {len(self.request.body)} bytes, and may have at most {_MAX_BYTES}.")
@@ -178,20 +175,12 @@ _INVALID_BODY = (400, 404, 409, 422)
 class Operation:
     """One operation.
 
-    Attributes
-    ----------
-    method, path
-        The method and the path of the request.
-    name, summary
-        Its name in the OpenAPI document, and what it does.
-    answer
-        Carries it out for a handler, with the arguments in the path.
-    response, body
-        The models of the response and of the body of the request; `None` without one.
-    status
-        The status of its success; with 202 the response has the URL of the cluster.
-    errors
-        The statuses of its errors, except 403.
+    - `method`, `path`: the method and the path of the request.
+    - `name`, `summary`: its name in the OpenAPI document, and what it does.
+    - `answer`: carries it out for a handler, with the arguments in the path.
+    - `response`, `body`: the models of the response and of the body of the request; `None` without one.
+    - `status`: the status of its success; with 202 the response has the URL of the cluster.
+    - `errors`: the statuses of its errors, except 403.
     """
 
     method: str

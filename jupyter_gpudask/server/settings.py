@@ -136,14 +136,9 @@ _LIMITS = (
 def overridable_limits(files: Collection[str], folders: Sequence[str], command_line: Collection[str]) -> Iterator[str]:
     """The sentences to log.
 
-    Parameters
-    ----------
-    files
-        The configuration files that were loaded. Those that the user can write are not the administrator's.
-    folders
-        The folders of configuration files, the one first that has precedence.
-    command_line
-        The settings that are given on the command line, which has precedence over all files.
+    - `files`: the configuration files that were loaded. Those that the user can write are not the administrator's.
+    - `folders`: the folders of configuration files, the one first that has precedence.
+    - `command_line`: the settings that are given on the command line, which has precedence over all files.
     """
     for file in files:
         before = folders[: folders.index(parent)] if (parent := str(Path(file).parent)) in folders else ()

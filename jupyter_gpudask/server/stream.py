@@ -39,13 +39,7 @@ _LONGEST_GAP = 10.0
 
 
 class History:
-    """A ring buffer of samples, stored as JSON, since the same samples are sent to all browsers.
-
-    Parameters
-    ----------
-    length
-        Maximum number of samples.
-    """
+    """A ring buffer of samples, stored as JSON, since the same samples are sent to all browsers."""
 
     def __init__(self, length: int) -> None:
         self._samples: deque[tuple[float, str]] = deque(maxlen=length)
@@ -147,16 +141,8 @@ class Broadcaster:
 
     The GPUs are read, and the messages composed, in a thread that exists only while there are subscribers.
 
-    Parameters
-    ----------
-    manager
-        The clusters.
-    monitor
-        Reads the GPUs.
-    history
-        Number of samples that are kept for subscribers that connect later.
-    interval
-        Seconds between two messages.
+    - `history`: number of samples that are kept for subscribers that connect later.
+    - `interval`: seconds between two messages.
     """
 
     def __init__(self, manager: ClusterManager, monitor: Monitor, history: int, interval: float = INTERVAL) -> None:

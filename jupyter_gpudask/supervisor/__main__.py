@@ -59,10 +59,7 @@ def _take_stdio() -> tuple[int, int]:
 
     Other code in this process and in workers reads from ``/dev/null`` and prints to stderr instead.
 
-    Returns
-    -------
-    (int, int)
-        File descriptors to read commands from and to write events to; child processes do not inherit them.
+    Returns file descriptors to read commands from and to write events to; child processes do not inherit them.
     """
     command_fd, event_fd = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)

@@ -34,14 +34,9 @@ _LISTED_WITHIN = 30.0
 class ListedJob:
     """A job in the list.
 
-    Attributes
-    ----------
-    status
-        Its state in the words of the batch system, or in those that the letters of PBS and of Grid Engine stand for.
-    partition
-        Its queue.
-    reason
-        Why it waits; empty if that is not said.
+    - `status`: its state in the words of the batch system, or in those that the letters of PBS and of Grid Engine stand
+      for.
+    - `reason`: why it waits; empty if that is not said.
     """
 
     status: str
@@ -60,10 +55,7 @@ class Query:
 def query_of_jobs(system: str) -> Query | None:
     """The query of a batch system; `None` for those that are not known.
 
-    Parameters
-    ----------
-    system
-        ``SLURM``, ``LSF``, ``PBS`` or ``SGE``.
+    `system`: ``SLURM``, ``LSF``, ``PBS`` or ``SGE``.
     """
     match system:
         case "SLURM":  # squeue(1)
@@ -148,10 +140,7 @@ _SGE_STATES = {
 class BatchSystem:
     """A batch system, and the last answers to its queries.
 
-    Parameters
-    ----------
-    name
-        Its name, such as ``SLURM``; one without a query is not asked.
+    - `name`: its name, such as ``SLURM``; one without a query is not asked.
     """
 
     def __init__(self, name: str) -> None:

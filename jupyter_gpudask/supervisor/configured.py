@@ -59,23 +59,12 @@ def make_job_queue(
     Its scheduler has TLS. dask-jobqueue writes the credentials of the workers to files that only the user can read, and
     names these files on the workers' command line.
 
-    Parameters
-    ----------
-    class_
-        The class, such as ``dask_jobqueue.SLURMCluster``.
-    options
-        The administrator's keyword arguments, which take precedence over `common`.
-    spec
-        The options of the cluster.
-    common
-        The options that all engines have in common.
-    shared_directory
-        Creates the directory of credentials and logs, which the machines of the jobs must share with this one.
+    - `class_`: the class, such as ``dask_jobqueue.SLURMCluster``.
+    - `options`: the administrator's keyword arguments, which take precedence over `common`.
+    - `shared_directory`: creates the directory of credentials and logs, which the machines of the jobs must share with
+      this one.
 
-    Raises
-    ------
-    ClusterStartError
-        This machine has no such network interface.
+    Raises `ClusterStartError` if this machine has no such network interface.
     """
     section = options.get("config_name") or class_.job_cls.default_config_name()
 
@@ -148,10 +137,7 @@ def has_remote_scheduler(cluster_class: ClusterClass) -> bool:
 def import_class(cluster_class: ClusterClass) -> Any:
     """The class, or the function, that a cluster profile names.
 
-    Raises
-    ------
-    ClusterStartError
-        It cannot be imported.
+    Raises `ClusterStartError` if it cannot be imported.
     """
     module, _, name = cluster_class.path.rpartition(".")
     try:
@@ -178,10 +164,7 @@ def make_cluster(
     The configured options take precedence over those that are `common` to all engines. A class without an argument
     ``security`` has no TLS, except by its own options.
 
-    Raises
-    ------
-    ClusterStartError
-        The class cannot be imported, fails, or does not create a suitable cluster.
+    Raises `ClusterStartError` if the class cannot be imported, fails, or does not create a suitable cluster.
     """
     class_, options = import_class(cluster_class), cluster_class.options
     try:

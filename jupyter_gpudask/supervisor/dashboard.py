@@ -72,10 +72,7 @@ def guard_by_token(token: str) -> None:
 async def check_guard(address: str, port: int) -> None:
     """Check that a request without secret or token is refused.
 
-    Raises
-    ------
-    ClusterStartError
-        The request was not refused.
+    Raises `ClusterStartError` if the request was not refused.
     """
     try:
         async with asyncio.timeout(_LIMIT):

@@ -59,12 +59,8 @@ class DaskCluster(SupervisedCluster):
     async def open(self, on_progress: Callable[[Progress], None]) -> Ready:
         """Start the cluster, and wait until all workers are up.
 
-        Raises
-        ------
-        GpuHeldError, GpuUnavailableError, GpuPackagesMissingError, LimitError
-            A cluster with these options is not possible.
-        ClusterStartError
-            A worker did not start.
+        Raises `GpuHeldError`, `GpuUnavailableError`, `GpuPackagesMissingError` or `LimitError` if a cluster with these
+        options is not possible. Raises `ClusterStartError` if a worker did not start.
         """
         spec = self._request.spec
         plan, self._lease = await self._plan_and_lease(on_progress)
@@ -186,10 +182,7 @@ class DaskCluster(SupervisedCluster):
     async def finished(self) -> None:
         """Wait for the end of the scheduler or of all jobs.
 
-        Raises
-        ------
-        ClusterLostError
-            Always, with the reason.
+        Always raises `ClusterLostError`, with the reason.
         """
         waits = [self._cluster.scheduler.finished(), *([] if self._jobs is None else [self._jobs.watch()])]
         tasks = [asyncio.ensure_future(each) for each in waits]
@@ -239,10 +232,7 @@ class DaskCluster(SupervisedCluster):
     def end(self, reason: str) -> None:
         """Cancel the jobs that are left, and release the lease on its GPUs, after all its processes have ended.
 
-        Parameters
-        ----------
-        reason
-            Why the cluster ends, for the record of the use of GPUs.
+        `reason`: why the cluster ends, for the record of the use of GPUs.
         """
         if self._jobs is not None:
             self._jobs.cancel_blocking()

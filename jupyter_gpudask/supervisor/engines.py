@@ -55,10 +55,7 @@ _NEVER = "10000 days"
 def import_what_clusters_need(*, dashboard: bool) -> None:
     """Import the modules of a scheduler and its workers' nannies early, which takes half a second.
 
-    Parameters
-    ----------
-    dashboard
-        Also those of Dask's dashboard, which takes as long again.
+    `dashboard`: also those of Dask's dashboard, which takes as long again.
     """
     from distributed.utils import get_mp_context
 
@@ -84,29 +81,16 @@ def create_cluster(
 ) -> Any:
     """Create the cluster of `plan`.
 
-    Parameters
-    ----------
-    spec, plan
-        The options of the cluster, and what they mean on this machine.
-    security
-        A `distributed.Security`, or `None` for a protocol without TLS.
-    directory
-        The directory of the workers' scratch space.
-    cluster_class
-        A cluster class of the administrator; used instead of an engine.
-    sockets
-        The directory of the Unix sockets; `None` for the other protocols.
-    shared_directory
-        Creates a directory for files that jobs on other machines read, in the given directory or a default one.
-    logs
-        The directory of the workers' logs.
-    dashboard
-        Whether to load Dask's dashboard, which takes half a second.
+    - `spec`, `plan`: the options of the cluster, and what they mean on this machine.
+    - `security`: a `distributed.Security`, or `None` for a protocol without TLS.
+    - `directory`: the directory of the workers' scratch space.
+    - `cluster_class`: a cluster class of the administrator; used instead of an engine.
+    - `sockets`: the directory of the Unix sockets; `None` for the other protocols.
+    - `shared_directory`: creates a directory for files that jobs on other machines read, in the given directory or a
+      default one.
+    - `dashboard`: whether to load Dask's dashboard, which takes half a second.
 
-    Returns
-    -------
-    distributed.SpecCluster
-        Asynchronous; awaiting it starts it.
+    The cluster is asynchronous; awaiting it starts it.
     """
     common: dict[str, Any] = {
         "asynchronous": True,

@@ -34,10 +34,7 @@ _THREADS_PREPARED_FOR_FORKS = frozenset({"jemalloc_bg_thd"})
 def prepare(modules: list[str]) -> str:
     """Import modules, and return why this process must not be forked; empty if it can be.
 
-    Parameters
-    ----------
-    modules
-        Their names; one that is not installed is left out.
+    `modules`: their names; one that is not installed is left out.
     """
     die_with_parent()
     if os.environ.get(PARENT_VARIABLE, str(os.getppid())) != str(os.getppid()):
@@ -59,10 +56,7 @@ def why_not_forkable(process: Path = Path("/proc/self")) -> str:
     A fork copies only one thread, and locks that others hold stay locked. CUDA does not work in a process that was
     forked after its initialization.
 
-    Parameters
-    ----------
-    process
-        The process, in the file system of processes; that of another one is read for devices and threads only.
+    `process`: the process, in the file system of processes; that of another one is read for devices and threads only.
     """
     threads = [_read(thread / "comm").strip() for thread in (process / "task").iterdir()]
     others = sorted(threads)

@@ -57,12 +57,8 @@ class ForkServer:
     Workers are forked only if it can be forked safely and has the environment variables that workers would be started
     with, and only as long as it runs. Otherwise Dask starts them as usual.
 
-    Attributes
-    ----------
-    engine
-        The engine for whose workers it imports modules.
-    refusal
-        Why it is not used; empty if it is.
+    - `engine`: the engine for whose workers it imports modules.
+    - `refusal`: why it is not used; empty if it is.
     """
 
     def __init__(self, engine: str, environment: dict[str, str]) -> None:
@@ -78,14 +74,9 @@ class ForkServer:
 
         Call it in the main thread, because the fork server ends with the thread that has started it.
 
-        Parameters
-        ----------
-        engine
-            The engine of the cluster: `engine_of_forks`.
-        environment
-            The ``--environment`` of the cluster.
-        directory
-            The directory of the cluster, for its socket.
+        - `engine`: the engine of the cluster: `engine_of_forks`.
+        - `environment`: the ``--environment`` of the cluster.
+        - `directory`: the directory of the cluster, for its socket.
         """
         variables = {**os.environ, **environment, **_VARIABLES[engine]}
         configured = dask.config.get(_PRE_SPAWN, {}, config=dask.config.collect(env=variables))
@@ -111,12 +102,7 @@ class ForkServer:
     async def check(self, engine: str, limit: float) -> None:
         """Wait until it has imported the modules, and find out whether it can be forked.
 
-        Parameters
-        ----------
-        engine
-            The engine of the cluster.
-        limit
-            Seconds to wait.
+        `engine`: the engine of the cluster. `limit`: seconds to wait.
         """
         try:
             async with asyncio.timeout(limit):
@@ -170,12 +156,7 @@ class ForkServer:
 def engine_of_forks(request: Start, *, default: str = "spawn") -> str | None:
     """The engine of the cluster, if its workers are to be forked; else `None`, and Dask does not fork them either.
 
-    Parameters
-    ----------
-    request
-        The options of the cluster.
-    default
-        Dask's setting of how workers start, if it is not set.
+    `request`: the options of the cluster. `default`: Dask's setting of how workers start, if it is not set.
     """
     spec = request.spec
     of_environment = dask.config.collect_env(spec.environment)
@@ -263,10 +244,7 @@ class Preparation:
     def take_directory(self) -> ClusterDirectory:
         """The directory of the cluster; removed if this process is ended by force.
 
-        Raises
-        ------
-        OSError
-            It cannot be created.
+        Raises `OSError` if it cannot be created.
         """
         directory, self._directory = self._directory, None
         return directory or _new_directory()

@@ -50,19 +50,13 @@ class JobQueue:
     ) -> None:
         """Wait until all jobs are submitted and one worker is up; the others may wait for hours.
 
-        Parameters
-        ----------
-        opening
-            The task that submits the jobs; cancelled in the end.
-        limit
-            Seconds to wait.
-        on_progress
-            Called with the number of workers that are up and with sentences on the jobs, whenever these change.
+        - `opening`: the task that submits the jobs; cancelled in the end.
+        - `limit`: seconds to wait.
+        - `on_progress`: called with the number of workers that are up and with sentences on the jobs, whenever these
+          change.
 
-        Raises
-        ------
-        ClusterStartError
-            The batch system refuses the jobs or does not answer, they end, or all of them still wait.
+        Raises `ClusterStartError` if the batch system refuses the jobs or does not answer, they end, or all of them
+        still wait.
         """
         try:
             async with asyncio.timeout(limit):
@@ -84,10 +78,7 @@ class JobQueue:
         A job that the batch system has given up, such as for its time limit, is submitted again if its workers were
         up. One that was cancelled or has failed is not.
 
-        Raises
-        ------
-        ClusterLostError
-            No job is left.
+        Raises `ClusterLostError` if no job is left.
         """
         while self._cluster.worker_spec:  # before `adapt` submits jobs in place of those that were all cancelled
             await asyncio.sleep(_INTERVAL)
@@ -104,10 +95,7 @@ class JobQueue:
     async def submit(self) -> None:
         """Submit and cancel jobs so that there are as many as the cluster shall have.
 
-        Raises
-        ------
-        ClusterStartError
-            The batch system refuses a job; those that it has accepted are kept.
+        Raises `ClusterStartError` if the batch system refuses a job; those that it has accepted are kept.
         """
         with suppress(TimeoutError):  # Dask continues to submit
             try:

@@ -24,21 +24,11 @@ _DESCRIBED = frozenset({"image", "resources", "env", "worker_command", "schedule
 def kube_options(options: Mapping[str, Any], name: str, workers: int, *, gpu: bool) -> dict[str, Any]:
     """The arguments of ``KubeCluster``.
 
-    Parameters
-    ----------
-    options
-        The administrator's options, which are those of the class.
-    name
-        The name of the cluster, unless the options have one.
-    workers
-        The number of workers.
-    gpu
-        Whether each worker has a GPU.
+    - `options`: the administrator's options, which are those of the class.
+    - `name`: the name of the cluster, unless the options have one.
+    - `gpu`: whether each worker has a GPU.
 
-    Raises
-    ------
-    SpecError
-        An option is missing, or has an invalid value.
+    Raises `SpecError` if an option is missing, or has an invalid value.
     """
     given = {key: value for key, value in options.items() if key not in _DESCRIBED and key != "n_workers"}
     if "custom_cluster_spec" not in given:
@@ -61,25 +51,13 @@ def cluster_resource(
 
     It is made by dask-kubernetes, except that the scheduler gets no GPU, and is started by ``dask scheduler``.
 
-    Parameters
-    ----------
-    name, workers
-        The name of the cluster, and the number of its workers.
-    gpu
-        Whether each worker has a GPU: one, unless the limits say otherwise.
-    image
-        The image of the scheduler and the workers, with jupyter_gpudask.
-    resources
-        Limits and requests of the worker's container; those of the scheduler are the same without GPUs.
-    worker_command
-        The command of a worker, by default ``python -m jupyter_gpudask worker``.
-    others
-        ``env``, ``idle_timeout`` and ``scheduler_service_type``, as ``KubeCluster`` takes them.
+    - `gpu`: whether each worker has a GPU: one, unless the limits say otherwise.
+    - `image`: the image of the scheduler and the workers, with jupyter_gpudask.
+    - `resources`: limits and requests of the worker's container; those of the scheduler are the same without GPUs.
+    - `worker_command`: the command of a worker, by default ``python -m jupyter_gpudask worker``.
+    - `others`: ``env``, ``idle_timeout`` and ``scheduler_service_type``, as ``KubeCluster`` takes them.
 
-    Raises
-    ------
-    SpecError
-        There is no image, or more than one GPU for each worker.
+    Raises `SpecError` if there is no image, or more than one GPU for each worker.
     """
     from dask_kubernetes.operator import make_cluster_spec
 
@@ -119,10 +97,7 @@ _LONGEST_REASON = 200
 class Pods:
     """The pods of one cluster, which are queried at most every 2 seconds.
 
-    Parameters
-    ----------
-    cluster
-        The ``dask_kubernetes.operator.KubeCluster``, which may still start.
+    - `cluster`: the ``dask_kubernetes.operator.KubeCluster``, which may still start.
     """
 
     def __init__(self, cluster: Any) -> None:

@@ -52,12 +52,8 @@ class RemoteCluster(SupervisedCluster):
     async def open(self, on_progress: Callable[[Progress], None]) -> Ready:
         """Start the cluster, and wait until one worker is up; the others may come later.
 
-        Raises
-        ------
-        ClusterStartError
-            The cluster was refused, no worker was up in time, or its scheduler cannot run this package.
-        LimitError
-            The administrator allows fewer workers.
+        Raises `ClusterStartError` if the cluster was refused, no worker was up in time, or its scheduler cannot run
+        this package. Raises `LimitError` if the administrator allows fewer workers.
         """
         adaptive = self._request.spec.adapt
         check_limit(max((self._wanted, *(adaptive or ()))), self._request.max_workers)
@@ -208,10 +204,7 @@ class RemoteCluster(SupervisedCluster):
     async def finished(self) -> None:
         """Wait for the end of the cluster.
 
-        Raises
-        ------
-        ClusterLostError
-            The scheduler has ended, or does not respond.
+        Raises `ClusterLostError` if the scheduler has ended, or does not respond.
         """
         failures = 0
         while failures < _WATCH_FAILURES:

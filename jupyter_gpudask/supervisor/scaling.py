@@ -32,23 +32,12 @@ _ANSWER_LIMIT = 8.0  # a command is answered within 10
 class Scaling:
     """Scales one cluster.
 
-    Parameters
-    ----------
-    cluster
-        The Dask cluster.
-    plan
-        Its plan; a cluster on GPUs of this machine has at most one worker for each.
-    limit
-        The largest number of workers that the administrator allows; `None` for no limit.
-    jobs
-        Its jobs, if its workers are jobs of a batch system.
+    - `plan`: its plan; a cluster on GPUs of this machine has at most one worker for each.
+    - `limit`: the largest number of workers that the administrator allows; `None` for no limit.
+    - `jobs`: its jobs, if its workers are jobs of a batch system.
 
-    Attributes
-    ----------
-    range
-        The smallest and the largest number of workers while the cluster is adaptive; else `None`.
-    leaving
-        The number of workers that are up until their results have been moved to the others.
+    - `range`: the smallest and the largest number of workers while the cluster is adaptive; else `None`.
+    - `leaving`: the number of workers that are up until their results have been moved to the others.
     """
 
     def __init__(self, cluster: Any, plan: Plan, limit: int | None, jobs: JobQueue | None) -> None:
@@ -64,16 +53,9 @@ class Scaling:
 
         The others close when their results have been moved, which may take longer than this method.
 
-        Raises
-        ------
-        GpuUnavailableError
-            The cluster does not hold that many GPUs.
-        LimitError
-            The administrator allows fewer.
-        ClusterStartError
-            The batch system refuses the jobs.
-        ScaleError
-            What workers hold cannot be moved to others, or an earlier `scale` is still moving it.
+        Raises `GpuUnavailableError` if the cluster does not hold that many GPUs. Raises `LimitError` if the
+        administrator allows fewer. Raises `ClusterStartError` if the batch system refuses the jobs. Raises `ScaleError`
+        if what workers hold cannot be moved to others, or an earlier `scale` is still moving it.
         """
         self._check(workers)
         deadline = asyncio.get_running_loop().time() + _ANSWER_LIMIT
@@ -88,10 +70,7 @@ class Scaling:
     async def adapt(self, minimum: int, maximum: int) -> None:
         """Let Dask close workers that are idle and start them when there is work, within a range.
 
-        Raises
-        ------
-        GpuUnavailableError, LimitError, ScaleError
-            See `scale`.
+        Raises `GpuUnavailableError`, `LimitError` or `ScaleError`: see `scale`.
         """
         self._check(maximum)
         await self._wait_for_earlier(asyncio.get_running_loop().time() + _ANSWER_LIMIT)
@@ -190,12 +169,8 @@ def _log_failure(scaling: asyncio.Task[None]) -> None:
 def check_workers(workers: int, gpus: int, limit: int | None) -> None:
     """Check whether a cluster that holds so many GPUs of this machine can have so many workers.
 
-    Raises
-    ------
-    LimitError
-        The administrator allows fewer than `workers`.
-    GpuUnavailableError
-        The cluster has GPUs, but fewer.
+    Raises `LimitError` if the administrator allows fewer than `workers`. Raises `GpuUnavailableError` if the cluster
+    has GPUs, but fewer.
     """
     check_limit(workers, limit)
     if gpus and workers > gpus:
@@ -214,19 +189,10 @@ _INTERVAL = 0.5
 async def plan_and_lease(request: Start, on_wait: Callable[[str], None]) -> tuple[Plan, HeldLease | None]:
     """Plan the cluster of a request, and take the lease on its GPUs.
 
-    Parameters
-    ----------
-    request
-        The request; with ``wait`` it stands in line while others hold the GPUs, and leaves the line if cancelled.
-    on_wait
-        Called with a sentence on its place in the line, whenever that changes.
-
-    Raises
-    ------
-    GpuHeldError, GpuUnavailableError, GpuPackagesMissingError, LimitError
-        A cluster with these options is not possible.
-    ClusterStartError
-        The lease cannot be written.
+    `request`: the request; with ``wait`` it stands in line while others hold the GPUs, and leaves the line if
+    cancelled. `on_wait`: called with a sentence on its place in the line, whenever that changes. Raises `GpuHeldError`,
+    `GpuUnavailableError`, `GpuPackagesMissingError` or `LimitError` if a cluster with these options is not possible.
+    Raises `ClusterStartError` if the lease cannot be written.
     """
     folder = LeaseFolder()
     if not request.spec.wait:

@@ -39,21 +39,7 @@ def make_cluster(options: dict[str, Any], spec: ClusterSpec, common: dict[str, A
     The options are those of `distributed.SSHCluster`. The first host is this machine, where the scheduler runs, as the
     others reach it.
 
-    Parameters
-    ----------
-    options
-        The administrator's keyword arguments.
-    spec
-        The options of the cluster.
-    common
-        The options that all engines have in common.
-    logs
-        The directory of the workers' logs.
-
-    Raises
-    ------
-    SpecError
-        The option ``worker_class`` is not that of the engine, or ``hosts`` has no host for workers.
+    Raises `SpecError` if the option ``worker_class`` is not that of the engine, or ``hosts`` has no host for workers.
     """
     worker_class = CUDA_WORKER if spec.engine == "cuda" else "distributed.Nanny"
     if options.get("worker_class", worker_class) != worker_class:
@@ -86,23 +72,9 @@ def make_cluster(options: dict[str, Any], spec: ClusterSpec, common: dict[str, A
 class HostsCluster(SpecCluster):
     """A cluster on given hosts, with a fixed number of workers on each that is used.
 
-    Parameters
-    ----------
-    hosts
-        The specifications of their workers, by name.
-    per_host
-        The number of workers of each.
-    workers
-        The number of workers at first.
-    scheduler
-        The arguments of the scheduler.
-    security
-        Its credentials.
+    - `workers`: the number of workers at first.
 
-    Attributes
-    ----------
-    capacity
-        The number of workers on all hosts.
+    - `capacity`: the number of workers on all hosts.
     """
 
     def __init__(
@@ -146,10 +118,7 @@ class RemoteWorkers(Worker):
     async def start(self) -> None:
         """Connect and start the process; the workers register with the scheduler by themselves.
 
-        Raises
-        ------
-        ClusterStartError
-            The host cannot be reached, or refuses the connection.
+        Raises `ClusterStartError` if the host cannot be reached, or refuses the connection.
         """
         try:
             import asyncssh

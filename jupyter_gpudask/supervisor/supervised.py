@@ -52,19 +52,9 @@ async def register_plugins(
 ) -> WorkerFailuresPlugin:
     """Register the plugins; workers that start later get theirs, too.
 
-    Parameters
-    ----------
-    scheduler
-        The scheduler, which runs in this process.
-    path
-        Folders from which the scheduler and the workers can import modules.
-    engine
-        On ``cuda`` graphs are not opened in the scheduler, and the device memory and the energy of cells are measured.
-
-    Returns
-    -------
-    WorkerFailuresPlugin
-        Collects the failures of the workers.
+    - `path`: folders from which the scheduler and the workers can import modules.
+    - `engine`: on ``cuda`` graphs are not opened in the scheduler, and the device memory and the energy of cells are
+      measured.
     """
     failures = WorkerFailuresPlugin(scheduler)
     scheduler.add_plugin(failures)
@@ -108,20 +98,9 @@ async def read_state(
 ) -> ClusterState:
     """The state of a cluster; no worker is asked, and no CUDA context is created.
 
-    Parameters
-    ----------
-    cluster
-        The Dask cluster; its scheduler runs in this process.
-    plan
-        The plan of the cluster.
-    status
-        The status that the supervisor reports.
-    failures
-        The failures of its workers so far.
-    start_timeout
-        Seconds after which a state says that the cluster has no worker.
-    gpu_metrics
-        Whether to read the metrics of its GPUs from NVML.
+    - `cluster`: the Dask cluster; its scheduler runs in this process.
+    - `start_timeout`: seconds after which a state says that the cluster has no worker.
+    - `gpu_metrics`: whether to read the metrics of its GPUs from NVML.
     """
     devices = _devices_without_metrics(plan)
     if plan.engine == "cuda" and gpu_metrics:
@@ -185,10 +164,7 @@ async def reset(dask_scheduler: Any) -> list[StuckWorker]:
     fixed size. A running task is interrupted when it returns to Python; if that takes too long, its worker is
     restarted.
 
-    Returns
-    -------
-    list of StuckWorker
-        The workers that were restarted, or could not be.
+    Returns the workers that were restarted, or could not be.
     """
     scheduler = dask_scheduler
     assigned = assigned_tasks(scheduler)

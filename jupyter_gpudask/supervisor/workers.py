@@ -43,25 +43,11 @@ async def wait_for_workers(
 ) -> None:
     """Wait until `total` workers of `cluster` are up.
 
-    Parameters
-    ----------
-    cluster
-        The Dask cluster that is being started.
-    opening
-        The task that starts it; cancelled if the workers do not start.
-    total
-        The number of workers.
-    limit
-        Seconds to wait.
-    on_progress
-        Called with the number of workers that are up, whenever it changes.
-    logs
-        The directory of the workers' logs.
+    - `opening`: the task that starts it; cancelled if the workers do not start.
+    - `limit`: seconds to wait.
+    - `on_progress`: called with the number of workers that are up, whenever it changes.
 
-    Raises
-    ------
-    ClusterStartError
-        A worker died, or the limit was exceeded; with the end of that worker's log.
+    Raises `ClusterStartError` if a worker died, or the limit was exceeded; with the end of that worker's log.
     """
     try:
         async with asyncio.timeout(limit):
@@ -129,17 +115,8 @@ _INTERVAL = 0.5
 def limit_logs(logs: Path, environment: Mapping[str, str]) -> None:
     """Keep the logs of workers below the limit, in a thread.
 
-    Parameters
-    ----------
-    logs
-        Their directory.
-    environment
-        Environment variables, which may have a setting of Dask, besides those of this process.
-
-    Raises
-    ------
-    ClusterStartError
-        The limit that is set is not a size.
+    `logs`: their directory. `environment`: environment variables, which may have a setting of Dask, besides those of
+    this process. Raises `ClusterStartError` if the limit that is set is not a size.
     """
     value = dask.config.get(_SETTING, _DEFAULT, config=dask.config.collect(env={**os.environ, **environment}))
     try:

@@ -30,13 +30,9 @@ _LATE = 0.1
 class CellMetricsPlugin(WorkerPlugin):
     """Starts the counters of a cell when the message `BEGIN_CELL` arrives.
 
-    Attributes
-    ----------
-    energy_before
-        The energy counter of the worker's GPU then, in joules; `None` without one, and if the message was handled later
-        than a tenth of a second after it was sent: the energy would be that of a part of the cell.
-    workers
-        The number of workers to which the message was sent.
+    - `energy_before`: the energy counter of the worker's GPU then, in joules; `None` without one, and if the message
+      was handled later than a tenth of a second after it was sent: the energy would be that of a part of the cell.
+    - `workers`: the number of workers to which the message was sent.
     """
 
     energy_before: float | None = None
@@ -55,16 +51,9 @@ class CellMetricsPlugin(WorkerPlugin):
 class WorkerCellMetrics(NamedTuple):
     """The metrics of one worker during a cell.
 
-    Attributes
-    ----------
-    name
-        Of the worker.
-    peak
-        The peak of allocated device memory, in bytes.
-    energy
-        The energy that its GPU has used, in joules.
-    workers
-        The number of workers when the cell began.
+    - `peak`: the peak of allocated device memory, in bytes.
+    - `energy`: the energy that its GPU has used, in joules.
+    - `workers`: the number of workers when the cell began.
     """
 
     name: str
@@ -76,10 +65,7 @@ class WorkerCellMetrics(NamedTuple):
 def take_cell_metrics(dask_worker: Worker) -> WorkerCellMetrics:
     """The metrics of the cell that began last.
 
-    Parameters
-    ----------
-    dask_worker
-        Set by `distributed.Client.run`.
+    `dask_worker`: set by `distributed.Client.run`.
     """
     name, plugin = str(dask_worker.name), cast("CellMetricsPlugin", dask_worker.plugins[CELL_METRICS_PLUGIN])
     energy = energy_between(plugin.energy_before, read_energy(name))
@@ -89,10 +75,7 @@ def take_cell_metrics(dask_worker: Worker) -> WorkerCellMetrics:
 def total_energy(metrics: Sequence[WorkerCellMetrics]) -> float | None:
     """The energy of all GPUs in joules; `None` if that of one is not known, or if a worker was lost or did not answer.
 
-    Parameters
-    ----------
-    metrics
-        Of the workers that have answered.
+    `metrics`: of the workers that have answered.
     """
     energies = [each.energy for each in metrics if each.energy is not None and each.workers == len(metrics)]
     return sum(energies) if energies and len(energies) == len(metrics) else None

@@ -55,12 +55,7 @@ class ContextPlugin(WorkerPlugin):
     def outcome_of(self, key: Any, outcome: dict[str, Any]) -> dict[str, Any]:
         """The outcome of a task that has failed; called in its thread. It does not return if the worker ends.
 
-        Parameters
-        ----------
-        key
-            Key of the task.
-        outcome
-            What Dask reports of it.
+        `outcome`: what Dask reports of it.
         """
         words = broken_context()
         if not words or not self._worker.nanny:

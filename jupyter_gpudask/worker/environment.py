@@ -25,15 +25,8 @@ def first_device() -> dict[str, Any] | None:
 async def examine_libraries(names: Sequence[str]) -> dict[str, str]:
     """Import libraries, in a thread, and return their versions.
 
-    Parameters
-    ----------
-    names
-        Names of modules.
-
-    Returns
-    -------
-    dict
-        The version of each module, by name; of one that cannot be imported the empty string.
+    `names`: names of modules. Returns the version of each module, by name; of one that cannot be imported the empty
+    string.
     """
     return await asyncio.to_thread(versions_of, names)
 

@@ -40,14 +40,8 @@ if TYPE_CHECKING:
 class OpaqueNode(GraphNode):
     """A pickled node of a graph, which is unpickled when it runs.
 
-    Parameters
-    ----------
-    key, dependencies
-        As those of the node.
-    payload
-        The pickled node, in which an index takes the place of each shared value.
-    rest
-        The shared values, as a tuple; `data_producer` and `is_coro` of the node.
+    - `payload`: the pickled node, in which an index takes the place of each shared value.
+    - `rest`: the shared values, as a tuple; `data_producer` and `is_coro` of the node.
     """
 
     payload: bytes
@@ -136,10 +130,7 @@ _RARELY = 100
 class PickledExpression:
     """An expression as the client sent it; only `unpickle` unpickles it.
 
-    Parameters
-    ----------
-    header, frames
-        The contents of a `distributed.protocol.serialize.Serialized`.
+    - `header`, `frames`: the contents of a `distributed.protocol.serialize.Serialized`.
     """
 
     def __init__(self, header: dict[str, Any], frames: Sequence[Any]) -> None:
@@ -192,12 +183,7 @@ class MaterializedGraph:
 def materialize(expression: PickledExpression, keys: Sequence[Any]) -> Serialized:
     """The graph of `expression`, as a scheduler accepts it from a client.
 
-    Parameters
-    ----------
-    expression
-        An expression from `distributed.Client`, optimized or not.
-    keys
-        The keys of the results.
+    `expression`: an expression from `distributed.Client`, optimized or not. `keys`: the keys of the results.
     """
     unpickled = expression.unpickle()
     graph, annotations = _materialize_graph(unpickled, validate=False)

@@ -47,11 +47,6 @@ class TaskRun:
 
     Distributed's ``active_threads_lock`` is not sufficient: the exception could be raised while the thread waits for
     that lock.
-
-    Parameters
-    ----------
-    key
-        Key of the task.
     """
 
     def __init__(self, key: Any) -> None:
@@ -92,12 +87,8 @@ def _set_exception(thread: int, exception: type[BaseException] | None) -> None:
 class InterruptionPlugin(WorkerPlugin):
     """Interrupts cancelled tasks of the worker at the request of the scheduler.
 
-    Attributes
-    ----------
-    runs
-        The tasks that are running, in the order of their start.
-    call
-        Calls the function that runs a task, with its arguments; `profiling` replaces it to measure tasks.
+    - `runs`: the tasks that are running, in the order of their start.
+    - `call`: calls the function that runs a task, with its arguments; `profiling` replaces it to measure tasks.
     """
 
     def __init__(self) -> None:
@@ -119,16 +110,8 @@ class InterruptionPlugin(WorkerPlugin):
 
         In compiled code it is raised when the thread returns to Python.
 
-        Parameters
-        ----------
-        limit
-            Seconds to wait.
-
-        Returns
-        -------
-        dict
-            ``cancelled``: keys of the cancelled tasks that still run, as strings. ``others``: the number of other
-            tasks that run.
+        `limit`: seconds to wait. Returns the keys of the ``cancelled`` tasks that still run, as strings, and the number
+        of ``others`` that run.
         """
         state, now = self._worker.state, asyncio.get_running_loop().time
         end, settled_at = now() + limit, now() + _SETTLE_TIME

@@ -72,12 +72,7 @@ class SharedBuffer:
 class PickledValue:
     """A pickled value that several tasks of a graph may share; sent once.
 
-    Parameters
-    ----------
-    payload
-        The pickled value.
-    buffers
-        The out-of-band buffers of the pickle.
+    - `buffers`: the out-of-band buffers of the pickle.
     """
 
     __slots__ = ("buffers", "payload")
@@ -110,10 +105,7 @@ def _shared_subgraphs(nodes: Iterable[GraphNode]) -> frozenset[int]:
 class PickledValues:
     """The pickled values of the nodes of one graph, each of which is pickled once.
 
-    Attributes
-    ----------
-    shared_subgraphs
-        Ids of graphs that are values: several fused tasks run them.
+    - `shared_subgraphs`: ids of graphs that are values: several fused tasks run them.
     """
 
     def __init__(self, nodes: Iterable[GraphNode]) -> None:
@@ -139,10 +131,7 @@ class PickledValues:
 class TaskPickler(pickle.Pickler):
     """Pickles a node of Dask; other values than small plain ones become references to pickled values.
 
-    Attributes
-    ----------
-    shared
-        The pickled values, in the order of their indices.
+    - `shared`: the pickled values, in the order of their indices.
     """
 
     def __init__(self, values: PickledValues) -> None:
@@ -209,12 +198,7 @@ class _Unpickler(pickle.Unpickler):
 def unpickle_node(payload: bytes, shared: Sequence[PickledValue]) -> Any:
     """The node that a `TaskPickler` has pickled.
 
-    Parameters
-    ----------
-    payload
-        The pickled node.
-    shared
-        The values that it refers to.
+    `shared`: the values that it refers to.
     """
     import_named_collections(payload)
     return _Unpickler(io.BytesIO(payload), shared).load()

@@ -27,23 +27,12 @@ async def call_with_small_blocks(
 ) -> tuple[Any, bool]:
     """Call a function on the GPU of this worker, beside the tasks that run.
 
-    Parameters
-    ----------
-    function
-        The function.
-    args, kwargs
-        Its arguments on the host. Arrays without elements get one in each direction: CuPy writes beyond empty ones.
-    kinds
-        The GPU libraries of the blocks: ``"cupy"``, ``"cudf"``.
-    dask_worker
-        The worker, which Dask passes.
+    - `args`, `kwargs`: its arguments on the host. Arrays without elements get one in each direction: CuPy writes beyond
+      empty ones.
+    - `kinds`: the GPU libraries of the blocks: ``"cupy"``, ``"cudf"``.
+    - `dask_worker`: the worker, which Dask passes.
 
-    Returns
-    -------
-    result
-        On the host.
-    is_on_gpu
-        Whether it was on the GPU.
+    Returns the result on the host, and whether it was on the GPU.
     """
     try:
         return await asyncio.to_thread(_call, function, args, kwargs, kinds)

@@ -194,55 +194,34 @@ export type components = {
      * ClusterInfo
      * @description A kernel's cluster.
      *
-     *     Attributes
-     *     ----------
-     *     kernel_id
-     *         The kernel.
-     *     name
-     *         The names of its notebooks, or the kernel's name.
-     *     notebooks
-     *         Paths of the notebooks and consoles that use the kernel.
-     *     status
-     *         ``starting``, ``ready``, ``closing``, ``closed`` or ``failed``.
-     *     reason, fix
-     *         Why it failed or was closed, and what to do.
-     *     error
-     *         The same as data.
-     *     log
-     *         The last lines of the log of the process that failed.
-     *     held_gpus
-     *         UUIDs of the GPUs that others held, if it did not start for that.
-     *     spec
-     *         The options.
-     *     since
-     *         When this status began, in seconds since the epoch.
-     *     workers_ready, workers_total
-     *         The progress of the start.
-     *     notes
-     *         Sentences on what a start waits for, on hosts that are lost, and on jobs of a batch system without a worker.
-     *     wanted_by
-     *         Who waits for its GPUs and gets them at `given_over_at`, such as ``user anna since 14:05``; empty for nobody.
-     *     given_over_at
-     *         When the cluster is closed for that, in seconds since the epoch; `None` if it is not.
-     *     engine
-     *         ``cuda`` or ``cpu``; `None` until it is decided.
-     *     stand_in
-     *         Why the CPU stands in for GPUs; else empty.
-     *     gpus
-     *         UUIDs of its GPUs.
-     *     pid
-     *         The pid of the supervisor; `None` if there is none.
-     *     dashboard
-     *         The path of Dask's dashboard below the server's base URL; `None` if there is none. That of a joined cluster
-     *         redirects to pages that have no rights at the server.
-     *     joined
-     *         The address of the scheduler, if the kernel is connected to a cluster that somebody else started; else empty.
-     *     limits
-     *         The actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
-     *     automatic
-     *         Whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask on``.
-     *     state
-     *         Its last reported state.
+     *     - `kernel_id`: the kernel.
+     *     - `name`: the names of its notebooks, or the kernel's name.
+     *     - `notebooks`: paths of the notebooks and consoles that use the kernel.
+     *     - `status`: ``starting``, ``ready``, ``closing``, ``closed`` or ``failed``.
+     *     - `reason`, `fix`: why it failed or was closed, and what to do.
+     *     - `error`: the same as data.
+     *     - `log`: the last lines of the log of the process that failed.
+     *     - `held_gpus`: UUIDs of the GPUs that others held, if it did not start for that.
+     *     - `spec`: the options.
+     *     - `since`: when this status began, in seconds since the epoch.
+     *     - `workers_ready`, `workers_total`: the progress of the start.
+     *     - `notes`: sentences on what a start waits for, on hosts that are lost, and on jobs of a batch system without a
+     *       worker.
+     *     - `wanted_by`: who waits for its GPUs and gets them at `given_over_at`, such as ``user anna since 14:05``; empty for
+     *       nobody.
+     *     - `given_over_at`: when the cluster is closed for that, in seconds since the epoch; `None` if it is not.
+     *     - `engine`: ``cuda`` or ``cpu``; `None` until it is decided.
+     *     - `stand_in`: why the CPU stands in for GPUs; else empty.
+     *     - `gpus`: UUIDs of its GPUs.
+     *     - `pid`: the pid of the supervisor; `None` if there is none.
+     *     - `dashboard`: the path of Dask's dashboard below the server's base URL; `None` if there is none. That of a joined
+     *       cluster redirects to pages that have no rights at the server.
+     *     - `joined`: the address of the scheduler, if the kernel is connected to a cluster that somebody else started; else
+     *       empty.
+     *     - `limits`: the actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
+     *     - `automatic`: whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask
+     *       on``.
+     *     - `state`: its last reported state.
      */
     ClusterInfo: {
       /** Kernel Id */
@@ -486,42 +465,28 @@ export type components = {
      * ClusterState
      * @description The state of a cluster at one time.
      *
-     *     Attributes
-     *     ----------
-     *     engine
-     *         ``cuda`` or ``cpu``.
-     *     status
-     *         ``starting``, ``ready``, ``closing`` or ``closed``.
-     *     time
-     *         When the state was read, in seconds since the epoch.
-     *     workers
-     *         Its workers, in the order of its GPUs, or by host.
-     *     tasks_unfinished
-     *         The number of all unfinished tasks: those that run, and those that wait for a worker or for other tasks.
-     *     cell_tasks_unfinished
-     *         The number of those that were submitted since the kernel's last cell began.
-     *     workers_wanted
-     *         The requested number of workers; `workers` has fewer while one starts, and more while one is retired.
-     *     gpus
-     *         UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
-     *     held
-     *         Bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
-     *     worker_exits
-     *         The newest unexpected exits of worker processes, at most 20, the oldest first.
-     *     lost_hosts
-     *         The hosts that do not respond any more, at most 20, the newest last; the others do their work.
-     *     jobs
-     *         The jobs of a batch system, or the pods of Kubernetes, whose workers are not up, and the newest jobs that have
-     *         ended, at most 20.
-     *     others_unfinished
-     *         The number of unfinished tasks of other clients, if the kernel is connected to a cluster of somebody else.
-     *     adaptive_range
-     *         The smallest and the largest number of workers, while workers are closed and started as the work requires.
-     *     seconds_without_workers
-     *         For how long the cluster has had no worker, if that is longer than its start timeout.
-     *     closes_at
-     *         When the Jupyter server will close the cluster because of its maximum lifetime, in seconds since the epoch;
-     *         `None` earlier than 10 minutes before.
+     *     - `engine`: ``cuda`` or ``cpu``.
+     *     - `status`: ``starting``, ``ready``, ``closing`` or ``closed``.
+     *     - `time`: when the state was read, in seconds since the epoch.
+     *     - `workers`: its workers, in the order of its GPUs, or by host.
+     *     - `tasks_unfinished`: the number of all unfinished tasks: those that run, and those that wait for a worker or for
+     *       other tasks.
+     *     - `cell_tasks_unfinished`: the number of those that were submitted since the kernel's last cell began.
+     *     - `workers_wanted`: the requested number of workers; `workers` has fewer while one starts, and more while one is
+     *       retired.
+     *     - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
+     *     - `held`: bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
+     *     - `worker_exits`: the newest unexpected exits of worker processes, at most 20, the oldest first.
+     *     - `lost_hosts`: the hosts that do not respond any more, at most 20, the newest last; the others do their work.
+     *     - `jobs`: the jobs of a batch system, or the pods of Kubernetes, whose workers are not up, and the newest jobs that
+     *       have ended, at most 20.
+     *     - `others_unfinished`: the number of unfinished tasks of other clients, if the kernel is connected to a cluster of
+     *       somebody else.
+     *     - `adaptive_range`: the smallest and the largest number of workers, while workers are closed and started as the work
+     *       requires.
+     *     - `seconds_without_workers`: for how long the cluster has had no worker, if that is longer than its start timeout.
+     *     - `closes_at`: when the Jupyter server will close the cluster because of its maximum lifetime, in seconds since the
+     *       epoch; `None` earlier than 10 minutes before.
      */
     ClusterState: {
       /**
@@ -606,14 +571,9 @@ export type components = {
      * CreateCluster
      * @description Request body that starts the cluster of a kernel.
      *
-     *     Attributes
-     *     ----------
-     *     kernel_id
-     *         The kernel.
-     *     spec
-     *         Its options; options that are left out are those of the cluster profile.
-     *     profile
-     *         The name of a cluster profile; empty for the default.
+     *     - `kernel_id`: the kernel.
+     *     - `spec`: its options; options that are left out are those of the cluster profile.
+     *     - `profile`: the name of a cluster profile; empty for the default.
      */
     CreateCluster: {
       /** Kernel Id */
@@ -629,18 +589,11 @@ export type components = {
      * ErrorDetails
      * @description An error of the catalog as data, from which a client can make its sentences in another language.
      *
-     *     Attributes
-     *     ----------
-     *     code
-     *         Its key in the catalog.
-     *     reason, fix
-     *         The sentences of the catalog, with ``{fields}``; ``{--pool}`` stands for an option.
-     *     fields
-     *         The values of the fields.
-     *     field
-     *         The field of the start form that it is about; may be empty.
-     *     actions
-     *         What to offer: ``wait`` in line for GPUs, ``share`` them, ``use-cpu`` or ``start-on-free``.
+     *     - `code`: its key in the catalog.
+     *     - `reason`, `fix`: the sentences of the catalog, with ``{fields}``; ``{--pool}`` stands for an option.
+     *     - `fields`: the values of the fields.
+     *     - `field`: the field of the start form that it is about; may be empty.
+     *     - `actions`: what to offer: ``wait`` in line for GPUs, ``share`` them, ``use-cpu`` or ``start-on-free``.
      */
     ErrorDetails: {
       /** Code */
@@ -671,14 +624,9 @@ export type components = {
      * GpuHolder
      * @description A cluster that holds a GPU.
      *
-     *     Attributes
-     *     ----------
-     *     name
-     *         The name of a notebook, or of a program.
-     *     kernel_id
-     *         The kernel of the cluster; `None` if unknown.
-     *     share
-     *         Whether other clusters that share may hold it too.
+     *     - `name`: the name of a notebook, or of a program.
+     *     - `kernel_id`: the kernel of the cluster; `None` if unknown.
+     *     - `share`: whether other clusters that share may hold it too.
      */
     GpuHolder: {
       /** Name */
@@ -700,15 +648,10 @@ export type components = {
      *
      *     Requests get `users`, and not what is read for them; browsers get the rates of its traffic.
      *
-     *     Attributes
-     *     ----------
-     *     holders
-     *         The clusters that hold it.
-     *     users
-     *         The processes that use it.
-     *     hidden_use
-     *         Whether no cluster holds it and more of its memory is used than by the listed processes: NVML does not list
-     *         processes of other containers.
+     *     - `holders`: the clusters that hold it.
+     *     - `users`: the processes that use it.
+     *     - `hidden_use`: whether no cluster holds it and more of its memory is used than by the listed processes: NVML does
+     *       not list processes of other containers.
      */
     GpuInfo: {
       /** Index */
@@ -762,16 +705,10 @@ export type components = {
      * GpuList
      * @description The GPUs of the machine.
      *
-     *     Attributes
-     *     ----------
-     *     gpus
-     *         In PCI bus order.
-     *     waiting
-     *         The starts that stand in line for them, the first one first, at most 50.
-     *     reason, fix
-     *         Why there are none, or fewer than before, and what to do; else empty.
-     *     error
-     *         The same as data.
+     *     - `gpus`: in PCI bus order.
+     *     - `waiting`: the starts that stand in line for them, the first one first, at most 50.
+     *     - `reason`, `fix`: why there are none, or fewer than before, and what to do; else empty.
+     *     - `error`: the same as data.
      */
     GpuList: {
       /**
@@ -801,11 +738,8 @@ export type components = {
      * GpuMetrics
      * @description Metrics of a GPU in the history; see `GpuState`.
      *
-     *     Attributes
-     *     ----------
-     *     nvlink, pcie
-     *         Traffic over NVLink, and over PCIe, sent and received, in bytes per second since the previous sample. On GPUs
-     *         before Hopper whose driver has no 64-bit counter for PCIe, it is that of 20 ms in each direction.
+     *     - `nvlink`, `pcie`: traffic over NVLink, and over PCIe, sent and received, in bytes per second since the previous
+     *       sample. On GPUs before Hopper whose driver has no 64-bit counter for PCIe, it is that of 20 ms in each direction.
      */
     GpuMetrics: {
       /**
@@ -833,18 +767,11 @@ export type components = {
      * GpuUser
      * @description A process that has a CUDA context on a GPU.
      *
-     *     Attributes
-     *     ----------
-     *     pid
-     *         Its process id.
-     *     name, user
-     *         The name of the program and of the user who runs it; `None` if unknown.
-     *     memory
-     *         Device memory that it uses, in bytes.
-     *     kernel_id
-     *         The kernel, if the process is a kernel or belongs to its cluster; `None` for other processes.
-     *     notebook
-     *         The name of the notebook, if the process is its kernel; else `None`.
+     *     - `pid`: its process id.
+     *     - `name`, `user`: the name of the program and of the user who runs it; `None` if unknown.
+     *     - `memory`: device memory that it uses, in bytes.
+     *     - `kernel_id`: the kernel, if the process is a kernel or belongs to its cluster; `None` for other processes.
+     *     - `notebook`: the name of the notebook, if the process is its kernel; else `None`.
      */
     GpuUser: {
       /** Pid */
@@ -879,25 +806,15 @@ export type components = {
      * JobState
      * @description A job of a batch system, or a pod of Kubernetes, for workers which are not up.
      *
-     *     Attributes
-     *     ----------
-     *     id
-     *         Its id in the batch system.
-     *     worker
-     *         The name of its worker in Dask, or what the names of its workers begin with.
-     *     system
-     *         The name of the batch system, such as ``SLURM``.
-     *     status
-     *         Its state in the words of the batch system, such as ``PENDING``; empty if that is not known.
-     *     reason
-     *         Why it waits, in these words, such as ``Resources``.
-     *     position
-     *         Its place among the jobs of its partition that wait for resources or for jobs of higher priority, by priority
-     *         from 1; `None` if it does not wait for these, or if that is not known.
-     *     has_ended
-     *         Whether it has ended, so that its workers will not be up.
-     *     unit
-     *         What the system calls it: ``job`` or ``pod``.
+     *     - `id`: its id in the batch system.
+     *     - `worker`: the name of its worker in Dask, or what the names of its workers begin with.
+     *     - `system`: the name of the batch system, such as ``SLURM``.
+     *     - `status`: its state in the words of the batch system, such as ``PENDING``; empty if that is not known.
+     *     - `reason`: why it waits, in these words, such as ``Resources``.
+     *     - `position`: its place among the jobs of its partition that wait for resources or for jobs of higher priority, by
+     *       priority from 1; `None` if it does not wait for these, or if that is not known.
+     *     - `has_ended`: whether it has ended, so that its workers will not be up.
+     *     - `unit`: what the system calls it: ``job`` or ``pod``.
      */
     JobState: {
       /** Id */
@@ -936,14 +853,9 @@ export type components = {
      * LostHost
      * @description A host that does not respond any more.
      *
-     *     Attributes
-     *     ----------
-     *     host
-     *         The host, as the scheduler reached it.
-     *     workers
-     *         The names of the workers that it had.
-     *     time
-     *         When its last worker was given up, in seconds since the epoch.
+     *     - `host`: the host, as the scheduler reached it.
+     *     - `workers`: the names of the workers that it had.
+     *     - `time`: when its last worker was given up, in seconds since the epoch.
      */
     LostHost: {
       /** Host */
@@ -957,14 +869,11 @@ export type components = {
      * MachineMetrics
      * @description Metrics of the machine in the history.
      *
-     *     Attributes
-     *     ----------
-     *     cpu
-     *         The part of the time since the previous sample in which the processors were busy, in percent of all of them.
-     *     memory_used
-     *         Host memory in use, in bytes.
-     *     disk, network
-     *         Traffic of the disks, and of the network, in both directions, in bytes per second since the previous sample.
+     *     - `cpu`: the part of the time since the previous sample in which the processors were busy, in percent of all of
+     *       them.
+     *     - `memory_used`: host memory in use, in bytes.
+     *     - `disk`, `network`: traffic of the disks, and of the network, in both directions, in bytes per second since the
+     *       previous sample.
      */
     MachineMetrics: {
       /**
@@ -992,20 +901,12 @@ export type components = {
      * Problem
      * @description The error of a request.
      *
-     *     Attributes
-     *     ----------
-     *     message
-     *         What is wrong, as a sentence.
-     *     fix
-     *         What to do about it; may be empty.
-     *     kind
-     *         The name of the class in `jupyter_gpudask.errors`; empty for other errors.
-     *     field
-     *         The field of the request body that is wrong; may be empty.
-     *     error
-     *         The same as data; `None` for errors of other libraries.
-     *     others
-     *         The other fields that are wrong.
+     *     - `message`: what is wrong, as a sentence.
+     *     - `fix`: what to do about it; may be empty.
+     *     - `kind`: the name of the class in `jupyter_gpudask.errors`; empty for other errors.
+     *     - `field`: the field of the request body that is wrong; may be empty.
+     *     - `error`: the same as data; `None` for errors of other libraries.
+     *     - `others`: the other fields that are wrong.
      */
     Problem: {
       /** Message */
@@ -1037,14 +938,9 @@ export type components = {
      * Profile
      * @description A cluster profile: options of a cluster under a name that the administrator chose.
      *
-     *     Attributes
-     *     ----------
-     *     name
-     *         The name with which it is requested.
-     *     title
-     *         The title that users see.
-     *     spec
-     *         The options.
+     *     - `name`: the name with which it is requested.
+     *     - `title`: the title that users see.
+     *     - `spec`: the options.
      */
     Profile: {
       /** Name */
@@ -1057,14 +953,9 @@ export type components = {
      * ProfileList
      * @description The cluster profiles.
      *
-     *     Attributes
-     *     ----------
-     *     profiles
-     *         The cluster profiles.
-     *     default
-     *         The options of a cluster that is requested without options.
-     *     only
-     *         Whether clusters with other options than these are refused.
+     *     - `profiles`: the cluster profiles.
+     *     - `default`: the options of a cluster that is requested without options.
+     *     - `only`: whether clusters with other options than these are refused.
      */
     ProfileList: {
       /** Profiles */
@@ -1087,16 +978,10 @@ export type components = {
      * Sample
      * @description All metrics of one time.
      *
-     *     Attributes
-     *     ----------
-     *     time
-     *         In seconds since the epoch.
-     *     gpus
-     *         By UUID.
-     *     workers
-     *         By kernel id, then by worker name.
-     *     machine
-     *         The machine itself.
+     *     - `time`: in seconds since the epoch.
+     *     - `gpus`: by UUID.
+     *     - `workers`: by kernel id, then by worker name.
+     *     - `machine`: the machine itself.
      */
     Sample: {
       /** Time */
@@ -1139,22 +1024,13 @@ export type components = {
      * StreamMessage
      * @description One message; at most one is sent per second.
      *
-     *     Attributes
-     *     ----------
-     *     type
-     *         ``full`` for the first message, which has the full state; ``changes`` for the others.
-     *     time
-     *         When it was created, in seconds since the epoch.
-     *     gpus
-     *         The GPUs; `None` if nothing has changed.
-     *     clusters
-     *         The clusters that have changed; in the first message, all.
-     *     removed
-     *         The kernels whose cluster was removed.
-     *     memory_total
-     *         The host memory of the machine, in bytes.
-     *     history
-     *         The samples since the requested time or since the last message; the newest is last.
+     *     - `type`: ``full`` for the first message, which has the full state; ``changes`` for the others.
+     *     - `time`: when it was created, in seconds since the epoch.
+     *     - `gpus`: the GPUs; `None` if nothing has changed.
+     *     - `clusters`: the clusters that have changed; in the first message, all.
+     *     - `removed`: the kernels whose cluster was removed.
+     *     - `memory_total`: the host memory of the machine, in bytes.
+     *     - `history`: the samples since the requested time or since the last message; the newest is last.
      */
     StreamMessage: {
       /**
@@ -1191,18 +1067,11 @@ export type components = {
      * WaitingStart
      * @description A start that stands in line for GPUs.
      *
-     *     Attributes
-     *     ----------
-     *     user
-     *         Who waits, and since when, such as ``user anna since 14:05``.
-     *     own
-     *         Whether that is the user of this server.
-     *     since
-     *         When it entered the line, in seconds since the epoch.
-     *     gpus
-     *         UUIDs of the GPUs of this machine any of which it could get.
-     *     count
-     *         How many of them it needs.
+     *     - `user`: who waits, and since when, such as ``user anna since 14:05``.
+     *     - `own`: whether that is the user of this server.
+     *     - `since`: when it entered the line, in seconds since the epoch.
+     *     - `gpus`: UUIDs of the GPUs of this machine any of which it could get.
+     *     - `count`: how many of them it needs.
      */
     WaitingStart: {
       /** User */
@@ -1220,18 +1089,12 @@ export type components = {
      * WorkerExit
      * @description A worker process that was killed or exited with a status other than 0; its nanny starts another.
      *
-     *     Attributes
-     *     ----------
-     *     worker
-     *         The worker's name in Dask.
-     *     pid
-     *         Its process id.
-     *     time
-     *         When it ended, in seconds since the epoch.
-     *     reason
-     *         How it ended, such as ``was killed by signal 9`` or ``used 8 GiB of host memory, and its limit is 8 GiB``.
-     *     over_memory_limit
-     *         Whether its nanny terminated it because it exceeded its limit of host memory.
+     *     - `worker`: the worker's name in Dask.
+     *     - `pid`: its process id.
+     *     - `time`: when it ended, in seconds since the epoch.
+     *     - `reason`: how it ended, such as ``was killed by signal 9`` or ``used 8 GiB of host memory, and its limit is 8
+     *       GiB``.
+     *     - `over_memory_limit`: whether its nanny terminated it because it exceeded its limit of host memory.
      */
     WorkerExit: {
       /** Worker */
@@ -1288,40 +1151,23 @@ export type components = {
      * WorkerState
      * @description One worker of a cluster.
      *
-     *     Attributes
-     *     ----------
-     *     name
-     *         The worker's name in Dask.
-     *     pid
-     *         Its process id.
-     *     gpu_index, gpu_uuid
-     *         Its GPU; `None` on the CPU stand-in.
-     *     utilization
-     *         The utilization of its GPU, in percent.
-     *     device_memory_used, device_memory_total
-     *         The memory of its GPU in bytes, used by all processes and total.
-     *     pool_used, pool_size
-     *         Bytes that RMM has allocated on its GPU, and the size of its pool.
-     *     spilled_to_host, spilled_to_disk
-     *         Bytes of results spilled from device memory to host memory, and from host memory to disk.
-     *     memory
-     *         Host memory of the process, in bytes.
-     *     cpu
-     *         Processor time that the process takes, in percent of one processor.
-     *     threads
-     *         The number of tasks it can run at a time.
-     *     executing, waiting
-     *         The numbers of tasks that it runs, and that are assigned to it and do not run yet.
-     *     executed
-     *         The number of tasks it has run since it was started.
-     *     held
-     *         Bytes of the results on it that clients hold, in device memory or spilled; a copy counts on each worker.
-     *     out_of_memory
-     *         The number of its tasks that ran out of device memory, since the cluster was started.
-     *     status
-     *         Its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
-     *     host
-     *         The host of the worker, as the scheduler reaches it.
+     *     - `name`: the worker's name in Dask.
+     *     - `pid`: its process id.
+     *     - `gpu_index`, `gpu_uuid`: its GPU; `None` on the CPU stand-in.
+     *     - `utilization`: the utilization of its GPU, in percent.
+     *     - `device_memory_used`, `device_memory_total`: the memory of its GPU in bytes, used by all processes and total.
+     *     - `pool_used`, `pool_size`: bytes that RMM has allocated on its GPU, and the size of its pool.
+     *     - `spilled_to_host`, `spilled_to_disk`: bytes of results spilled from device memory to host memory, and from host
+     *       memory to disk.
+     *     - `memory`: host memory of the process, in bytes.
+     *     - `cpu`: processor time that the process takes, in percent of one processor.
+     *     - `threads`: the number of tasks it can run at a time.
+     *     - `executing`, `waiting`: the numbers of tasks that it runs, and that are assigned to it and do not run yet.
+     *     - `executed`: the number of tasks it has run since it was started.
+     *     - `held`: bytes of the results on it that clients hold, in device memory or spilled; a copy counts on each worker.
+     *     - `out_of_memory`: the number of its tasks that ran out of device memory, since the cluster was started.
+     *     - `status`: its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
+     *     - `host`: the host of the worker, as the scheduler reaches it.
      */
     WorkerState: {
       /** Name */
