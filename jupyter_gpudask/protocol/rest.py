@@ -259,12 +259,6 @@ class CreateCluster(_Question):
     profile: str = Field("", max_length=100)
 
 
-class RestartCluster(_Question):
-    """Request body that restarts a cluster; options that `spec` leaves out are unchanged."""
-
-    spec: dict[str, Any] = Field(default_factory=dict)
-
-
 class ClusterLogs(_Answer):
     """The last lines of the logs of a cluster, by worker name; ``supervisor`` is the log of Dask's scheduler."""
 

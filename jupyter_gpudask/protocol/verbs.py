@@ -233,6 +233,13 @@ class ClusterVerbs:
         The result is who waits, as the notice said; empty if nobody does. Only a Jupyter server gives such notices.
         """
 
+    @_verb(answer=None, operation="restartCluster", is_done_later=True)
+    def restart(self, spec: dict[str, Any] = {}) -> Awaitable[None]:  # noqa: B006 - pydantic copies it
+        """Restart the cluster, with other options if some are given.
+
+        Only a Jupyter server does that; the response does not wait for the end of the old cluster.
+        """
+
     @_verb()
     async def reset(self) -> ClusterState:
         """Delete every result, task, actor and named object, and keep the workers."""

@@ -60,6 +60,12 @@ class ServerVerbs(ClusterVerbs):
         self._manager.keep(self._kernel_id)
         return wanted_by
 
+    async def restart(self, spec: dict[str, Any] | None = None) -> None:
+        """Restart the cluster, with some options replaced."""
+        self._owned("restart")
+        await self._manager.check_restart(self._kernel_id, spec or {})
+        self._manager.restart(self._kernel_id, spec or {})
+
     async def _change(self, command: Command) -> ClusterState:
         cluster = self._owned(command.type)
         for name in {"workers", "maximum"} & command.arguments.keys():

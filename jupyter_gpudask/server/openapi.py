@@ -17,7 +17,7 @@ from tornado import web
 
 from .._version import __version__
 from ..protocol import ClusterSpec
-from ..protocol.rest import CreateCluster, Problem, RestartCluster
+from ..protocol.rest import Problem
 from ..protocol.stream import StreamMessage
 from .rest import API, OPERATIONS, GpuDaskAPIHandler
 
@@ -82,7 +82,8 @@ def _describe(operation: Operation) -> dict[str, Any]:
         "responses": dict(sorted(responses.items())),
     }
     if operation.body is not None:
-        described["requestBody"] = {"required": operation.body is not RestartCluster, "content": _json(operation.body)}
+        is_required = any(field.is_required() for field in operation.body.model_fields.values())
+        described["requestBody"] = {"required": is_required, "content": _json(operation.body)}
     if "{kernel_id}" in operation.path:
         schema = {"type": "string", "minLength": 1, "pattern": "^[A-Za-z0-9_-]+$"}
         described["parameters"] = [{"name": "kernel_id", "in": "path", "required": True, "schema": schema}]
@@ -105,7 +106,7 @@ def _schemas() -> dict[str, Any]:
         ref_template=_REF,
     )
     schemas: dict[str, Any] = definitions["$defs"]
-    for request in (CreateCluster, RestartCluster):
+    for request in (each for each in requests if "spec" in each.model_fields):
         schemas[request.__name__]["properties"]["spec"] = {"$ref": _REF.format(model="ClusterOptions")}
     return schemas | {"ClusterOptions": _options()}
 

@@ -41,7 +41,6 @@ from ..protocol.rest import (
     GpuList,
     Problem,
     ProfileList,
-    RestartCluster,
 )
 from ..protocol.verbs import carry_out
 from .kernel_socket import ServerVerbs
@@ -254,24 +253,6 @@ async def _close(handler: GpuDaskAPIHandler, kernel_id: str) -> None:
     """Close the cluster; it is gone when the response is sent, after at most 6 seconds."""
     handler.manager.get_shown(kernel_id).check_possible("stop")
     await handler.manager.close(kernel_id)
-
-
-@_operation(
-    "post",
-    f"{_CLUSTER}/restart",
-    "restartCluster",
-    ClusterInfo,
-    body=RestartCluster,
-    status=HTTPStatus.ACCEPTED,
-    errors=_INVALID_BODY,
-)
-async def _restart(handler: GpuDaskAPIHandler, kernel_id: str) -> ClusterInfo:
-    """Restart the cluster, with other options if some are given."""
-    request = handler.body(RestartCluster)
-    handler.manager.get_shown(kernel_id).check_possible("restart")
-    await handler.manager.check_restart(kernel_id, request.spec)
-    handler.manager.restart(kernel_id, request.spec)
-    return await handler.describe(kernel_id)
 
 
 @_operation("get", f"{_CLUSTER}/logs", "readLogs", ClusterLogs, errors=_NOT_NOW)

@@ -20,7 +20,6 @@ from users import ANNA, BERT, SINCE, UUID, as_root, lease_registry, process_of
 from jupyter_gpudask.errors import ClusterStartError, GpuHeldError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.machine import lease_registry as registry_module
-from jupyter_gpudask.machine import lease_registry as usage
 from jupyter_gpudask.machine.lease_registry import LEASE_DIRECTORY_VARIABLE, LeaseRegistry, Usage, gpu_hours
 from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.magics.settings import MagicsSettings
@@ -318,7 +317,6 @@ def test_a_start_without_a_turn_is_refused_while_another_user_waits(registry, mo
             asyncio.run(start())
 
 
-@pytest.fixture
 def run_usage(registry, *arguments):
     command = [sys.executable, "-m", "jupyter", "gpudask", "usage", f"--lease-directory={registry.path}", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
@@ -398,7 +396,7 @@ def test_gpu_hours_count_a_gpu_once_that_clusters_of_one_user_share():
 
 
 def test_a_lease_shows_when_its_process_was_last_alive(registry, tmp_path, monkeypatch):
-    monkeypatch.setattr(usage, "_INTERVAL", 0.05)
+    monkeypatch.setattr(registry_module, "_INTERVAL", 0.05)
     folder = LeaseFolder(tmp_path, registry)
     with folder.locked():
         lease = folder.take([UUID], holder="a.ipynb", kernel_id="k", share=False)

@@ -17,6 +17,7 @@ ARGUMENTS = {
     "scale": {"workers": 3},
     "adapt": {"minimum": 1, "maximum": 4},
     "watch": {"interval": 2.0},
+    "restart": {"spec": {"workers": 2}},
     "rename": {"holder": "a.ipynb"},
     "report_automatic": {"on": True},
     "report_cell": {"fallback_blocks": 5},

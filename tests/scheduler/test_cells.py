@@ -98,9 +98,9 @@ class Worker:
 
 def set_response_margin(seconds):
     """In the supervisor: how much longer than the limit a response of a worker may take."""
-    from jupyter_gpudask.scheduler import cells as stopping
+    from jupyter_gpudask.scheduler import cells
 
-    stopping._RESPONSE_MARGIN = seconds
+    cells._RESPONSE_MARGIN = seconds
 
 
 def executing(dask_scheduler):
@@ -236,15 +236,15 @@ def test_a_worker_that_runs_what_is_wanted_is_not_restarted(tmp_path):
 
 def never_respond():
     """In the supervisor: the next interrupt gets no response."""
-    from jupyter_gpudask.scheduler import cells as stopping
+    from jupyter_gpudask.scheduler import cells
 
-    original = stopping._wait_for_submissions
+    original = cells._wait_for_submissions
 
     async def wait(_):
-        stopping._wait_for_submissions = original
+        cells._wait_for_submissions = original
         await asyncio.Event().wait()
 
-    stopping._wait_for_submissions = wait
+    cells._wait_for_submissions = wait
 
 
 def test_an_interrupt_ends_although_the_scheduler_does_not_respond(worker):
@@ -269,19 +269,19 @@ def test_a_cluster_that_is_emptied_computes_on_whatever_it_ran(worker, kind, tmp
 
 def answer_late_once():
     """In the supervisor: the next answer of a worker comes too late."""
-    from jupyter_gpudask.scheduler import cells as stopping
+    from jupyter_gpudask.scheduler import cells
 
-    original, timeout = stopping._interrupt, stopping.UNRESPONSIVE_TIMEOUT
+    original, timeout = cells._interrupt, cells.UNRESPONSIVE_TIMEOUT
 
     async def interrupt(*args):
-        stopping._interrupt, stopping.UNRESPONSIVE_TIMEOUT = again, 1.0
+        cells._interrupt, cells.UNRESPONSIVE_TIMEOUT = again, 1.0
         await original(*args)
 
     async def again(*args):
-        stopping._interrupt, stopping.UNRESPONSIVE_TIMEOUT = original, timeout
+        cells._interrupt, cells.UNRESPONSIVE_TIMEOUT = original, timeout
         return await original(*args)
 
-    stopping._interrupt = interrupt
+    cells._interrupt = interrupt
 
 
 def test_a_worker_that_answers_late_that_it_is_stuck_is_restarted_too(worker, tmp_path):

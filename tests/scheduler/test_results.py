@@ -28,9 +28,9 @@ def client():
 
 def test_a_scheduler_deletes_the_spans_of_old_computations_and_keeps_those_of_results_that_a_client_holds(client):
     def soon():
-        from jupyter_gpudask.scheduler import results as retention
+        from jupyter_gpudask.scheduler import results
 
-        retention._MAX_SPANS, retention._MIN_AGE = 5, 1.0
+        results._MAX_SPANS, results._MIN_AGE = 5, 1.0
 
     def spans(dask_scheduler):
         extension = dask_scheduler.extensions["spans"]
@@ -57,10 +57,10 @@ def test_a_worker_deletes_its_metrics_of_old_computations(client):
         return dask_worker.periodic_callbacks[RETENTION_PLUGIN].is_running()
 
     def forget(dask_worker):
-        from jupyter_gpudask.worker import plugins as retention
+        from jupyter_gpudask.worker import plugins
 
-        retention._MAX_METRICS = 10
-        dask_worker.periodic_callbacks[retention.RETENTION_PLUGIN].callback()
+        plugins._MAX_METRICS = 10
+        dask_worker.periodic_callbacks[plugins.RETENTION_PLUGIN].callback()
         kinds = dask_worker.digests_total, dask_worker.digests_max
         return [(sum(isinstance(name, tuple) for name in kind), "tick-duration" in kind) for kind in kinds]
 
@@ -72,9 +72,9 @@ def test_a_worker_deletes_its_metrics_of_old_computations(client):
 
 def test_the_cache_of_task_names_is_cleared_when_it_is_large(client):
     def soon():
-        from jupyter_gpudask.worker import plugins as retention
+        from jupyter_gpudask.worker import plugins
 
-        retention._MAX_KEY_NAMES = 50
+        plugins._MAX_KEY_NAMES = 50
 
     def names(timers):
         from dask.utils import key_split

@@ -13,8 +13,7 @@ import pytest
 from helpers import command_line, slowdown
 from managers import policy_of
 
-from jupyter_gpudask.launcher import cluster_process as launcher
-from jupyter_gpudask.launcher import connection as link
+from jupyter_gpudask.launcher import cluster_process, connection
 from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
 from jupyter_gpudask.server.kernel_events import KernelEventListener
 from jupyter_gpudask.server.kernels import Interpreter
@@ -29,7 +28,7 @@ READY += f'"workers": 1, "pid": 1, "protocol": {PROTOCOL_VERSION}}}'
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Wait for less time until a program that does not end is killed."""
-    monkeypatch.setattr(launcher, "_CLOSE_TIMEOUT", 1.0)
+    monkeypatch.setattr(cluster_process, "_CLOSE_TIMEOUT", 1.0)
 
 
 class OneKernel:
@@ -128,7 +127,7 @@ def test_unexpected_output_of_a_supervisor_is_a_clear_error_and_does_not_block_t
 
 
 def test_a_supervisor_that_does_not_respond_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr(launcher, "_START_MARGIN", 1.0)
+    monkeypatch.setattr(cluster_process, "_START_MARGIN", 1.0)
     end, _ = outcome_of("time.sleep(60)", tmp_path, start_timeout=0.5)
     assert "did not respond" in str(end)
 
@@ -304,7 +303,7 @@ class NoKernels:
 
 
 def test_a_hanging_cluster_that_is_closed_during_a_reset_is_not_restarted(tmp_path, monkeypatch):
-    monkeypatch.setattr(link, "_ANSWER_TIMEOUT", 0.5)
+    monkeypatch.setattr(connection, "_ANSWER_TIMEOUT", 0.5)
 
     async def use(manager, supervisors):
         cluster, _ = manager.create("k", CPU)

@@ -74,23 +74,6 @@ export type paths = {
     patch?: never;
     trace?: never;
   };
-  '/clusters/{kernel_id}/restart': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    get?: never;
-    put?: never;
-    /** Restart the cluster, with other options if some are given. */
-    post: operations['restartCluster'];
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
   '/clusters/{kernel_id}/logs': {
     parameters: {
       query?: never;
@@ -170,6 +153,23 @@ export type paths = {
     put?: never;
     /** Keep the GPUs of an idle cluster, which somebody waits for; its idle time begins anew. */
     post: operations['keepCluster'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/clusters/{kernel_id}/restart': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /** Restart the cluster, with other options if some are given. */
+    post: operations['restartCluster'];
     delete?: never;
     options?: never;
     head?: never;
@@ -969,7 +969,9 @@ export type components = {
     };
     /**
      * RestartCluster
-     * @description Request body that restarts a cluster; options that `spec` leaves out are unchanged.
+     * @description Restart the cluster, with other options if some are given.
+     *
+     *     Only a Jupyter server does that; the response does not wait for the end of the old cluster.
      */
     RestartCluster: {
       spec?: components['schemas']['ClusterOptions'];
@@ -1651,79 +1653,6 @@ export interface operations {
       };
     };
   };
-  restartCluster: {
-    parameters: {
-      query?: never;
-      header?: never;
-      path: {
-        kernel_id: string;
-      };
-      cookie?: never;
-    };
-    requestBody?: {
-      content: {
-        'application/json': components['schemas']['RestartCluster'];
-      };
-    };
-    responses: {
-      /** @description Restart the cluster, with other options if some are given. */
-      202: {
-        headers: {
-          /** @description The URL of the cluster. */
-          Location?: string;
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['ClusterInfo'];
-        };
-      };
-      /** @description The body is not JSON, or is too large. */
-      400: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-      /** @description The request is not authenticated, or not authorized. */
-      403: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-      /** @description The kernel, cluster or profile does not exist. */
-      404: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-      /** @description The state of the cluster or of the server does not allow this. */
-      409: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-      /** @description A value in the body is invalid. */
-      422: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-    };
-  };
   readLogs: {
     parameters: {
       query?: never;
@@ -2008,6 +1937,79 @@ export interface operations {
       };
       /** @description The state of the cluster or of the server does not allow this. */
       409: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
+  restartCluster: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        kernel_id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: {
+      content: {
+        'application/json': components['schemas']['RestartCluster'];
+      };
+    };
+    responses: {
+      /** @description Restart the cluster, with other options if some are given. */
+      202: {
+        headers: {
+          /** @description The URL of the cluster. */
+          Location?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['ClusterInfo'];
+        };
+      };
+      /** @description The body is not JSON, or is too large. */
+      400: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The request is not authenticated, or not authorized. */
+      403: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The kernel, cluster or profile does not exist. */
+      404: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The state of the cluster or of the server does not allow this. */
+      409: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description A value in the body is invalid. */
+      422: {
         headers: {
           [name: string]: unknown;
         };
