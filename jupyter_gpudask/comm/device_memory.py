@@ -26,6 +26,9 @@ from .pinned_segments import LIMIT, FilledSegments, OpenedSegments, Reference, S
 if TYPE_CHECKING:
     from .pinned_segments import Device
 
+_log = logging.getLogger(__name__)
+
+
 FAMILY = "gpudask-pinned"
 SEGMENTS = "gpudask-segments"
 """The name under which the context of a message has its `FilledSegments`."""
@@ -34,8 +37,6 @@ _LEAST = 2**18
 _ALIGNMENT = 256
 _PART = 8  # of the memory limit of a worker, because its resident memory contains the segments
 _IDLE = 30.0
-
-_log = logging.getLogger(__name__)
 
 
 class _Settings:

@@ -32,6 +32,8 @@ from .pinned_segments import FilledSegments
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+logger = logging.getLogger(__name__)
+
 
 def host_of(directory: Path) -> str:
     """A directory of sockets, as Dask's servers take it in their argument `host`."""
@@ -48,8 +50,6 @@ def path_of(address: str) -> Path:
     directory, _, number = address.rpartition(":")
     return Path(os.fsdecode(unquote_to_bytes(directory)), number)
 
-
-logger = logging.getLogger(__name__)
 
 SCHEME = "unix"
 _PREFIX = f"{SCHEME}://"

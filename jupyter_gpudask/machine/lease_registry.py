@@ -30,6 +30,8 @@ from .locked_files import Contents, create_locked, opened, remove_if_stale, remo
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+logger = logging.getLogger(__name__)
+
 
 _USAGE_SUFFIX = ".usage"
 _MAX_BYTES = 2**16
@@ -135,8 +137,6 @@ def _lines(file: int) -> Iterator[bytes]:
         while line := stream.readline(_MAX_BYTES):
             yield line
 
-
-logger = logging.getLogger(__name__)
 
 LEASE_DIRECTORY_VARIABLE = "JUPYTER_GPUDASK_LEASE_DIRECTORY"
 """The environment variable with the path of the directory; the server's setting and the kernel's set it."""

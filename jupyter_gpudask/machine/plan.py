@@ -165,13 +165,7 @@ def _session_of(pid: int) -> int | None:
         return None
 
 
-_GPU_PACKAGES = {
-    "dask_cuda": "dask-cuda",
-    "cupy": "CuPy",
-    "cudf": "cuDF",
-    "dask_cudf": "dask-cudf",
-    "rmm": "RMM",
-}
+_GPU_PACKAGES = {"dask_cuda": "dask-cuda", "cupy": "CuPy", "cudf": "cuDF", "dask_cudf": "dask-cudf", "rmm": "RMM"}
 
 
 @dataclass(frozen=True)

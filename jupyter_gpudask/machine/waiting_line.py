@@ -128,10 +128,7 @@ def _order(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def clusters_to_ask(
-    line: Sequence[Waiting],
-    leases: Sequence[PublicLease],
-    idle: Sequence[Waiting],
-    max_gpus: int | None = None,
+    line: Sequence[Waiting], leases: Sequence[PublicLease], idle: Sequence[Waiting], max_gpus: int | None = None
 ) -> dict[Waiting, Waiting]:
     """Choose the idle clusters that are asked for their GPUs.
 

@@ -77,10 +77,7 @@ class ClusterSpec(BaseModel):
                 {
                     "type": "array",
                     "items": {
-                        "anyOf": [
-                            {"type": "integer", "minimum": 0},
-                            {"type": "string", "pattern": "^(GPU|MIG)-"},
-                        ]
+                        "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^(GPU|MIG)-"}]
                     },
                     "minItems": 1,
                     "uniqueItems": True,

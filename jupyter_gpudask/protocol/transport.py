@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .messages import Message
     from .state import ClusterState
 
+logger = logging.getLogger(__name__)
+
 
 COMMAND_LIMIT = 16 * 2**20
 """Bytes of the longest command that is read."""
@@ -123,8 +125,6 @@ class MessageStream:
         self._is_inside_line = False
         return line
 
-
-logger = logging.getLogger(__name__)
 
 _MAX_BACKLOG = 2**20
 

@@ -154,13 +154,7 @@ def _verb(
         }
         sent_fields: dict[str, Any] = {"type": (Literal[sent_as or name], sent_as or name), **fields}
         checks: dict[str, Any] = {} if check is None else {"check": model_validator(mode="after")(check)}
-        command = create_model(
-            name.title(),
-            __base__=Command,
-            __doc__=summary,
-            __validators__=checks,
-            **sent_fields,
-        )
+        command = create_model(name.title(), __base__=Command, __doc__=summary, __validators__=checks, **sent_fields)
         body = create_model(f"{name.title()}Cluster", __base__=_Body, __doc__=summary, __validators__=checks, **fields)
         first, _, _ = summary.partition("\n")
         VERBS[sent_as or name] = Verb(name, first, command, body if fields else None, answer, operation, is_done_later)

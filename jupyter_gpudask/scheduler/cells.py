@@ -122,7 +122,7 @@ async def cancel_tasks(
     Unlike ``distributed.Client.cancel`` it accepts keys between which there are tasks that no client wants.
 
     - `limit`: seconds to wait for running tasks.
-    - - `only_client`: the id of a client of a cluster that it shares with others: `keys` are released for this client
+    - `only_client`: the id of a client of a cluster that it shares with others: `keys` are released for this client
       only, and no worker is restarted.
 
     Returns the workers with tasks that did not stop in time.
@@ -136,10 +136,7 @@ async def cancel_tasks(
 
 
 async def count_unfinished(keys: Collection[Any], client: str, dask_scheduler: Any) -> int:
-    """The number of unfinished tasks that `cancel_tasks` would cancel with these keys.
-
-    -
-    """
+    """The number of unfinished tasks that `cancel_tasks` would cancel with these keys."""
     await _wait_for_submissions(dask_scheduler)
     cancelled = set(keys)
     tasks = [task for key in cancelled if (task := dask_scheduler.tasks.get(key))]

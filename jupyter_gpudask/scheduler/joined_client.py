@@ -159,7 +159,6 @@ def read_joined_state(client: str, start_timeout: float, dask_scheduler: Any) ->
     """The state of the cluster for a client; no worker is asked.
 
     - `start_timeout`: seconds after which the state says that the cluster has no worker.
-    -
     """
     plugin: JoinedClientPlugin = dask_scheduler.plugins[_name(client)]
     held = held_results([dask_scheduler.clients[client]])

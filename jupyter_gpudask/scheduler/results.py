@@ -59,7 +59,6 @@ def report_held(keys: Mapping[str, list[Any]], client: str | None, dask_schedule
 
     - `keys`: lists of keys, by name.
     - `client`: the id of the client whose results are reported; `None` for those of all clients.
-    -
     """
     clients = dask_scheduler.clients
     held = held_results(clients.values() if client is None else [clients[client]])

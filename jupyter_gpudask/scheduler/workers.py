@@ -22,6 +22,8 @@ from ..worker.preload import DEVICE_METRIC, METRICS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+logger = logging.getLogger(__name__)
+
 
 _CONNECTION_ENDED = "handle-worker-cleanup"
 _KEPT = 20
@@ -74,8 +76,6 @@ class LostHostsPlugin(SchedulerPlugin):
         if len(self._lost) > _KEPT:
             del self._lost[next(iter(self._lost))]
 
-
-logger = logging.getLogger(__name__)
 
 _MEMORY_LIMIT_TOPIC = "worker-restart-memory"
 """The topic of the events that a nanny of Dask's logs when it terminates a worker that exceeded its memory limit."""

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from .cluster import KernelCluster
     from .manager import ClusterManager
 
+logger = logging.getLogger(__name__)
+
 
 MAX_BYTES = 16 * 2**20
 """The largest response and the largest message that are read."""
@@ -66,10 +68,7 @@ class DashboardClient:
         """
         if self._http is None:  # not in the constructor, which runs before the event loop
             self._http = SimpleAsyncHTTPClient(
-                force_instance=True,
-                max_clients=_REQUESTS_AT_A_TIME,
-                max_buffer_size=MAX_BYTES,
-                max_body_size=MAX_BYTES,
+                force_instance=True, max_clients=_REQUESTS_AT_A_TIME, max_buffer_size=MAX_BYTES, max_body_size=MAX_BYTES
             )
         # What is not compressed cannot become larger than it is.
         request = _request(url, headers={"Accept": "*/*", "Accept-Encoding": "identity"}, decompress_response=False)
@@ -121,8 +120,6 @@ def _reason(error: Exception) -> str:
         case _:
             return "it sent no valid response"
 
-
-logger = logging.getLogger(__name__)
 
 _ORIGIN_OF_SANDBOX = "null"
 _HOST = re.compile(r"[A-Za-z0-9.-]+(?::\d+)?")

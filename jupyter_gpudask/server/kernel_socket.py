@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .manager import ClusterManager
     from .monitor import Monitor
 
+logger = logging.getLogger(__name__)
+
 
 class ServerVerbs(ClusterVerbs):
     """Applies the administrator's limits, and forwards what the supervisor answers."""
@@ -85,8 +87,6 @@ class ServerVerbs(ClusterVerbs):
 
 
 CountCell: TypeAlias = "Callable[[KernelCluster, int], None]"
-
-logger = logging.getLogger(__name__)
 
 _ATTACH_TIMEOUT = 10.0
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .kernels import ServerKernels
     from .settings import ServerSettings
 
+logger = logging.getLogger(__name__)
+
 
 _WARNING = 600.0
 _LIFETIME_INTERVAL = 10.0
@@ -73,8 +75,6 @@ class IdleTimeout:
         is_idle = time.monotonic() - last_used > self._seconds
         return ClusterIdleError(period=format_period(self._seconds)) if is_idle else None
 
-
-logger = logging.getLogger(__name__)
 
 NOTICE_SECONDS = 60.0
 """How long the user of an idle cluster has to keep it."""

@@ -19,11 +19,16 @@ from ..machine.leases import Lease, LeaseFolder
 from ..protocol.rest import ClusterInfo, ErrorDetails, GpuHolder, GpuInfo, GpuList, GpuUser, WaitingStart
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from concurrent.futures import Executor
 
     from ..machine.waiting_line import Waiting
-    from ..protocol import GpuProcess, GpuState
-    from .kernels import KernelProcess
+    from ..protocol import ClusterState, GpuProcess, GpuState, WorkerState
+    from .cluster import KernelCluster
+    from .kernels import KernelProcess, ServerKernels
+    from .manager import ClusterManager
+
+    Notebooks = Mapping[str, tuple[str, ...]]
 
 
 logger = logging.getLogger(__name__)
@@ -82,10 +87,7 @@ class GpuReader:
 
 
 def _gpu_info(
-    gpu: GpuState,
-    leases: Sequence[Lease],
-    supervisors: Mapping[int, str],
-    kernels: Mapping[int, KernelProcess],
+    gpu: GpuState, leases: Sequence[Lease], supervisors: Mapping[int, str], kernels: Mapping[int, KernelProcess]
 ) -> GpuInfo:
     holders = tuple(
         # Without the kernel of an accelerated notebook: the panel would look for its cluster.
@@ -190,17 +192,6 @@ def _hardware(devices: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return {name: counters for name, counters in devices.items() if (folder / name / "device").exists()}
 
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from concurrent.futures import Executor
-
-    from ..protocol import ClusterState, GpuState, WorkerState
-    from .cluster import KernelCluster
-    from .kernels import ServerKernels
-    from .manager import ClusterManager
-
-    Notebooks = Mapping[str, tuple[str, ...]]
-
 INTERVAL = 1.0
 """Seconds between two reads of the GPUs while a browser is connected."""
 
@@ -269,10 +260,7 @@ class Monitor:
 
 
 def cluster_info(
-    cluster: KernelCluster,
-    notebooks: Mapping[str, tuple[str, ...]],
-    kernels: ServerKernels,
-    gpus: Iterable[GpuState],
+    cluster: KernelCluster, notebooks: Mapping[str, tuple[str, ...]], kernels: ServerKernels, gpus: Iterable[GpuState]
 ) -> ClusterInfo:
     """Describe a cluster for the browser; credentials and secrets are left out.
 

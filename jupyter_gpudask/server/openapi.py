@@ -60,10 +60,7 @@ def openapi_document(base_url: str) -> dict[str, Any]:
         "servers": [{"url": f"{base_url}gpudask/api"}],
         "security": [{"token": []}],
         "paths": paths,
-        "components": {
-            "schemas": _schemas(),
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": _schemas(), "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
 
 

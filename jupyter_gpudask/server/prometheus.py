@@ -54,10 +54,7 @@ class PrometheusMetrics(Collector):
             registry=own,
         )
         self._cells = CounterMetric(
-            "gpudask_cells",
-            "Cells that ended, by whether their cluster has GPUs.",
-            ["engine"],
-            registry=own,
+            "gpudask_cells", "Cells that ended, by whether their cluster has GPUs.", ["engine"], registry=own
         )
         self._fallback_blocks = CounterMetric(
             "gpudask_fallback_blocks",

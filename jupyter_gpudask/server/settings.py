@@ -22,7 +22,7 @@ class ServerSettings(LoggingConfigurable):
 
     default_spec = Dict(
         help="""Default options of a cluster, such as `{'gpus': 1, 'pool': 0.5}`; `{'profile': 'small'}` makes the
-        options of that profile the default, and other keys override them.""",
+        options of that profile the default, and other keys override them."""
     ).tag(config=True)
     profiles = Dict(
         value_trait=Dict(),
@@ -56,8 +56,7 @@ class ServerSettings(LoggingConfigurable):
         `renew` starts a new one, `stop` closes it.""",
     ).tag(config=True)
     share_gpus = Bool(
-        default_value=False,
-        help="Whether clusters share their GPUs with other clusters by default.",
+        default_value=False, help="Whether clusters share their GPUs with other clusters by default."
     ).tag(config=True)
     lease_directory = Unicode(
         "",
@@ -72,16 +71,10 @@ class ServerSettings(LoggingConfigurable):
         to such a cluster.""",
     ).tag(config=True)
     max_clusters = Int(
-        None,
-        allow_none=True,
-        min=0,
-        help="Maximum number of clusters at a time; `None` for no limit.",
+        None, allow_none=True, min=0, help="Maximum number of clusters at a time; `None` for no limit."
     ).tag(config=True)
     max_workers = Int(
-        None,
-        allow_none=True,
-        min=1,
-        help="Maximum number of workers of a cluster; `None` for no limit.",
+        None, allow_none=True, min=1, help="Maximum number of workers of a cluster; `None` for no limit."
     ).tag(config=True)
     max_gpus = Int(
         None,
@@ -102,18 +95,11 @@ class ServerSettings(LoggingConfigurable):
         the GPUs.""",
     ).tag(config=True)
     price_per_gpu_hour = Float(
-        0.0,
-        min=0.0,
-        help="What a GPU costs per hour, for the cost that is shown under each cell; 0 shows none.",
+        0.0, min=0.0, help="What a GPU costs per hour, for the cost that is shown under each cell; 0 shows none."
     ).tag(config=True)
-    currency = Unicode(
-        "USD",
-        help="The currency of `price_per_gpu_hour`.",
-    ).tag(config=True)
+    currency = Unicode("USD", help="The currency of `price_per_gpu_hour`.").tag(config=True)
     history_seconds = Int(
-        900,
-        min=0,
-        help="Seconds of metrics that the server keeps, for browsers that connect later.",
+        900, min=0, help="Seconds of metrics that the server keeps, for browsers that connect later."
     ).tag(config=True)
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .manager import ClusterManager
     from .monitor import MachineState, Monitor
 
+logger = logging.getLogger(__name__)
+
 
 _M = TypeVar("_M", bound=BaseModel)
 
@@ -114,9 +116,6 @@ def _pick(kind: type[_M], state: BaseModel, **others: Any) -> _M:
     """A `kind` with the attributes that it has in common with `state`, and `others`."""
     shared = kind.model_fields.keys() & type(state).model_fields.keys()
     return kind.model_construct(**{name: getattr(state, name) for name in shared}, **others)
-
-
-logger = logging.getLogger(__name__)
 
 
 class Subscriber(Protocol):
@@ -215,11 +214,7 @@ class Broadcaster:
                 await asyncio.sleep(0)  # sending to all of them at once would block the loop for milliseconds
 
     def _compose(
-        self,
-        gpus: GpuList,
-        pcie: PcieMeter,
-        notebooks: Mapping[str, tuple[str, ...]],
-        starts: set[float | None],
+        self, gpus: GpuList, pcie: PcieMeter, notebooks: Mapping[str, tuple[str, ...]], starts: set[float | None]
     ) -> tuple[_Snapshot, str, dict[float, str]]:
         """Take a snapshot; compose the message with its changes, and a full message for each start of the history."""
         manager, last = self._manager, self._last

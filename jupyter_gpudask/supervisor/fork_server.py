@@ -36,10 +36,7 @@ METHOD = "distributed.worker.multiprocessing-method"
 
 _WORKER = ("distributed.nanny", "jupyter_gpudask.worker.preload")
 # Not dask.dataframe on the CPU: its import takes longer than all others together, and not everybody uses it.
-_MODULES = {
-    "cpu": (*_WORKER, "dask.array"),
-    "cuda": (*_WORKER, "dask_cuda", "cupy", "cudf", "dask_cudf"),
-}
+_MODULES = {"cpu": (*_WORKER, "dask.array"), "cuda": (*_WORKER, "dask_cuda", "cupy", "cudf", "dask_cudf")}
 # As `engines.cuda` sets them. Without a visible device the fork server cannot create a CUDA context.
 _VARIABLES = {
     "cpu": {},

@@ -13,6 +13,8 @@ from ..protocol import JobState
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+logger = logging.getLogger(__name__)
+
 
 KUBE_CLUSTER = "dask_kubernetes.operator.KubeCluster"
 
@@ -86,8 +88,6 @@ def _without_nulls(value: Any) -> Any:
         return {key: _without_nulls(each) for key, each in value.items() if each is not None}
     return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
-
-logger = logging.getLogger(__name__)
 
 _INTERVAL = 2.0
 _LIMIT = 5.0
