@@ -7,18 +7,16 @@ Source: NVIDIA Management Library API reference.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pynvml
 
 from ..errors import GpuUnavailableError
 from ..protocol import GpuProcess, GpuState
-from .nvml import open_nvml
+from .nvml import ask, is_in_mig_mode, open_nvml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-_T = TypeVar("_T")
+    from collections.abc import Iterable, Mapping, Sequence
 
 # The NVLink counters are in KiB, and this scope sums them over all links. Source: nvml.h, "Field Identifiers". The PCIe
 # counters are in bytes; older releases of pynvml have no names for them.
@@ -40,7 +38,7 @@ def list_gpus() -> list[GpuState]:
     with open_nvml() as nvml:
         gpus: list[GpuState] = []
         for index in range(pynvml.nvmlDeviceGetCount()):
-            handle = _ask(pynvml.nvmlDeviceGetHandleByIndex, index)
+            handle = ask(pynvml.nvmlDeviceGetHandleByIndex, index)
             parts = [] if handle is None else _mig_instances(handle) or [handle]
             found = [gpu for part in parts if (gpu := _read(index, part)) is not None]
             if len(found) < max(1, len(parts)):  # NVML sees a GPU that comes back only after it is opened again
@@ -151,61 +149,49 @@ def driver_version() -> str:
         return str(pynvml.nvmlSystemGetDriverVersion())
 
 
-def _ask(function: Callable[..., _T], *arguments: Any) -> _T | None:
-    """The result of an NVML function; `None` if this GPU, driver or user has no such metric."""
-    try:
-        return function(*arguments)
-    except pynvml.NVMLError:
-        return None
-
-
 def _mig_instances(handle: Any) -> list[Any]:
-    mode = _ask(pynvml.nvmlDeviceGetMigMode, handle)
-    if mode is None or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+    if not is_in_mig_mode(handle):
         return []
-    count = _ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0
-    instances = (_ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, number) for number in range(count))
+    count = ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0
+    instances = (ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, number) for number in range(count))
     return [instance for instance in instances if instance is not None]
 
 
 def _read(index: int, handle: Any) -> GpuState | None:
-    uuid = _ask(pynvml.nvmlDeviceGetUUID, handle)
+    uuid = ask(pynvml.nvmlDeviceGetUUID, handle)
     if uuid is None:
         return None
-    memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
-    utilization = _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
-    power = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
+    power = ask(pynvml.nvmlDeviceGetPowerUsage, handle)
     nvlink, pcie = _traffic(handle)
     return GpuState(
         index=index,
         uuid=uuid,
-        name=_ask(pynvml.nvmlDeviceGetName, handle) or "NVIDIA GPU",
-        memory_total=None if memory is None else memory.total,
-        memory_used=None if memory is None else memory.used,
-        utilization=None if utilization is None else utilization.gpu,
-        temperature=_ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+        name=ask(pynvml.nvmlDeviceGetName, handle) or "NVIDIA GPU",
+        **_use(handle),
+        temperature=ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
         power=None if power is None else power / 1000,
         nvlink_bytes=nvlink,
         pcie_bytes=pcie,
         processes=tuple(
             GpuProcess(pid=process.pid, memory=process.usedGpuMemory)
-            for process in _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
+            for process in ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
         ),
     )
 
 
 def _read_use(gpu: GpuState) -> GpuState:
-    handle = _ask(pynvml.nvmlDeviceGetHandleByUUID, gpu.uuid)
-    memory = None if handle is None else _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
-    utilization = None if handle is None else _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
-    return GpuState(
-        index=gpu.index,
-        uuid=gpu.uuid,
-        name=gpu.name,
-        memory_total=None if memory is None else memory.total,
-        memory_used=None if memory is None else memory.used,
-        utilization=None if utilization is None else utilization.gpu,
-    )
+    handle = ask(pynvml.nvmlDeviceGetHandleByUUID, gpu.uuid)
+    return GpuState(index=gpu.index, uuid=gpu.uuid, name=gpu.name, **({} if handle is None else _use(handle)))
+
+
+def _use(handle: Any) -> dict[str, Any]:
+    memory = ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    utilization = ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
+    return {
+        "memory_total": memory and memory.total,
+        "memory_used": memory and memory.used,
+        "utilization": utilization and utilization.gpu,
+    }
 
 
 def _traffic(handle: Any) -> tuple[int | None, int | None]:
@@ -213,7 +199,7 @@ def _traffic(handle: Any) -> tuple[int | None, int | None]:
 
     32-bit counters are ignored, such as that of PCIe on an H200 with driver 580: they overflow several times a second.
     """
-    values = _ask(pynvml.nvmlDeviceGetFieldValues, handle, [*_NVLINK, *_PCIE])
+    values = ask(pynvml.nvmlDeviceGetFieldValues, handle, [*_NVLINK, *_PCIE])
     if values is None:
         return None, None
     sent, received, sent_by_pcie, received_by_pcie = (

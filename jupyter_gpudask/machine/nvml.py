@@ -17,15 +17,17 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pynvml
 
 from ..errors import GpuUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+
+_T = TypeVar("_T")
 
 _IDLE = 10.0
 """Seconds for which NVML stays open after its last use."""
@@ -122,6 +124,20 @@ def _unavailable(error: pynvml.NVMLError) -> GpuUnavailableError:
     return GpuUnavailableError("driver-error", error=error)
 
 
+def ask(function: Callable[..., _T], *arguments: Any) -> _T | None:
+    """The result of an NVML function; `None` if this GPU, driver or user has no such metric."""
+    try:
+        return function(*arguments)
+    except pynvml.NVMLError:
+        return None
+
+
+def is_in_mig_mode(handle: Any) -> bool:
+    """Whether a GPU is divided into MIG instances."""
+    mode = ask(pynvml.nvmlDeviceGetMigMode, handle)
+    return mode is not None and mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+
+
 def read_energy(uuid: str) -> float | None:
     """The energy that a GPU has used since its driver was loaded, in joules.
 
@@ -133,27 +149,12 @@ def read_energy(uuid: str) -> float | None:
         return None
     try:
         with open_nvml():
-            return _read(uuid)
+            handle = ask(pynvml.nvmlDeviceGetHandleByUUID, uuid)
+            is_whole = handle is not None and not is_in_mig_mode(handle)
+            energy: int | None = ask(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle) if is_whole else None
+            return None if energy is None else energy / 1000
     except GpuUnavailableError:
         return None
-
-
-def _read(uuid: str) -> float | None:
-    try:
-        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-        is_split = _is_split(handle)
-        return None if is_split else float(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)) / 1000
-    except pynvml.NVMLError:
-        return None
-
-
-def _is_split(handle: object) -> bool:
-    """Whether the GPU is in MIG mode."""
-    try:
-        current, _ = pynvml.nvmlDeviceGetMigMode(handle)
-    except pynvml.NVMLError:  # a GPU that has no such mode
-        return False
-    return bool(current == pynvml.NVML_DEVICE_MIG_ENABLE)
 
 
 _GPM_METRICS = (pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC, pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC)

@@ -211,16 +211,6 @@ def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
     )
 
 
-def check_pool_fits(plan: Plan) -> None:
-    """Check that each GPU has enough free memory for its pool.
-
-    `make_plan` does not, because a cluster that will be replaced still uses that memory.
-
-    Raises `GpuUnavailableError` if a GPU has less free memory.
-    """
-    check_memory(plan.pool, plan.gpus)
-
-
 def _cpu_plan(spec: ClusterSpec, stand_in: str = "") -> Plan:
     from dask.system import CPU_COUNT  # those that this process may use, by its affinity and its control group
 

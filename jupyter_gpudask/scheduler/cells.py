@@ -56,12 +56,6 @@ def count_unfinished_in(groups: Iterable[Any]) -> int:
     return sum(group.states[state] for group in groups for state in UNFINISHED)
 
 
-def watch_cell_tasks(scheduler: Scheduler) -> CellTasks:
-    """Give a scheduler its `CellTasks`."""
-    tasks = scheduler.extensions[_EXTENSION] = CellTasks(scheduler)
-    return tasks
-
-
 def cell_tasks_of(scheduler: Any) -> CellTasks:
     """The `CellTasks` of a scheduler."""
     tasks: CellTasks = scheduler.extensions[_EXTENSION]
@@ -73,7 +67,7 @@ def handle_beginnings(scheduler: Scheduler, *, pass_on: bool) -> None:
 
     `pass_on`: whether the workers get the message, too; then all must have the `CellMetricsPlugin`.
     """
-    tasks = watch_cell_tasks(scheduler)
+    tasks = scheduler.extensions[_EXTENSION] = CellTasks(scheduler)
 
     def begin_cell(client: str) -> None:  # noqa: ARG001 - as Dask calls it
         tasks.begin_cell()

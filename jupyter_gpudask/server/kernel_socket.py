@@ -59,7 +59,7 @@ class ServerVerbs(ClusterVerbs):
         """Keep the GPUs; who waits for them."""
         cluster = self._owned("keep")
         wanted_by = "" if cluster.notice is None else cluster.notice.user
-        self._manager.keep(self._kernel_id)
+        self._manager.hand_over.keep(cluster)
         return wanted_by
 
     async def restart(self, spec: dict[str, Any] | None = None) -> None:

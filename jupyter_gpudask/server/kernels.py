@@ -41,50 +41,6 @@ class _Watched:
     last_end: float = 0.0
 
 
-class Executions:
-    """Listens to kernels."""
-
-    def __init__(self) -> None:
-        self._watched: dict[str, _Watched] = {}
-
-    def __contains__(self, kernel_id: str) -> bool:
-        return kernel_id in self._watched
-
-    def watch(self, kernel_id: str, kernel: Any) -> None:
-        """Listen to a kernel that has started, or has started again; its manager is `kernel`."""
-        watched = self._watched.get(kernel_id)
-        if watched is not None and watched.port == kernel.iopub_port:  # ZeroMQ has connected to it again
-            watched.running.clear()
-            return
-        self.forget(kernel_id)
-        if not kernel.iopub_port:  # a kernel of a gateway
-            return
-        try:
-            stream = kernel.connect_iopub()
-        except (ZMQError, OSError) as error:
-            logger.debug("The kernel %s cannot be listened to: %s", kernel_id, error)
-            return
-        session = Session(config=kernel.session.config, key=kernel.session.key)
-        watched = self._watched[kernel_id] = _Watched(kernel.iopub_port, stream, session)
-        stream.on_recv(partial(_read, watched))
-
-    def forget(self, kernel_id: str) -> None:
-        """Listen no more to a kernel."""
-        watched = self._watched.pop(kernel_id, None)
-        if watched is not None:
-            watched.stream.close()
-
-    def are_running(self, kernel_id: str) -> bool:
-        """Whether the kernel executes a cell."""
-        watched = self._watched.get(kernel_id)
-        return watched is not None and bool(watched.running)
-
-    def last_end(self, kernel_id: str) -> float:
-        """When the kernel last ended a cell, on the clock of `time.monotonic`; 0 if it has not."""
-        watched = self._watched.get(kernel_id)
-        return 0.0 if watched is None else watched.last_end
-
-
 def _read(watched: _Watched, frames: list[bytes]) -> None:
     """Read one message. Source: "Messaging in Jupyter", wire protocol and kernel status."""
     try:
@@ -137,35 +93,52 @@ class ServerKernels:
     def __init__(self, kernel_manager: Any, session_manager: Any) -> None:
         self._kernels = kernel_manager
         self._sessions = session_manager
-        self._executions = Executions()
+        self._watched: dict[str, _Watched] = {}
 
     def __contains__(self, kernel_id: str) -> bool:
         return kernel_id in self._kernels
 
     def watch(self, kernel_id: str) -> None:
-        """Note which cells a kernel executes that has started, or has started again."""
+        """Listen to a kernel that has started, or has started again, to know which cells it executes."""
         if kernel_id not in self:
             return
         kernel = self._kernels.get_kernel(kernel_id)
-        was_restarted = kernel_id in self._executions
-        self._executions.watch(kernel_id, kernel)
-        if was_restarted and getattr(kernel, "execution_state", "") == "busy":
+        watched = self._watched.get(kernel_id)
+        if watched is not None and getattr(kernel, "execution_state", "") == "busy":
             # The state of the process that has ended: Jupyter Server keeps it until the next cell, unless it gets the
             # first message of the new process, which may be sent before ZeroMQ has connected to it again.
             kernel.execution_state = "starting"
+        if watched is not None and watched.port == kernel.iopub_port:  # ZeroMQ has connected to it again
+            watched.running.clear()
+            return
+        self.forget(kernel_id)
+        if not kernel.iopub_port:  # a kernel of a gateway
+            return
+        try:
+            stream = kernel.connect_iopub()
+        except (ZMQError, OSError) as error:
+            logger.debug("The kernel %s cannot be listened to: %s", kernel_id, error)
+            return
+        session = Session(config=kernel.session.config, key=kernel.session.key)
+        watched = self._watched[kernel_id] = _Watched(kernel.iopub_port, stream, session)
+        stream.on_recv(partial(_read, watched))
 
     def forget(self, kernel_id: str) -> None:
-        """Note no more what a kernel executes, which has ended."""
-        self._executions.forget(kernel_id)
+        """Stop listening to a kernel, which has ended."""
+        watched = self._watched.pop(kernel_id, None)
+        if watched is not None:
+            watched.stream.close()
 
     def is_busy(self, kernel_id: str) -> bool:
         """Whether the kernel is executing a cell, or answers anything else."""
         state = getattr(self._kernels.get_kernel(kernel_id), "execution_state", "") if kernel_id in self else ""
-        return state == "busy" or self._executions.are_running(kernel_id)
+        watched = self._watched.get(kernel_id)
+        return state == "busy" or (watched is not None and bool(watched.running))
 
     def last_cell(self, kernel_id: str) -> float:
         """When the kernel last ended a cell, on the clock of `time.monotonic`; 0 if that is not known."""
-        return self._executions.last_end(kernel_id)
+        watched = self._watched.get(kernel_id)
+        return 0.0 if watched is None else watched.last_end
 
     def name(self, kernel_id: str) -> str:
         """The name of the kernelspec."""

@@ -51,36 +51,29 @@ async def end_after(
         close(cluster, ClusterLifetimeError(period=format_period(seconds)))
 
 
-class IdleTimeout:
-    """Decides whether a cluster is closed for being idle.
+def check_interval(seconds: float) -> float:
+    """How often to look at clusters that may be idle for at most `seconds`; 0 if they may for ever."""
+    return min(30.0, max(0.2, seconds / 5)) if seconds else 0.0
 
-    - `seconds`: the timeout; 0 disables it.
-    - `kernels`: the kernels of the server: while a kernel is busy its cluster is not idle.
 
-    - `interval`: seconds between two checks; 0 if the timeout is disabled.
+def idle_error(cluster: KernelCluster, kernels: ServerKernels, seconds: float) -> ClusterIdleError | None:
+    """The error with which to close `cluster`, if it has been idle for longer than `seconds`, unless these are 0.
+
+    While its kernel is busy a cluster is not idle.
     """
-
-    def __init__(self, seconds: float, kernels: ServerKernels) -> None:
-        self._seconds = seconds
-        self._kernels = kernels
-        self.interval = min(30.0, max(0.2, seconds / 5)) if seconds else 0.0
-
-    def check(self, cluster: KernelCluster) -> ClusterIdleError | None:
-        """The error with which to close `cluster`, if it has been idle for longer than the timeout."""
-        if not self._seconds:
-            return None
-        if self._kernels.is_busy(cluster.kernel_id):
-            cluster.last_busy = time.monotonic()
-        last_used = max(cluster.last_busy, self._kernels.last_cell(cluster.kernel_id))
-        is_idle = time.monotonic() - last_used > self._seconds
-        return ClusterIdleError(period=format_period(self._seconds)) if is_idle else None
+    if not seconds:
+        return None
+    if kernels.is_busy(cluster.kernel_id):
+        cluster.last_busy = time.monotonic()
+    last_used = max(cluster.last_busy, kernels.last_cell(cluster.kernel_id))
+    is_idle = time.monotonic() - last_used > seconds
+    return ClusterIdleError(period=format_period(seconds)) if is_idle else None
 
 
 NOTICE_SECONDS = 60.0
 """How long the user of an idle cluster has to keep it."""
 
 _INTERVAL = 1.0
-_LONGEST_STATE_INTERVAL = 30.0
 
 
 class HandOver:
@@ -91,8 +84,6 @@ class HandOver:
     - `close`: closes a cluster with this error, in the background.
 
     - `notice_seconds`: how long a notice is shown before the cluster is closed.
-    - `state_interval`: seconds between two reports of a cluster's state that are needed; 0 if clusters are not handed
-      over.
     """
 
     def __init__(
@@ -113,7 +104,6 @@ class HandOver:
         self._last_used: WeakKeyDictionary[KernelCluster, float] = WeakKeyDictionary()
         self._task: asyncio.Task[None] | None = None
         self._problem = ""
-        self.state_interval = min(_LONGEST_STATE_INTERVAL, max(0.2, self._seconds / 5)) if self._seconds else 0.0
 
     def start(self) -> None:
         """Begin, if the administrator has set a time; to be called in the event loop."""

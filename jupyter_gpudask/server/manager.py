@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ..errors import (
-    ClusterExistsError,
     ClusterIdleError,
     ClusterLifetimeError,
     ClusterLostError,
@@ -23,7 +22,7 @@ from ..errors import (
 from ..machine.plan import check_replacement
 from ..protocol.spec import other_options
 from .cluster import KernelCluster
-from .lifetime import HandOver, IdleTimeout, end_after
+from .lifetime import HandOver, check_interval, end_after, idle_error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -54,17 +53,16 @@ class ClusterManager:
     """
 
     def __init__(self, kernels: ServerKernels, policy: Policy) -> None:
-        self.kernels = kernels
-        self.policy = policy
+        self.kernels, self.policy, settings = kernels, policy, policy.settings
+        self._idle_timeout = timeout = settings.idle_timeout
         self.clusters: dict[str, KernelCluster] = {}
         self.joined: dict[str, KernelCluster] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._starts: dict[KernelCluster, asyncio.Task[None]] = {}
         self._closes: dict[KernelCluster, asyncio.Task[None]] = {}
         self._background: set[asyncio.Task[None]] = set()
-        self._idle = IdleTimeout(policy.settings.idle_timeout, kernels)
-        self.hand_over = HandOver(self.clusters, kernels, policy.settings, self.close_in_background)
-        self._own_interval = min(filter(None, (self._idle.interval, self.hand_over.state_interval)), default=0.0)
+        self.hand_over = HandOver(self.clusters, kernels, settings, self.close_in_background)
+        self._own_interval = min(filter(None, map(check_interval, (timeout, settings.hand_over_after))), default=0.0)
         self._interval = self._own_interval
         self._observers: list[Callable[[KernelCluster], None]] = []
         self._statuses: WeakKeyDictionary[KernelCluster, Status] = WeakKeyDictionary()
@@ -95,14 +93,6 @@ class ClusterManager:
     def get_shown(self, kernel_id: str) -> KernelCluster:
         """The cluster of a kernel, also one that somebody else started; raises `NoClusterError` if it has none."""
         return self.joined.get(kernel_id) or self.get(kernel_id)
-
-    def check_not_joined(self, kernel_id: str) -> None:
-        """Check that a cluster can be started for a kernel from the browser.
-
-        Raises `ClusterExistsError` if the kernel is connected to a cluster of somebody else.
-        """
-        if (joined := self.joined.get(kernel_id)) is not None:
-            raise ClusterExistsError("is-connected", address=joined.joined)
 
     async def show_joined(self, kernel_id: str, connection: ClusterConnection) -> None:
         """Show the cluster to which a kernel is connected, until that ends."""
@@ -161,13 +151,9 @@ class ClusterManager:
         if error is None and self.clusters.get(kernel_id) is cluster:
             del self.clusters[kernel_id]
 
-    async def close_cluster(self, cluster: KernelCluster, error: GpuDaskError | None) -> None:
-        """Close this cluster, and not another one that its kernel has got meanwhile."""
-        await self._closing(cluster, error)
-
     def close_in_background(self, cluster: KernelCluster, error: GpuDaskError) -> None:
-        """Close this cluster with an error, without waiting for it."""
-        self.spawn(self.close_cluster(cluster, error))
+        """Close this cluster with an error, without waiting for it, and not another one that its kernel has got."""
+        self._closing(cluster, error)
 
     async def check_restart(self, kernel_id: str, options: Mapping[str, Any]) -> None:
         """Check whether the cluster of a kernel can be restarted with `options`, before it is closed.
@@ -218,13 +204,6 @@ class ClusterManager:
     def _replace(self, old: KernelCluster, spec: ClusterSpec, interpreter: Interpreter | None) -> KernelCluster:
         self._closing(old, ClusterLostError("restarted"))
         return self.create(old.kernel_id, spec, interpreter)[0]
-
-    def keep(self, kernel_id: str) -> None:
-        """Keep the GPUs of a kernel's cluster, which somebody waits for.
-
-        Raises `NoClusterError` if the kernel has no cluster.
-        """
-        self.hand_over.keep(self.get(kernel_id))
 
     def request_states(self, interval: float) -> None:
         """Have every cluster report its state every `interval` seconds; 0 for as often as idle times need it."""
@@ -311,7 +290,7 @@ class ClusterManager:
                 observer(cluster)
         if self.clusters.get(cluster.kernel_id) is not cluster:
             return
-        if cluster.status == "ready" and (error := self._idle.check(cluster)) is not None:
+        if cluster.status == "ready" and (error := idle_error(cluster, self.kernels, self._idle_timeout)) is not None:
             self.close_in_background(cluster, error)
 
 

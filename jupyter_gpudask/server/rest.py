@@ -235,7 +235,8 @@ async def _list_clusters(handler: GpuDaskAPIHandler) -> ClusterList:
 async def _create(handler: GpuDaskAPIHandler) -> ClusterInfo:
     """Start the cluster of a kernel; it is starting when the response is sent."""
     request = handler.body(CreateCluster)
-    handler.manager.check_not_joined(request.kernel_id)
+    if (joined := handler.manager.joined.get(request.kernel_id)) is not None:
+        raise ClusterExistsError("is-connected", address=joined.joined)
     spec = handler.manager.policy.spec(request.spec, request.profile)
     await handler.manager.start(request.kernel_id, spec)
     return await handler.describe(request.kernel_id)

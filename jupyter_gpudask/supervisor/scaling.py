@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ClusterStartError, GpuDaskError, GpuHeldError, GpuUnavailableError, LimitError, ScaleError
 from ..machine import gpus
 from ..machine.leases import LeaseFolder, leases_of_others
-from ..machine.plan import check_gpus_of_user, check_pool_fits, make_plan, wanted_gpus
+from ..machine.plan import check_gpus_of_user, check_memory, make_plan, wanted_gpus
 from .engines import worker_names
 from .ssh import check_capacity
 
@@ -224,7 +224,7 @@ def _try(request: Start, folder: LeaseFolder, place: Place | None) -> tuple[Plan
             if spec.adapt is not None:
                 check_workers(spec.adapt[1], len(plan.gpus), request.max_workers)
             check_gpus_of_user(plan.gpus, folder, request.max_gpus)
-            check_pool_fits(plan)
+            check_memory(plan.pool, plan.gpus)  # not in the plan: a cluster that will be replaced still uses memory
             if not plan.gpus:
                 return plan, None
             uuids = [gpu.uuid for gpu in plan.gpus]

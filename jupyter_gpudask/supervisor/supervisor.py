@@ -95,15 +95,11 @@ class Supervisor(Reporter):
             return None
         try:
             command = receiving.result()
-        except ProtocolError as error:
-            self._fail(error)
-            return None
-        if command is None:
-            return None
-        if not isinstance(command, Start):
-            self._fail(ProtocolError("start-first", command=command.type))
-            return None
-        try:
+            if command is None:
+                return None
+            if not isinstance(command, Start):
+                self._fail(ProtocolError("start-first", command=command.type))
+                return None
             sender = "Jupyter server" if command.kernel_id else "running kernel"
             check_protocol(command.protocol, receiver="kernel", sender=sender)
         except ProtocolError as error:

@@ -15,7 +15,7 @@ from jupyter_server.gateway.managers import GatewayKernelManager
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 
 from jupyter_gpudask.errors import KernelUnsuitableError
-from jupyter_gpudask.server.kernels import Executions, ServerKernels, _interpreter_of
+from jupyter_gpudask.server.kernels import ServerKernels, _interpreter_of
 
 pytestmark = pytest.mark.cluster
 
@@ -213,10 +213,16 @@ def test_a_kernel_that_is_not_watched_is_as_busy_as_jupyter_says():
 
 
 def test_a_kernel_of_a_gateway_is_not_listened_to():
-    executions = Executions()
-    executions.watch("k", GatewayKernelManager())
-    assert executions._watched == {}
-    assert not executions.are_running("k")
+    kernels = ServerKernels(GatewayKernels(k=GatewayKernelManager()), None)
+    kernels.watch("k")
+    assert kernels._watched == {}
+    assert not kernels.is_busy("k")
+
+
+class GatewayKernels(dict):
+    """The managers of kernels of a gateway."""
+
+    get_kernel = dict.__getitem__
 
 
 def test_a_cluster_is_not_closed_for_being_idle_while_its_kernel_runs_a_cell_and_answers_something_else(own_server):

@@ -164,7 +164,7 @@ def test_an_idle_cluster_is_kept_if_its_user_answers_and_else_its_gpu_is_given_t
                 await until(lambda: cluster.notice)
                 assert re.fullmatch(f"user nobody {SINCE}", cluster.notice.user)
                 assert cluster.notice.deadline > time.time() + 600
-                manager.keep("a")
+                manager.hand_over.keep(manager.get("a"))
                 assert cluster.notice is None
                 assert LeaseFolder().idle.read() == []
                 hand_over.notice_seconds = 0

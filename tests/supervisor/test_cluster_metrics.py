@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_gpudask.machine.plan import Plan
 from jupyter_gpudask.protocol import GpuState
-from jupyter_gpudask.scheduler.cells import watch_cell_tasks
+from jupyter_gpudask.scheduler.cells import handle_beginnings
 from jupyter_gpudask.scheduler.workers import WorkerFailuresPlugin
 from jupyter_gpudask.supervisor.supervised import read_state
 from jupyter_gpudask.worker.preload import LOGS_VARIABLE, METRICS, MetricsPlugin
@@ -17,10 +17,10 @@ from jupyter_gpudask.worker.preload import LOGS_VARIABLE, METRICS, MetricsPlugin
 
 def scheduler_with(*workers):
     scheduler = SimpleNamespace(
-        address="tcp://b:1", unrunnable=(), queued=(), task_groups={}, clients={}, extensions={}
+        address="tcp://b:1", unrunnable=(), queued=(), task_groups={}, clients={}, extensions={}, stream_handlers={}
     )
     scheduler.workers = {worker.address: worker for worker in workers}
-    watch_cell_tasks(scheduler)
+    handle_beginnings(scheduler, pass_on=False)
     return scheduler
 
 
