@@ -91,10 +91,10 @@ def test_the_magic_uses_the_cluster_of_the_browser_if_it_has_the_gpus_that_are_a
     kernel = server.kernel()
     pid = server.start(kernel, engine="cuda", gpus="all", workers=None)["pid"]
     kernel.ok(LOAD)
-    assert "other options: --gpus all instead of 1." in kernel.run("%gpudask start --gpus 1").error_value
+    assert "asked for: --gpus all instead of 1." in kernel.run("%gpudask start --gpus 1").error_value
     for gpus in ("2", "0,1"):  # the server answers the first, the kernel the second
         assert "already running" in kernel.ok(f"%gpudask start --gpus {gpus}").value
-    assert "other options: --gpus all instead of 1,." in kernel.run("%gpudask start --gpus 1,").error_value
+    assert "asked for: --gpus all instead of 1,." in kernel.run("%gpudask start --gpus 1,").error_value
     assert server.supervisors() == [pid]
 
 
@@ -209,7 +209,7 @@ def test_a_cluster_that_nobody_has_used_since_its_kernel_was_restarted_takes_the
     assert options() == (2, None)
 
     kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
-    assert "other options: --cpu 2 instead of --cpu 1" in kernel.run("%gpudask start --cpu 1").error_value
+    assert "asked for: --cpu 2 instead of --cpu 1" in kernel.run("%gpudask start --cpu 1").error_value
     order = {"kernel_id": kernel.id, "spec": {"engine": "cpu", "workers": 1}}
     assert server.fetch("clusters", "POST", order).status == 409
     assert options() == (2, None)
@@ -238,7 +238,7 @@ def test_a_kernel_that_has_only_attached_to_its_cluster_since_its_restart_starts
         "held = get_ipython().magics_manager.registry['GpuDaskMagics'].session.cluster.client.submit(sum, [1, 2])"
     )
     kernel.ok("held.result()")
-    assert "other options: --cpu 2 instead of --cpu 1" in kernel.run("%gpudask start --cpu 1").error_value
+    assert "asked for: --cpu 2 instead of --cpu 1" in kernel.run("%gpudask start --cpu 1").error_value
     assert kernel.ok("held.result()").value == "3"
 
 
