@@ -64,7 +64,7 @@ ONLY = {
     "cupy": ["comm/device_memory.py", "gpu_libraries/", "patches/", "random_numbers/", "inspection/", "fallback/"],
     "cudf": ["gpu_libraries/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
     "rmm": ["worker/memory.py", "gpu_libraries/free_memory.py"],
-    "pynvml": ["machine/nvml.py", "machine/gpus.py", "machine/nvml.py", "machine/nvml.py"],
+    "pynvml": ["machine/gpus.py", "machine/nvml.py"],
     "IPython": ["magics/", "errors.py", "__init__.py"],
 }
 

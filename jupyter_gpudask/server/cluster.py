@@ -8,11 +8,11 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
+from ..errors import ClusterLostError, GpuDaskError
 from ..launcher.cluster_process import ClusterProcess
 from ..protocol.messages import refusal
 from ..protocol.verbs import SUPERVISOR
@@ -142,37 +142,28 @@ class KernelCluster:
         self._observers.append(observer)
         return lambda: self._observers.remove(observer)
 
-    async def start(self, interpreter: Awaitable[Interpreter], *, holder: str, **limits: Any) -> None:
-        """Start the cluster and wait until it is ready or has failed; if cancelled, no process is left.
+    async def start(self, interpreter: Interpreter, *, holder: str, **limits: Any) -> None:
+        """Start the cluster and wait until it is ready; if that fails or is cancelled, no process is left.
 
         - `holder`: the name under which other notebooks see the GPU lease.
         - `**limits`: the other fields of `jupyter_gpudask.protocol.Start`.
         """
-        self._holder = holder
-        try:
-            self.interpreter = await interpreter
-            process = await ClusterProcess.start(
-                self.spec,
-                **vars(self.interpreter),
-                holder=holder,
-                kernel_id=self.kernel_id,
-                gpu_metrics=False,  # the server reads them once for all clusters
-                dashboard_secret=self.secret,
-                on_progress=self._on_progress,
-                on_lost=self._on_lost,
-                **limits,
-            )
-        except GpuDaskError as error:
-            self.fail(error)
-            return
-        except OSError as error:
-            self.fail(ClusterStartError("not-started", error=error))
-            return
+        self._holder, self.interpreter = holder, interpreter
+        process = await ClusterProcess.start(
+            self.spec,
+            **vars(interpreter),
+            holder=holder,
+            kernel_id=self.kernel_id,
+            gpu_metrics=False,  # the server reads them once for all clusters
+            dashboard_secret=self.secret,
+            on_progress=self._on_progress,
+            on_lost=self._on_lost,
+            **limits,
+        )
         if not process.running:  # it ended right after its start
             ended = ClusterLostError("ended-after-start", log=process.log())
-            self.fail(self.error or ended)
             await process.close()
-            return
+            raise self.error or ended
         self.process = process
         self.last_busy = time.monotonic()  # the duration of the start does not count as idle time
         self._set_status("ready")

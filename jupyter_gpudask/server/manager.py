@@ -250,12 +250,14 @@ class ClusterManager:
                 notebooks = await self.kernels.notebooks()
                 self.rename(notebooks)  # an error about GPUs in use names their holders
                 await cluster.start(
-                    _ready(interpreter) if interpreter is not None else self.kernels.interpreter(kernel_id),
+                    interpreter or await self.kernels.interpreter(kernel_id),
                     holder=self._holder(kernel_id, notebooks),
                     cluster_class=self.policy.cluster_class(cluster.spec.profile),
                     max_workers=self.policy.settings.max_workers,
                     max_gpus=self.policy.settings.max_gpus,
                 )
+            except GpuDaskError as error:
+                cluster.fail(error)
             except Exception as error:  # an unforeseen error must not leave the status at `starting`
                 logger.exception("The cluster of kernel %s did not start", kernel_id)
                 cluster.fail(ClusterStartError("not-started", error=f"{type(error).__name__}: {error}"))
@@ -292,7 +294,3 @@ class ClusterManager:
             return
         if cluster.status == "ready" and (error := idle_error(cluster, self.kernels, self._idle_timeout)) is not None:
             self.close_in_background(cluster, error)
-
-
-async def _ready(interpreter: Interpreter) -> Interpreter:
-    return interpreter
