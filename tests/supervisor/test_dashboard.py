@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import sys
 import urllib.error
 import urllib.request
 from http.cookiejar import CookieJar
@@ -12,30 +11,20 @@ import psutil
 import pytest
 import websocket
 from bokeh.util.token import get_token_payload
+from clusters import CPU, with_cluster
 from helpers import pids_of_session
 
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import ClusterStartError
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.protocol import ClusterSpec
 
 pytestmark = pytest.mark.cluster
 
-CPU = {"engine": "cpu", "workers": 1}
 PATHS = ("/status", "/", "/json/counts.json", "/metrics", "/status/ws", "/nothing", "/sitemap.json", "/health")
 
 
-def with_cluster(use, options=CPU, **start):
+def in_thread_with_cluster(use, options=CPU, **start):
     """What `use` gives for a cluster, in a thread."""
-
-    async def run():
-        cluster = await ClusterProcess.start(ClusterSpec.parse(options), path=sys.path, **start)
-        try:
-            return await asyncio.to_thread(use, cluster)
-        finally:
-            await cluster.close()
-
-    return asyncio.run(run())
+    return with_cluster(lambda cluster: asyncio.to_thread(use, cluster), options, **start)
 
 
 def ports_of(cluster):
@@ -79,7 +68,7 @@ def test_a_guarded_dashboard_answers_only_who_knows_its_secret():
         right = get(port, "/status", **{"X-Gpudask-Secret": "sesame"})
         return refused, wrong, by_token, right, answers(ports_of(cluster) - {port})
 
-    refused, wrong, by_token, (status, page), others = with_cluster(use, dashboard_secret="sesame")  # noqa: S106
+    refused, wrong, by_token, (status, page), others = in_thread_with_cluster(use, dashboard_secret="sesame")  # noqa: S106
     assert refused == {403}
     assert (wrong, by_token) == (403, 403)
     assert status == 200
@@ -91,7 +80,7 @@ def test_without_a_server_the_dashboard_is_off():
     def use(cluster):
         return cluster.ready, answers(ports_of(cluster))
 
-    ready, others = with_cluster(use)
+    ready, others = in_thread_with_cluster(use)
     assert (ready.dashboard_port, ready.dashboard_token) == (None, "")
     assert 403 in others
     assert others <= {403, 404, None}
@@ -108,7 +97,7 @@ def test_without_a_server_the_client_links_to_a_dashboard_that_opens_or_to_none(
                 assert answer.status == 200
             return link, shown
 
-    link, shown = with_cluster(use, CPU | options)
+    link, shown = in_thread_with_cluster(use, CPU | options)
     assert (link is not None) == bool(options)
     assert re.findall('href="([^"]*)"', shown) == ([link] if options else [])
 
@@ -137,7 +126,7 @@ def test_a_browser_that_was_given_the_token_sees_the_dashboard_and_nobody_else_d
             plots.close()
         return refused, seen == f"{address}/status?theme=dark", cookie, token in repr(cluster.ready)
 
-    refused, is_without_token, cookie, is_shown = with_cluster(use, CPU | {"dashboard": True})
+    refused, is_without_token, cookie, is_shown = in_thread_with_cluster(use, CPU | {"dashboard": True})
     assert refused == {403}
     assert is_without_token
     assert cookie.has_nonstandard_attr("HttpOnly")
@@ -169,4 +158,4 @@ def test_a_cluster_whose_dashboard_another_class_serves_is_refused(start, tmp_pa
     """As with a version of Dask that finds the class of its application elsewhere."""
     (tmp_path / "sitecustomize.py").write_text(UNGUARDED)
     with pytest.raises(ClusterStartError, match="dashboard cannot be protected: it answers 200"):
-        with_cluster(lambda _: None, environment={**os.environ, "PYTHONPATH": str(tmp_path)}, **start)
+        in_thread_with_cluster(lambda _: None, environment={**os.environ, "PYTHONPATH": str(tmp_path)}, **start)

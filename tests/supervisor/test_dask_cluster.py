@@ -3,36 +3,19 @@
 import asyncio
 import collections
 import os
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from clusters import CPU, compute_a_sum, with_cluster
 from distributed import Event, Queue, Variable, wait
 from helpers import fake_gpu_environment, wait_until
 
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import GpuDaskError, ResultsLostError
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.worker.preload import INTERVAL
 
 pytestmark = pytest.mark.cluster
-
-CPU = {"engine": "cpu", "workers": 1}
-
-
-def with_cluster(use, options=CPU, **start):
-    """Start a cluster, `await use(cluster)`, and close it."""
-
-    async def run():
-        cluster = await ClusterProcess.start(ClusterSpec.parse(options), path=sys.path, **start)
-        try:
-            return await use(cluster)
-        finally:
-            await cluster.close()
-
-    return asyncio.run(run())
 
 
 async def workers_become(cluster, count):
@@ -303,11 +286,6 @@ def test_a_reset_stops_tasks_that_still_run():
         return total
 
     assert with_cluster(use, CPU | {"threads": 1}) == 5050
-
-
-def compute_a_sum(ready):
-    with connect(ready, set_as_default=False) as client:
-        return client.submit(sum, range(101)).result()
 
 
 ON_ONE_CORE = """

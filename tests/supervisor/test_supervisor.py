@@ -13,6 +13,7 @@ from contextlib import suppress
 import dask.array as da
 import psutil
 import pytest
+from clusters import CPU, compute_a_sum, with_cluster
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from distributed import Client, Security, rpc
 from distributed.system import MEMORY_LIMIT
@@ -21,27 +22,11 @@ from helpers import command_line, leftover_directories, pids_of_session, promise
 from jupyter_gpudask.client import kernel_client
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import ClusterLostError, ClusterStartError, ResultsLostError
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.protocol import ClusterSpec, TlsCredentials
+from jupyter_gpudask.protocol import TlsCredentials
 from jupyter_gpudask.supervisor.fork_server import Preparation
 from jupyter_gpudask.supervisor.supervisor import Supervisor
 
 pytestmark = pytest.mark.cluster
-
-CPU = {"engine": "cpu", "workers": 1}
-
-
-def with_cluster(use, options=CPU, **start):
-    """Start a cluster, `await use(cluster)`, and close it."""
-
-    async def run():
-        cluster = await ClusterProcess.start(ClusterSpec.parse(options), **start)
-        try:
-            return await use(cluster)
-        finally:
-            await cluster.close()
-
-    return asyncio.run(run())
 
 
 def hold_gil(seconds):
@@ -71,11 +56,6 @@ def test_a_cluster_starts_works_reports_and_closes_without_a_trace():
     assert all(worker.spilled_to_disk == 0 and worker.gpu_index is None for worker in state.workers)
     assert pids_of_session(pid) == []
     assert leftover_directories() == []
-
-
-def compute_a_sum(ready):
-    with connect(ready, set_as_default=False) as client:
-        return client.submit(sum, range(101)).result()
 
 
 def rechunk_by_p2p(ready):
