@@ -234,7 +234,7 @@ class LeaseRegistry:
         try:
             self._lock(directory)
             for path in stale:
-                remove_if_stale(path, _record_stale)
+                remove_if_stale(path, lambda path: _record(path, _PROCESS_ENDED))
             yield
         finally:
             self._contents = None
@@ -302,11 +302,6 @@ def _record(path: Path, reason: str, until: float | None = None) -> None:
     lease = read_lease(path.name, path.read_bytes(), status)
     if lease is not None:
         append_usage(path.parent, _usage(lease, reason, status.st_mtime if until is None else until))
-
-
-def _record_stale(path: Path) -> None:
-    """Record a lease whose process has ended without releasing it."""
-    _record(path, _PROCESS_ENDED)
 
 
 def _usage(lease: PublicLease, reason: str, until: float) -> Usage:

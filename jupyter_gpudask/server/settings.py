@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class ServerSettings(LoggingConfigurable):
     """Settings of the clusters of one Jupyter server.
 
-    Each setting is declared here and nowhere else. `Policy` applies those that concern a single cluster.
+    Each setting is declared here and nowhere else. `Policy` applies those that concern a single cluster. Those with the
+    tag `limit` limit what users can do.
     """
 
     default_spec = Dict(
@@ -37,18 +38,18 @@ class ServerSettings(LoggingConfigurable):
         default_value=False,
         help="""Whether users can start only clusters with the options of a profile, or with the default options. They
         can still change the number of workers within that.""",
-    ).tag(config=True)
+    ).tag(config=True, limit=True)
     idle_timeout = Float(
         0.0,
         min=0.0,
         help="Seconds after which a cluster without work is closed, unless its kernel is busy; 0 disables this.",
-    ).tag(config=True)
+    ).tag(config=True, limit=True)
     max_lifetime = Float(
         0.0,
         min=0.0,
         help="""Seconds after which a running cluster is closed, also if it works; its user is warned 10 minutes before;
         0 disables this.""",
-    ).tag(config=True)
+    ).tag(config=True, limit=True)
     restart_policy = Enum(
         ("keep", "renew", "stop"),
         "keep",
@@ -64,31 +65,31 @@ class ServerSettings(LoggingConfigurable):
         sticky, on a local file system: `install -d -m 1777 /run/gpudask-leases`. Without it, leases only
         keep each user's own clusters on separate GPUs. Kernels get the directory as the environment variable
         `JUPYTER_GPUDASK_LEASE_DIRECTORY`.""",
-    ).tag(config=True)
+    ).tag(config=True, limit=True)
     allow_ucx = Bool(
         default_value=True,
         help="""Whether the protocol UCX is allowed. UCX does not support TLS: every user of this machine can connect
         to such a cluster.""",
-    ).tag(config=True)
+    ).tag(config=True, limit=True)
     max_clusters = Int(
         None, allow_none=True, min=0, help="Maximum number of clusters at a time; `None` for no limit."
-    ).tag(config=True)
+    ).tag(config=True, limit=True)
     max_workers = Int(
         None, allow_none=True, min=1, help="Maximum number of workers of a cluster; `None` for no limit."
-    ).tag(config=True)
+    ).tag(config=True, limit=True)
     max_gpus = Int(
         None,
         allow_none=True,
         min=1,
         help="""Maximum number of GPUs that all clusters of a user hold together, in all servers of that user; `None`
         for no limit.""",
-    ).tag(config=True)
+    ).tag(config=True, limit=True)
     hand_over_after = Float(
         0.0,
         min=0.0,
         help="""Seconds without work after which a cluster hands its GPUs over to a start that waits in the queue: its
         user gets a notice, and the cluster is closed if nobody answers it within 60 seconds; 0 disables this.""",
-    ).tag(config=True)
+    ).tag(config=True, limit=True)
     hand_over_results = Bool(
         default_value=False,
         help="""Whether a cluster counts as idle for `hand_over_after` even if variables of its notebook hold results on
@@ -107,18 +108,6 @@ class ServerSettings(LoggingConfigurable):
 ServerSettings.__name__ = "GpuDask"
 
 
-_LIMITS = (
-    "allow_ucx",
-    "hand_over_after",
-    "idle_timeout",
-    "lease_directory",
-    "max_clusters",
-    "max_gpus",
-    "max_workers",
-    "profiles_only",
-)
-
-
 def overridable_limits(files: Collection[str], folders: Sequence[str], command_line: Collection[str]) -> Iterator[str]:
     """The sentences to log.
 
@@ -126,13 +115,14 @@ def overridable_limits(files: Collection[str], folders: Sequence[str], command_l
     - `folders`: the folders of configuration files, the one first that has precedence.
     - `command_line`: the settings that are given on the command line, which has precedence over all files.
     """
+    limits = sorted(ServerSettings.class_traits(limit=True))
     for file in files:
         before = folders[: folders.index(parent)] if (parent := str(Path(file).parent)) in folders else ()
         own = next((folder for folder in before if _can_be_written(Path(folder))), None)
         if own is None or _can_be_written(Path(file)):
             continue
         text = Path(file).read_text(errors="replace")
-        names = [name for name in _LIMITS if name not in command_line and re.search(rf"\b{name}\b", text)]
+        names = [name for name in limits if name not in command_line and re.search(rf"\b{name}\b", text)]
         if names:
             yield (
                 f"The user of this server can override {', '.join(names)} of {file}: files in {own} have precedence. "

@@ -63,7 +63,7 @@ def folders():
         folder.chmod(0o755)
         for each, number in {"admin": 1, "home/config": 9}.items():
             (folder / each).mkdir(parents=True)
-            lines = (f"c.GpuDask.{limit} = {number}\n" for limit in ("max_gpus", "max_clusters"))
+            lines = (f"c.GpuDask.{limit} = {number}\n" for limit in ("max_gpus", "max_clusters", "max_lifetime"))
             (folder / each / "jupyter_server_config.py").write_text("".join(lines))
         if os.geteuid() == 0:
             for path in (folder / "home", *(folder / "home").rglob("*")):
@@ -91,7 +91,9 @@ def test_the_server_warns_of_limits_that_files_of_the_user_override(folders):
     limits, log = start_as_user(home, path=[home / "config", admin])
     assert limits == "9 9"
     file = admin / "jupyter_server_config.py"
-    warning = f"can override max_clusters, max_gpus of {file}: files in {home / 'config'} have precedence."
+    warning = (
+        f"can override max_clusters, max_gpus, max_lifetime of {file}: files in {home / 'config'} have precedence."
+    )
     assert warning in log
 
 
@@ -99,7 +101,7 @@ def test_limits_that_files_of_the_user_do_not_override_are_no_warning(folders):
     admin, home = folders
     limits, log = start_as_user(home, path=[admin])
     assert (limits, "can override" in log) == ("1 1", False)
-    options = ("--GpuDask.max_gpus=2", "--GpuDask.max_clusters=2")
+    options = ("--GpuDask.max_gpus=2", "--GpuDask.max_clusters=2", "--GpuDask.max_lifetime=2")
     limits, log = start_as_user(home, *options, path=[home / "config", admin])
     assert (limits, "can override" in log) == ("2 2", False)
 
