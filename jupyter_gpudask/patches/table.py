@@ -457,7 +457,7 @@ PATCHES = (
         process="worker",
         reason="Dask does not stop a running task when it is cancelled.",
         upstream="https://github.com/dask/distributed/issues/4694",
-        test="scheduler/test_cancellation.py::test_a_worker_computes_on_after_interrupts_at_any_depth",
+        test="scheduler/test_cells.py::test_a_worker_computes_on_after_interrupts_at_any_depth",
         requires=_DASK,
     ),
     Patch(

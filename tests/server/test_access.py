@@ -42,7 +42,7 @@ def test_no_method_is_available_without_authentication(server, path, verb):
 def test_requests_without_a_valid_token_get_only_an_error(server, path, headers):
     answer = server.fetch(path, headers=headers)
     assert answer.status == 403
-    assert set(answer.body) == {"message", "fix", "kind", "field", "others"}
+    assert set(answer.body) == {"message", "fix", "kind", "field", "error", "others"}
     assert answer.body["message"] == "Forbidden"
     for method in ("POST", "DELETE"):
         assert server.fetch(path, method, {} if method == "POST" else None, headers=headers).status in (403, 405)
