@@ -1,9 +1,4 @@
-"""Dask preload of each worker: its log, its end with the supervisor, its metrics, streams and import path.
-
-Before it sends a message, Dask waits 2 ms for others in a worker, 2 or 5 ms in the scheduler, and 10 ms in a client. A
-worker gets its next task when the scheduler knows that it has finished one, so each small task waits for both. A busy
-process still collects several messages before it sends them.
-"""
+"""Dask preload of each worker: its log, its end with the supervisor, its metrics, streams and import path."""
 
 from __future__ import annotations
 
@@ -110,7 +105,12 @@ INTERVAL = 0.0002
 
 
 def send_sooner(stream: BatchedSend | None) -> None:
-    """Let `stream` wait for `INTERVAL` at most; nothing is changed where it waits for less, or where there is none."""
+    """Let `stream` wait for `INTERVAL` at most; nothing is changed where it waits for less, or where there is none.
+
+    Before it sends a message, Dask waits for others: 2 ms in a worker, 2 or 5 ms in the scheduler, 10 ms in a client.
+    A worker gets its next task when the scheduler knows that it has finished one, so each small task waits for both. A
+    busy process still collects several messages before it sends them.
+    """
     if stream is not None:
         stream.interval = min(stream.interval, INTERVAL)
 
