@@ -347,10 +347,7 @@ async def _finish(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _start_supervisor(python: str, environment: Mapping[str, str] | None) -> ChildProcess:
-    """Start a supervisor that waits for its first command.
-
-    Raises `ClusterStartError` if the interpreter does not start.
-    """
+    """Start a supervisor that waits for its first command."""
     # -P: do not import modules from the notebook's folder
     command = [python, "-P", "-m", "jupyter_gpudask.supervisor"]
     try:

@@ -54,10 +54,7 @@ class Cluster(ClusterVerbs):
         return self.ready.pid
 
     async def check_libraries(self, names: Sequence[str]) -> None:
-        """Check that each worker has these libraries in this process's version; here all have one environment.
-
-        Raises `BackendUnavailableError` if a worker has not.
-        """
+        """Raise `BackendUnavailableError` if a worker lacks one of these libraries; here all have one environment."""
 
     async def detach(self) -> None:
         """End the connection, and leave the cluster running."""
@@ -91,10 +88,7 @@ class ClusterConnection(Cluster):
         return not (self._ended or self._closing or self._failure is not None)
 
     def call(self, command: Command) -> Awaitable[Any]:
-        """Send a command, at once if it has no answer.
-
-        Raises `ClusterLostError` if the cluster has ended, or did not respond.
-        """
+        """Send a command, at once if it has no answer; raises `ClusterLostError` if nobody answers."""
         if VERBS[command.type].answer is not None:
             return self._ask(command)
         self._send(command)

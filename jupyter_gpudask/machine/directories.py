@@ -132,10 +132,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def _remove(locked: Mapping[Path, int]) -> None:
-    """Delete directories that this process has locked; what takes longer, a process of its own does.
-
-    `locked`: the file descriptors of their locks, which are closed.
-    """
+    """Delete locked directories, and close their locks; what takes longer, a process of its own deletes."""
     deadline = time.monotonic() + _REMOVAL_LIMIT
     left = {folder: lock for folder, lock in locked.items() if not _delete(folder, deadline)}
     if left:

@@ -132,19 +132,13 @@ def are_selected(gpus: Sequence[GpuState], wanted: str | int | Sequence[int | st
 
 
 def cuda_driver_version() -> int:
-    """The newest major version of CUDA that the driver supports, such as 13 for CUDA 13.0.
-
-    Raises `GpuUnavailableError` if NVML is not available.
-    """
+    """The newest major version of CUDA that the driver supports, such as 13 for CUDA 13.0."""
     with open_nvml():
         return int(pynvml.nvmlSystemGetCudaDriverVersion()) // 1000
 
 
 def driver_version() -> str:
-    """The version of the driver, such as ``580.65.06``.
-
-    Raises `GpuUnavailableError` if NVML is not available.
-    """
+    """The version of the driver, such as ``580.65.06``; raises `GpuUnavailableError` if NVML is not available."""
     with open_nvml():
         return str(pynvml.nvmlSystemGetDriverVersion())
 

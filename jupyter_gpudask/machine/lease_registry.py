@@ -69,10 +69,7 @@ class Usage:
 
 
 def append_usage(folder: Path, usage: Usage) -> None:
-    """Append a record to the file of this user, which only this user and root can read.
-
-    Raises `OSError` if it cannot be written.
-    """
+    """Append a record to the file of this user, which only this user and root can read."""
     line = json.dumps({name: value for name, value in asdict(usage).items() if name != "uid"}).encode() + b"\n"
     for path in folder.glob(f"{os.geteuid()}-*{_USAGE_SUFFIX}"):
         with suppress(OSError), opened(path, os.O_WRONLY | os.O_APPEND) as (file, status):

@@ -89,19 +89,13 @@ class HeldLease:
         self._path = unfinished.rename(unfinished.with_suffix(_SUFFIX))
 
     def release(self, reason: str = "") -> None:
-        """End the lease, and record the use of the GPUs for the administrator, if there is a directory for all users.
-
-        `reason`: why it ends; empty if the GPUs were not used.
-        """
+        """End the lease, and for a `reason` record the use of the GPUs in the directory for all users."""
         remove_locked(self._path, self._lock)
         if self._public is not None:
             self._public.release(reason)
 
     def rename(self, holder: str) -> None:
-        """Change the name of the holder; only inside `LeaseFolder.locked`.
-
-        Raises `OSError` if the file cannot be written; the lease is unchanged.
-        """
+        """Change the name of the holder, inside `LeaseFolder.locked`; an `OSError` leaves the lease unchanged."""
         lease = replace(self._lease, holder=holder)
         unfinished, lock = _write(lease, self._path.parent)
         unfinished.replace(self._path)
@@ -147,10 +141,7 @@ class LeaseFolder:
 
     @contextmanager
     def locked(self) -> Iterator[list[Lease]]:
-        """The current leases, while no other process can take one; stale ones are removed.
-
-        Raises `OSError` if the folder, or the directory for all users, cannot be created or written to.
-        """
+        """The current leases, while no other process can take one; stale ones are removed."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         mutex = os.open(self.path / _MUTEX, os.O_CREAT | os.O_RDWR, 0o600)
         try:
@@ -218,10 +209,7 @@ class LeaseFolder:
         return [Lease(each.lease.gpus, each.description, "", 0, each.lease.share) for each in found]
 
     def gpus_of_user(self, *, without: int | None = None) -> set[str]:
-        """The UUIDs of the GPUs that clusters of this user hold, in all containers.
-
-        `without`: the pid of a supervisor whose lease does not count.
-        """
+        """The UUIDs of the GPUs that clusters of this user hold, but not that of the supervisor `without`."""
         own = self._read_own()
         left_out = {lease.public for lease in own if lease.pid == without}
         found = {uuid for lease in own if lease.pid != without for uuid in lease.gpus}
@@ -252,10 +240,7 @@ THIS_KERNEL = "this kernel"
 
 
 def holders_of(leases: Iterable[Lease], *, own: Collection[int | None] = ()) -> dict[str, list[str]]:
-    """The names of the holders of each GPU that is held, by UUID.
-
-    `leases`: the leases of all clusters. `own`: the pids of the kernel that asks, and of its supervisor if it has one.
-    """
+    """The names of the holders of each GPU, by UUID; `own` are the pids of the kernel that asks and its supervisor."""
     holders: dict[str, list[str]] = {}
     for lease in leases:
         holder = THIS_KERNEL if lease.pid in own else lease.holder

@@ -35,10 +35,7 @@ _IDLE = 10.0
 
 @contextmanager
 def open_nvml() -> Iterator[Nvml]:
-    """Use NVML in a ``with`` block.
-
-    Raises `GpuUnavailableError` if NVML cannot be opened, or failed in the block; the message says why.
-    """
+    """Use NVML in a ``with`` block, which raises `GpuUnavailableError` for its errors; the message says why."""
     nvml = _nvml_of(os.getpid())
     try:
         nvml.begin()

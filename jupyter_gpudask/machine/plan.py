@@ -56,10 +56,7 @@ def _listed(indices: Sequence[str]) -> str:
 
 
 def wanted_gpus(spec: ClusterSpec, visible: Sequence[GpuState]) -> list[GpuState]:
-    """The GPUs any of which `spec` could get: the ones that it names, or all if it gives a number or takes free ones.
-
-    Raises `GpuUnavailableError` if there are no such GPUs.
-    """
+    """The GPUs any of which `spec` could get: those that it names, or all if it gives a number or takes free ones."""
     is_any = isinstance(spec.gpus, int) or spec.gpus == "free"
     return gpus.select_gpus("all" if is_any else spec.gpus, visible)
 
@@ -73,10 +70,7 @@ def bytes_of(amount: int | float | None, chosen: Sequence[GpuState]) -> int | No
 
 
 def check_memory(pool: int | None, chosen: Iterable[GpuState]) -> None:
-    """Check that each GPU has `pool` bytes free.
-
-    Raises `GpuUnavailableError` if a GPU has less free memory.
-    """
+    """Check that each GPU has `pool` bytes free; raises `GpuUnavailableError` if a GPU has less free memory."""
     for gpu in chosen:
         if pool is None or gpu.memory_total is None or gpu.memory_used is None:
             continue

@@ -105,10 +105,7 @@ class WaitingLine:
         return place
 
     def before(self, place: Place | None, gpus: Iterable[str]) -> list[Waiting]:
-        """The starts that wait for one of these GPUs and came before `place`, the first one first.
-
-        `place`: a place in the line; `None` for its end. `gpus`: UUIDs.
-        """
+        """The starts that wait for one of these GPUs, before `place` if that is given, the first one first."""
         own, wanted = None if place is None else place.order, set(gpus)
         return [
             waiting

@@ -78,10 +78,7 @@ SentSpec = Annotated[ClusterSpec, PlainSerializer(lambda spec: spec.model_dump(m
 
 
 def parse_message(adapter: TypeAdapter[Any], line: bytes | str) -> Any:
-    """Parse one line.
-
-    Raises `ProtocolError` if the line is not a message that `adapter` accepts.
-    """
+    """Parse one line; raises `ProtocolError` if the line is not a message that `adapter` accepts."""
     try:
         return adapter.validate_json(line)
     except ValidationError as error:
@@ -106,20 +103,14 @@ REMOTE_DASHBOARD = "Dask's dashboard is not shown here, because the scheduler of
 
 
 def gateway_dashboard(address: str | None) -> str:
-    """Why the dashboard of a cluster of dask-gateway is not shown.
-
-    `address`: the address of the dashboard; `None` or empty if the cluster has none.
-    """
+    """Why the dashboard of a cluster of dask-gateway, at that address if it has one, is not shown."""
     if not address:
         return "Dask's dashboard is not shown here: the Gateway gives no address of it."
     return f"Dask's dashboard is not shown here: open it at {address} instead."
 
 
 def refusal(address: str, action: str) -> NotOwnedError:
-    """The error of an action on a cluster that somebody else started.
-
-    `address`: the address of its scheduler. `action`: the action, but not ``dashboard``.
-    """
+    """The error of an action, but not ``dashboard``, on a cluster of somebody else, by its scheduler's address."""
     return NotOwnedError(address=address, why=_OF_OWNER[action])
 
 
@@ -320,10 +311,7 @@ _events: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="
 
 
 def parse_event(line: bytes | str) -> Event:
-    """Parse one line from a supervisor.
-
-    Raises `ProtocolError` if the line is not an event of this version.
-    """
+    """Parse one line from a supervisor; raises `ProtocolError` if the line is not an event of this version."""
     event: Event = parse_message(_events, line)
     return event
 
@@ -365,10 +353,7 @@ _attach = TypeAdapter(Attach)
 
 
 def parse_attach(line: bytes) -> Attach:
-    """Parse the first line from a kernel.
-
-    Raises `ProtocolError` if the line is not an `Attach`, or of a version that is not understood.
-    """
+    """Parse the first line from a kernel; raises `ProtocolError` for others, and for unknown versions."""
     with suppress(ValidationError):
         version = _Version.model_validate_json(line).protocol
         check_protocol(version, receiver="Jupyter server", sender="kernel")

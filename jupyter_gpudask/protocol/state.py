@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -183,6 +183,14 @@ class WorkerState(_Model):
     out_of_memory: int = 0
     status: str = "running"
     host: str = ""
+
+    def with_gpu(self, gpu: GpuState | None) -> Self:
+        """The state with the metrics of its GPU; unchanged without one."""
+        if gpu is None:
+            return self
+        used, total = gpu.memory_used, gpu.memory_total
+        metrics = {"utilization": gpu.utilization, "device_memory_used": used, "device_memory_total": total}
+        return self.model_copy(update={"gpu_index": gpu.index, "gpu_uuid": gpu.uuid, **metrics})
 
 
 class WorkerExit(_Model):

@@ -267,19 +267,13 @@ _commands: TypeAdapter[Command] = TypeAdapter(Annotated[_any_command, Field(disc
 
 
 def parse_command(line: bytes | str) -> Command:
-    """Parse one line from a parent.
-
-    Raises `ProtocolError` if the line is not a command of this version.
-    """
+    """Parse one line from a parent; raises `ProtocolError` if the line is not a command of this version."""
     command: Command = parse_message(_commands, line)
     return command
 
 
 def carry_out(command: Command, cluster: Any) -> Awaitable[Any]:
-    """Call the method of `cluster` for the verb of a command.
-
-    Raises `ProtocolError` if the command is the first or the last one, which are no verbs.
-    """
+    """Call the method of `cluster` for the verb of a command; raises `ProtocolError` for `Start` and `Close`."""
     if command.type not in VERBS:
         raise ProtocolError("command-not-possible", command=command.type)
     carried_out: Awaitable[Any] = getattr(cluster, VERBS[command.type].name)(**command.arguments)

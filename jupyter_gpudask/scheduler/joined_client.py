@@ -129,10 +129,7 @@ def begin_cell(client: str, dask_scheduler: Any) -> None:
 
 
 async def leave(client: str, dask_scheduler: Any) -> None:
-    """Release the results of a client, and remove what it has added to the scheduler and the workers.
-
-    `client`: the id of the client.
-    """
+    """Release the results of a client, and remove what it has added to the scheduler and the workers."""
     state = dask_scheduler.clients.get(client)
     if state is not None:
         keys = [task.key for task in state.wants_what]

@@ -201,11 +201,6 @@ def read_worker(
     return WorkerState(
         name=str(worker.name),
         pid=pid,
-        gpu_index=None if gpu is None else gpu.index,
-        gpu_uuid=None if gpu is None else gpu.uuid,
-        utilization=None if gpu is None else gpu.utilization,
-        device_memory_used=None if gpu is None else gpu.memory_used,
-        device_memory_total=None if gpu is None else gpu.memory_total,
         pool_used=metrics.get("pool_used"),
         pool_size=metrics.get("pool_size"),
         spilled_to_host=metrics.get("spilled_to_host"),
@@ -220,7 +215,7 @@ def read_worker(
         out_of_memory=out_of_memory,
         status=worker.status.name,
         host=worker.host,
-    )
+    ).with_gpu(gpu)
 
 
 def reported_gpu(worker: Any) -> GpuState | None:

@@ -211,10 +211,7 @@ class KernelCluster:
         self._notify()
 
     async def refresh(self, max_age: float = _STATE_AGE) -> bool:
-        """Update the state of the workers, unless it is at most `max_age` seconds old; a failure is logged.
-
-        Returns whether the state is that new.
-        """
+        """Update the state of the workers, unless it is so new; `False` if that failed, which is logged."""
         if self.ready is None:
             return False
         if self.state is None or time.monotonic() - self._updated > max_age:
@@ -226,17 +223,11 @@ class KernelCluster:
         return True
 
     async def change(self, command: Command) -> None:
-        """Carry out a command that changes the cluster, and keep its new state.
-
-        Raises `GpuDaskError` if the cluster is not ready, or cannot be changed so.
-        """
+        """Carry out a command that changes the cluster, and keep its new state."""
         self.state = await self._running_process().call(command)
 
     async def reset(self) -> None:
-        """Release all results and other state of the cluster; the worker processes keep running.
-
-        Raises `ClusterLostError` if the cluster is not ready, or does not respond.
-        """
+        """Release all results and other state of the cluster; the worker processes keep running."""
         async with self._resetting:
             self.state = await self._running_process().reset()
             self.unused = True

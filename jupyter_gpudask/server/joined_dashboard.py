@@ -62,10 +62,7 @@ class DashboardClient:
         self._http: SimpleAsyncHTTPClient | None = None
 
     async def fetch(self, url: str) -> HTTPResponse:
-        """Request a page.
-
-        Raises `UnreachableError` if there is no complete response of at most `MAX_BYTES` within 20 seconds.
-        """
+        """Request a page; raises `UnreachableError` if no response of at most `MAX_BYTES` comes within 20 seconds."""
         if self._http is None:  # not in the constructor, which runs before the event loop
             self._http = SimpleAsyncHTTPClient(
                 force_instance=True, max_clients=_REQUESTS_AT_A_TIME, max_buffer_size=MAX_BYTES, max_body_size=MAX_BYTES
@@ -78,10 +75,7 @@ class DashboardClient:
             raise UnreachableError(_reason(error)) from None
 
     async def connect(self, url: str, subprotocols: Sequence[str]) -> WebSocketClientConnection:
-        """Open a WebSocket.
-
-        Raises `UnreachableError` if it was not opened within 20 seconds.
-        """
+        """Open a WebSocket; raises `UnreachableError` if it was not opened within 20 seconds."""
         # The body of a response that refuses is not kept.
         request = _request(url, streaming_callback=lambda _: None)
         try:

@@ -165,11 +165,7 @@ class ServerKernels:
         return found
 
     async def interpreter(self, kernel_id: str) -> Interpreter:
-        """The interpreter and environment of the process that has the connection file in its command line.
-
-        Raises `KernelNotFoundError` or `KernelUnsuitableError` if the kernel does not exist, or no process can be
-        started like it.
-        """
+        """The interpreter and environment of the process that has the connection file in its command line."""
         if kernel_id not in self:
             raise KernelNotFoundError(kernel=kernel_id)
         kernel = self._kernels.get_kernel(kernel_id)

@@ -78,10 +78,7 @@ class ClusterManager:
         return lambda: self._observers.remove(observer)
 
     def get(self, kernel_id: str) -> KernelCluster:
-        """The cluster of a kernel.
-
-        Raises `NoClusterError` if the kernel has no cluster.
-        """
+        """The cluster of a kernel; raises `NoClusterError` if the kernel has no cluster."""
         if kernel_id not in self.clusters:
             raise NoClusterError
         return self.clusters[kernel_id]
@@ -156,11 +153,7 @@ class ClusterManager:
         self._closing(cluster, error)
 
     async def check_restart(self, kernel_id: str, options: Mapping[str, Any]) -> None:
-        """Check whether the cluster of a kernel can be restarted with `options`, before it is closed.
-
-        Raises `NoClusterError`, `SpecError`, `LimitError`, `GpuHeldError` or `GpuUnavailableError` if it cannot; the
-        current cluster keeps running.
-        """
+        """Raise an error if the cluster of a kernel cannot be restarted with `options`; it keeps running."""
         old = self.get(kernel_id)
         await self._check_replacement(old, self.policy.updated_spec(old.spec, options))
 
@@ -172,11 +165,7 @@ class ClusterManager:
             await asyncio.to_thread(check)
 
     def restart(self, kernel_id: str, options: Mapping[str, Any]) -> KernelCluster:
-        """Close the cluster of a kernel and start a new one, with `options` replaced.
-
-        Raises `KernelNotFoundError`, `NoClusterError`, `SpecError` or `LimitError` if this is not possible; the current
-        cluster keeps running.
-        """
+        """Close the cluster of a kernel and start a new one, with `options` replaced, unless that raises an error."""
         old = self.get(kernel_id)
         if kernel_id not in self.kernels:
             raise KernelNotFoundError(kernel=kernel_id)
@@ -184,11 +173,7 @@ class ClusterManager:
         return self._replace(old, spec, old.interpreter)
 
     async def start(self, kernel_id: str, spec: ClusterSpec) -> KernelCluster:
-        """As `create`, but a cluster with another spec that is unused is replaced.
-
-        Raises `KernelNotFoundError`, `ClusterExistsError`, `LimitError`, `GpuHeldError` or `GpuUnavailableError` if
-        this is not possible; the current cluster keeps running.
-        """
+        """As `create`, but a cluster with another spec that is unused is replaced."""
         old = self.clusters.get(kernel_id)
         if old is not None and old.alive and old.spec != spec and await old.is_unused():
             return await self.replace_unused(old, spec)

@@ -46,11 +46,7 @@ class GpuReader:
         self._reason = ""
 
     def read(self, supervisors: Mapping[int, str], kernels: Mapping[int, KernelProcess] | None = None) -> GpuList:
-        """Read all GPUs.
-
-        `supervisors`: kernel ids of this server's clusters, by the pid of the supervisor. `kernels`: processes of this
-        server's kernels, by pid.
-        """
+        """Read all GPUs; `supervisors` are kernel ids by the pid of the supervisor, `kernels` processes by pid."""
         kernels = kernels or {}
         try:
             gpus = list_gpus()
@@ -314,15 +310,4 @@ def with_gpu_metrics(state: ClusterState, gpus: Iterable[GpuState]) -> ClusterSt
 
 def _with_gpu(worker: WorkerState, gpus: dict[str, GpuState]) -> WorkerState:
     # The class of a cluster profile selects its GPUs itself, and may name its workers after them.
-    gpu = gpus.get(worker.gpu_uuid or worker.name)
-    if gpu is None:
-        return worker
-    return worker.model_copy(
-        update={
-            "gpu_index": gpu.index,
-            "gpu_uuid": gpu.uuid,
-            "utilization": gpu.utilization,
-            "device_memory_used": gpu.memory_used,
-            "device_memory_total": gpu.memory_total,
-        }
-    )
+    return worker.with_gpu(gpus.get(worker.gpu_uuid or worker.name))

@@ -94,10 +94,7 @@ class Policy:
         return self.check(ClusterSpec.parse(base | dict(options), strict=True))
 
     def check(self, spec: ClusterSpec) -> ClusterSpec:
-        """Return `spec` unchanged if it is within the limits.
-
-        Raises `LimitError` if it is not.
-        """
+        """Return `spec` unchanged if it is within the limits; raises `LimitError` if it is not."""
         if spec.protocol == "ucx" and not self.settings.allow_ucx:
             raise LimitError("no-ucx")
         workers = spec.gpus if isinstance(spec.gpus, int) else spec.workers

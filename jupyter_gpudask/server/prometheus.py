@@ -71,10 +71,7 @@ class PrometheusMetrics(Collector):
         self._registry.unregister(self)
 
     def count_cell(self, cluster: KernelCluster, fallback_blocks: int) -> None:
-        """Count a cell of a kernel that has ended.
-
-        `fallback_blocks`: the number of blocks that the cell computed on the host.
-        """
+        """Count a cell of a kernel that has ended, and its blocks that were computed on the host."""
         if cluster.ready is not None:
             self._cells.labels(cluster.ready.engine).inc()
             self._fallback_blocks.inc(fallback_blocks)
@@ -140,10 +137,7 @@ class PrometheusMetrics(Collector):
 
 
 def gpu_metrics(gpus: Iterable[GpuState], holders: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
-    """The metrics of GPUs.
-
-    `holders`: the number of clusters that hold a GPU, by its UUID and the name of the user.
-    """
+    """The metrics of GPUs; `holders` are numbers of clusters, by UUID and the name of the user."""
     labels = ["gpu", "uuid"]
     held = GaugeMetricFamily("gpudask_gpu_holders", "Clusters that hold the GPU.", labels=[*labels, "user"])
     busy = GaugeMetricFamily("gpudask_gpu_utilization_ratio", "Part of the time in which a kernel ran.", labels=labels)

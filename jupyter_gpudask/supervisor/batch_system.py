@@ -53,10 +53,7 @@ class Query:
 
 
 def query_of_jobs(system: str) -> Query | None:
-    """The query of a batch system; `None` for those that are not known.
-
-    `system`: ``SLURM``, ``LSF``, ``PBS`` or ``SGE``.
-    """
+    """The query of ``SLURM``, ``LSF``, ``PBS`` or ``SGE``; `None` for other batch systems."""
     match system:
         case "SLURM":  # squeue(1)
             return Query(("squeue", "--noheader", "--states=all", "--me", "--format=%i|%T|%P|%r"), read_fields)

@@ -135,10 +135,7 @@ def has_remote_scheduler(cluster_class: ClusterClass) -> bool:
 
 
 def import_class(cluster_class: ClusterClass) -> Any:
-    """The class, or the function, that a cluster profile names.
-
-    Raises `ClusterStartError` if it cannot be imported.
-    """
+    """The class, or the function, that a cluster profile names; raises `ClusterStartError` if it cannot be imported."""
     module, _, name = cluster_class.path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name)

@@ -70,10 +70,7 @@ def guard_by_token(token: str) -> None:
 
 
 async def check_guard(address: str, port: int) -> None:
-    """Check that a request without secret or token is refused.
-
-    Raises `ClusterStartError` if the request was not refused.
-    """
+    """Raise `ClusterStartError` unless a request without secret or token is refused."""
     try:
         async with asyncio.timeout(_LIMIT):
             reader, writer = await asyncio.open_connection(_WILDCARDS.get(address, address), port)

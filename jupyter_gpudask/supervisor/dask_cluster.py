@@ -230,10 +230,7 @@ class DaskCluster(SupervisedCluster):
             await self.close(grace)
 
     def end(self, reason: str) -> None:
-        """Cancel the jobs that are left, and release the lease on its GPUs, after all its processes have ended.
-
-        `reason`: why the cluster ends, for the record of the use of GPUs.
-        """
+        """Cancel the jobs that are left, and release the lease on its GPUs, after all its processes have ended."""
         if self._jobs is not None:
             self._jobs.cancel_blocking()
         shared, self._shared = self._shared, None

@@ -53,10 +53,7 @@ _NEVER = "10000 days"
 
 
 def import_what_clusters_need(*, dashboard: bool) -> None:
-    """Import the modules of a scheduler and its workers' nannies early, which takes half a second.
-
-    `dashboard`: also those of Dask's dashboard, which takes as long again.
-    """
+    """Import the modules of a scheduler and its nannies early: half a second, and as much for the dashboard."""
     from distributed.utils import get_mp_context
 
     if has_usable_gpus():

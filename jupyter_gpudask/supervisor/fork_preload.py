@@ -32,10 +32,7 @@ _THREADS_PREPARED_FOR_FORKS = frozenset({"jemalloc_bg_thd"})
 
 
 def prepare(modules: list[str]) -> str:
-    """Import modules, and return why this process must not be forked; empty if it can be.
-
-    `modules`: their names; one that is not installed is left out.
-    """
+    """Import those modules that are installed, and return why this process must not be forked; empty if it can be."""
     die_with_parent()
     if os.environ.get(PARENT_VARIABLE, str(os.getppid())) != str(os.getppid()):
         os._exit(0)  # it has ended before that

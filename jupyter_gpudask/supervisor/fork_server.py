@@ -97,10 +97,7 @@ class ForkServer:
         return engine == self.engine and not _imported(environment)
 
     async def check(self, engine: str, limit: float) -> None:
-        """Wait until it has imported the modules, and find out whether it can be forked.
-
-        `engine`: the engine of the cluster. `limit`: seconds to wait.
-        """
+        """Wait for the imports, at most `limit` seconds, and find out whether it can be forked."""
         try:
             async with asyncio.timeout(limit):
                 refusal = await asyncio.to_thread(_ask)
@@ -239,10 +236,7 @@ class Preparation:
                 self._fork_server = ForkServer.start("cuda", {}, self._directory)
 
     def take_directory(self) -> ClusterDirectory:
-        """The directory of the cluster; removed if this process is ended by force.
-
-        Raises `OSError` if it cannot be created.
-        """
+        """The directory of the cluster; removed if this process is ended by force."""
         directory, self._directory = self._directory, None
         return directory or _new_directory()
 

@@ -93,10 +93,7 @@ class JobQueue:
         raise ClusterLostError("no-job", jobs=ended, log=self._newest_log())
 
     async def submit(self) -> None:
-        """Submit and cancel jobs so that there are as many as the cluster shall have.
-
-        Raises `ClusterStartError` if the batch system refuses a job; those that it has accepted are kept.
-        """
+        """Submit and cancel jobs as the cluster needs; raises `ClusterStartError` if the batch system refuses."""
         with suppress(TimeoutError):  # Dask continues to submit
             try:
                 await asyncio.wait_for(asyncio.shield(self._cluster._correct_state()), _SUBMIT_LIMIT)  # noqa: SLF001

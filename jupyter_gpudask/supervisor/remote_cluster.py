@@ -202,10 +202,7 @@ class RemoteCluster(SupervisedCluster):
         return "\n".join(text for _, text in reversed(logs[address]))
 
     async def finished(self) -> None:
-        """Wait for the end of the cluster.
-
-        Raises `ClusterLostError` if the scheduler has ended, or does not respond.
-        """
+        """Wait until the scheduler has ended or does not respond, and raise `ClusterLostError`."""
         failures = 0
         while failures < _WATCH_FAILURES:
             await asyncio.sleep(_WATCH_INTERVAL)

@@ -68,10 +68,7 @@ class Scaling:
             self._scaling.add_done_callback(_log_failure)
 
     async def adapt(self, minimum: int, maximum: int) -> None:
-        """Let Dask close workers that are idle and start them when there is work, within a range.
-
-        Raises `GpuUnavailableError`, `LimitError` or `ScaleError`: see `scale`.
-        """
+        """Let Dask close idle workers and start them when there is work, within a range; raises as `scale` does."""
         self._check(maximum)
         await self._wait_for_earlier(asyncio.get_running_loop().time() + _ANSWER_LIMIT)
         self._stop_adapting()
@@ -167,11 +164,7 @@ def _log_failure(scaling: asyncio.Task[None]) -> None:
 
 
 def check_workers(workers: int, gpus: int, limit: int | None) -> None:
-    """Check whether a cluster that holds so many GPUs of this machine can have so many workers.
-
-    Raises `LimitError` if the administrator allows fewer than `workers`. Raises `GpuUnavailableError` if the cluster
-    has GPUs, but fewer.
-    """
+    """Raise `LimitError` or `GpuUnavailableError` if a cluster with so many GPUs cannot have the workers."""
     check_limit(workers, limit)
     if gpus and workers > gpus:
         raise GpuUnavailableError("too-few-held", workers=workers, gpus=gpus)

@@ -116,10 +116,7 @@ class RemoteWorkers(Worker):
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Connect and start the process; the workers register with the scheduler by themselves.
-
-        Raises `ClusterStartError` if the host cannot be reached, or refuses the connection.
-        """
+        """Connect and start the process; the workers register with the scheduler by themselves."""
         try:
             import asyncssh
         except ImportError:

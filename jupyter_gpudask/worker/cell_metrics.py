@@ -63,10 +63,7 @@ class WorkerCellMetrics(NamedTuple):
 
 
 def take_cell_metrics(dask_worker: Worker) -> WorkerCellMetrics:
-    """The metrics of the cell that began last.
-
-    `dask_worker`: set by `distributed.Client.run`.
-    """
+    """The metrics of the cell that began last; called by `distributed.Client.run`."""
     name, plugin = str(dask_worker.name), cast("CellMetricsPlugin", dask_worker.plugins[CELL_METRICS_PLUGIN])
     energy = energy_between(plugin.energy_before, read_energy(name))
     return WorkerCellMetrics(name, take_peak(), energy, plugin.workers)

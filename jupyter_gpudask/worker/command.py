@@ -28,10 +28,7 @@ _GPU_OPTIONS = ("--pre-import", "cupy,cudf,dask_cudf", "--set-rmm-allocator-for-
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run workers until they are interrupted or terminated.
-
-    `arguments`: the arguments of the command line, by default those of this process.
-    """
+    """Run workers until they are interrupted or terminated."""
     parser = argparse.ArgumentParser(prog=_PROGRAM.removesuffix(" worker"), allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
     worker = commands.add_parser(

@@ -53,10 +53,7 @@ class ContextPlugin(WorkerPlugin):
         self._watch.stop()
 
     def outcome_of(self, key: Any, outcome: dict[str, Any]) -> dict[str, Any]:
-        """The outcome of a task that has failed; called in its thread. It does not return if the worker ends.
-
-        `outcome`: what Dask reports of it.
-        """
+        """The outcome of a task that has failed; called in its thread. It does not return if the worker ends."""
         words = broken_context()
         if not words or not self._worker.nanny:
             return outcome

@@ -23,11 +23,7 @@ def first_device() -> dict[str, Any] | None:
 
 
 async def examine_libraries(names: Sequence[str]) -> dict[str, str]:
-    """Import libraries, in a thread, and return their versions.
-
-    `names`: names of modules. Returns the version of each module, by name; of one that cannot be imported the empty
-    string.
-    """
+    """Import libraries, in a thread: the version of each, by name; empty for one that cannot be imported."""
     return await asyncio.to_thread(versions_of, names)
 
 

@@ -181,10 +181,7 @@ class MaterializedGraph:
 
 
 def materialize(expression: PickledExpression, keys: Sequence[Any]) -> Serialized:
-    """The graph of `expression`, as a scheduler accepts it from a client.
-
-    `expression`: an expression from `distributed.Client`, optimized or not. `keys`: the keys of the results.
-    """
+    """The graph of `expression`, as a scheduler accepts it from a client."""
     unpickled = expression.unpickle()
     graph, annotations = _materialize_graph(unpickled, validate=False)
     if isinstance(unpickled, LLGExpr):  # all other expressions cull their graphs themselves

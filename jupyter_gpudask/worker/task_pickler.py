@@ -196,10 +196,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def unpickle_node(payload: bytes, shared: Sequence[PickledValue]) -> Any:
-    """The node that a `TaskPickler` has pickled.
-
-    `shared`: the values that it refers to.
-    """
+    """The node that a `TaskPickler` has pickled, with the values that it shares."""
     import_named_collections(payload)
     return _Unpickler(io.BytesIO(payload), shared).load()
 
