@@ -37,7 +37,7 @@ class LineTooLongError(ProtocolError):
     """A line is longer than any message; its rest is skipped when the next message is received."""
 
     def __init__(self) -> None:
-        super().__init__(f"Not a message of protocol {PROTOCOL_VERSION}: the line is too long.")
+        super().__init__("not-a-message", version=PROTOCOL_VERSION, error="the line is too long")
 
 
 class MessageStream:

@@ -107,11 +107,13 @@ def test_a_status_does_not_announce_the_end_that_has_come(own_server):
 # Stands in line as a start does, and is given the GPU when its turn comes.
 IMPORTS = f"""
 import asyncio
+from jupyter_gpudask.errors import catalog
 from jupyter_gpudask.machine import gpus, plan
 from jupyter_gpudask.protocol import ClusterSpec, GpuState, Start
 from jupyter_gpudask.supervisor.scaling import plan_and_lease
 gpus.visible_gpus = lambda _=None: [GpuState(index=0, uuid={UUID!r}, name="H200")]
 plan._check_packages = lambda: None
+catalog()  # other users cannot read it
 """
 WAIT = """
 os.environ["JUPYTER_RUNTIME_DIR"] = str(own)

@@ -125,7 +125,7 @@ def test_limits_are_enforced():
         with pytest.raises(KernelNotFoundError) as refused:
             manager.create("c", spec(manager))
         assert str(refused.value) == "There is no kernel c. Restart the notebook's kernel."
-        with pytest.raises(LimitError, match="2 workers"):
+        with pytest.raises(LimitError, match="workers of a cluster to 2"):
             spec(manager, workers=3)
         with pytest.raises(LimitError, match="protocol ucx"):
             spec(manager, protocol="ucx")
