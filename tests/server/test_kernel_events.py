@@ -172,23 +172,23 @@ def server_of(process):
 
 
 @pytest.fixture(scope="module")
-def server(server_in):
+def server_with_gpu(server_in):
     """A server with two fake GPUs that limits clusters to two workers."""
     return server_in(lambda folder: fake_gpu_environment(FAKE_GPUS="2"), ["--GpuDask.max_workers=2"])
 
 
 @pytest.fixture(scope="module")
-def kernel(server):
+def kernel_with_gpu(server_with_gpu):
     """A kernel whose cluster holds one of the two GPUs."""
-    kernel = server.kernel("mine.ipynb")
-    assert server.start(kernel, engine="cuda", gpus=[0], workers=None)["status"] == "ready"
+    kernel = server_with_gpu.kernel("mine.ipynb")
+    assert server_with_gpu.start(kernel, engine="cuda", gpus=[0], workers=None)["status"] == "ready"
     return kernel
 
 
 @pytest.fixture
-def other_holder(server):
+def other_holder(server_with_gpu):
     """A lease of another cluster on the other GPU."""
-    folder = LeaseFolder(server.runtime / "gpudask-leases")
+    folder = LeaseFolder(server_with_gpu.runtime / "gpudask-leases")
     with folder.locked():
         lease = folder.take(
             ["GPU-00000001-1111-2222-3333-444444444444"], holder="other.ipynb", kernel_id="", share=False
@@ -206,8 +206,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.usefixtures("kernel")
-def test_a_start_that_waits_shows_its_place_and_who_holds_the_gpu_until_it_is_stopped(server):
+@pytest.mark.usefixtures("kernel_with_gpu")
+def test_a_start_that_waits_shows_its_place_and_who_holds_the_gpu_until_it_is_stopped(server_with_gpu):
+    server = server_with_gpu
     waiting = server.kernel("waiting.ipynb")
     line = LeaseFolder(server.runtime / "gpudask-leases").line
     spec = {"engine": "cuda", "gpus": [0], "workers": None, "wait": True}
@@ -222,7 +223,11 @@ def test_a_start_that_waits_shows_its_place_and_who_holds_the_gpu_until_it_is_st
 
 @pytest.mark.usefixtures("other_holder")
 @pytest.mark.parametrize(("options", "_", "sentence"), REFUSED)
-def test_the_server_refuses_an_impossible_restart_and_the_cluster_keeps_running(server, kernel, options, _, sentence):
+def test_the_server_refuses_an_impossible_restart_and_the_cluster_keeps_running(
+    server_with_gpu, kernel_with_gpu, options, _, sentence
+):
+    server = server_with_gpu
+    kernel = kernel_with_gpu
     pid = server.cluster(kernel)["pid"]
     refused = server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": options})
     assert refused.status in (404, 409, 422)
@@ -231,7 +236,9 @@ def test_the_server_refuses_an_impossible_restart_and_the_cluster_keeps_running(
 
 
 @pytest.mark.usefixtures("other_holder")
-def test_the_magic_refuses_an_impossible_restart_and_the_cluster_keeps_running(server, kernel):
+def test_the_magic_refuses_an_impossible_restart_and_the_cluster_keeps_running(server_with_gpu, kernel_with_gpu):
+    server = server_with_gpu
+    kernel = kernel_with_gpu
     pid = server.cluster(kernel)["pid"]
     kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start")
     for _, line, sentence in REFUSED:
@@ -241,7 +248,8 @@ def test_the_magic_refuses_an_impossible_restart_and_the_cluster_keeps_running(s
 
 
 @pytest.mark.usefixtures("other_holder")
-def test_the_magics_name_the_holder_of_each_gpu(kernel):
+def test_the_magics_name_the_holder_of_each_gpu(kernel_with_gpu):
+    kernel = kernel_with_gpu
     kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start")
     seen = kernel.ok("seen = %gpudask gpus\nseen").value.splitlines()
     assert "held by" in seen[0]

@@ -122,7 +122,7 @@ def test_a_killed_supervisor_leaves_no_directory_and_no_process_of_a_task(server
 
 
 @pytest.fixture
-def server(own_server, tmp_path):
+def isolated_server(own_server, tmp_path):
     folders = {name: tmp_path / name for name in ("runtime", "tmp")}
     for folder in folders.values():
         folder.mkdir()
@@ -165,7 +165,8 @@ def answers(port):
         return caller.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_a_killed_server_leaves_nothing_but_a_socket_that_the_next_server_removes(server, gone):
+def test_a_killed_server_leaves_nothing_but_a_socket_that_the_next_server_removes(isolated_server, gone):
+    server = isolated_server
     kernel, starting = server.kernel(), server.kernel()
     pid = start(server, kernel)["pid"]
     server.fetch("clusters", "POST", {"kernel_id": starting.id, "spec": {"gpus": 1}})
@@ -192,7 +193,8 @@ def test_a_killed_server_leaves_nothing_but_a_socket_that_the_next_server_remove
             process.kill()
 
 
-def test_a_server_that_shuts_down_leaves_nothing(server, gone):
+def test_a_server_that_shuts_down_leaves_nothing(isolated_server, gone):
+    server = isolated_server
     pid = start(server, server.kernel())["pid"]
     server.stop()
     with promised(1):
@@ -203,7 +205,8 @@ def test_a_server_that_shuts_down_leaves_nothing(server, gone):
 @pytest.mark.parametrize(
     "part", ["supervisor", "kernel", *(pytest.param(part, marks=pytest.mark.slow) for part in ("scheduler", "nanny"))]
 )
-def test_a_cluster_whose_process_is_killed_leaves_nothing_and_other_clusters_keep_running(server, part, gone):
+def test_a_cluster_whose_process_is_killed_leaves_nothing_and_other_clusters_keep_running(isolated_server, part, gone):
+    server = isolated_server
     kernel, other = server.kernel("doomed.ipynb"), server.kernel()
     cluster, rest = start(server, kernel), start(server, other)
     kernel.ok("%load_ext jupyter_gpudask\nimport os\nstarted = %gpudask start --gpus 1")
@@ -228,7 +231,8 @@ def test_a_cluster_whose_process_is_killed_leaves_nothing_and_other_clusters_kee
     assert server.cluster(other)["state"]["workers"][0]["status"] == "running"
 
 
-def test_a_killed_worker_restarts_on_its_gpu(server):
+def test_a_killed_worker_restarts_on_its_gpu(isolated_server):
+    server = isolated_server
     kernel = server.kernel()
     cluster = start(server, kernel)
     (worker,) = cluster["state"]["workers"]
