@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dask.config
-from dask._expr import LLGExpr
+from dask._expr import HLGExpr, LLGExpr
+from dask.base import collections_to_expr
 from distributed import Client
 from distributed.objects import SchedulerInfo
 from distributed.scheduler import KilledWorker
@@ -35,16 +36,20 @@ from ..scheduler.joined_client import JOINED_BEGIN_CELL, JOINED_UPDATE_GRAPH
 from ..worker.cell_metrics import BEGIN_CELL
 from ..worker.send_interval import send_sooner
 from ..worker.trial import call_with_small_blocks
-from .all_partitions import with_all_partitions
-from .lost_results import cluster_ended, explain_loss
-from .lost_workers import explain_killed_worker
-from .pickling import explain_pickling, explaining_what_cannot_be_pickled
+from .failures import (
+    cluster_ended,
+    explain_killed_worker,
+    explain_loss,
+    explain_pickling,
+    explaining_what_cannot_be_pickled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from types import TracebackType
 
     from ..errors import GpuDaskError
+
 
 _PACKAGE = Path(__file__).parents[1]
 _ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("fallback", "graph", "patches", "profiling", "worker"))
@@ -381,3 +386,48 @@ def _copy_without_frames(error: Exception, client: KernelClient) -> Exception | 
     copied.__suppress_context__ = error.__suppress_context__
     error.__traceback__ = error.__context__ = None
     return copied
+
+
+_SEVERAL = (list, tuple, set, frozenset)
+
+
+def with_all_partitions(collections: Any) -> Any:
+    """The argument of `distributed.Client.persist`, so that it keeps all partitions of each dataframe.
+
+    Dask keeps as many partitions as a dataframe has before it is optimized. Its optimizer makes fewer if a file has
+    columns that are not read, and more in a reduction: the dataframe then needs results that do not exist, or has only
+    a part of its rows.
+
+    Parameters
+    ----------
+    collections
+        A Dask collection, or a list, a tuple or a set of collections.
+    """
+    if not isinstance(collections, _SEVERAL):
+        return _with_all_partitions([collections])[0]
+    return _with_all_partitions(list(collections))
+
+
+def _with_all_partitions(collections: list[Any]) -> list[Any]:
+    if not any(map(_is_frame, collections)):
+        return collections
+    from dask._collections import new_collection
+
+    # As in `persist`: dataframes are optimized together, so that those of the same files are divided alike, but each
+    # alone if a collection beside them has no expression.
+    together = collections_to_expr(collections)
+    is_mixed = any(isinstance(expression, HLGExpr) for expression in together.operands)
+    expressions = together.operands if is_mixed else together.optimize().operands
+    optimized = [
+        new_collection(expression.optimize() if is_mixed else expression) if _is_frame(collection) else collection
+        for collection, expression in zip(collections, expressions, strict=True)
+    ]
+    pairs = zip(collections, optimized, strict=True)
+    if all(old.npartitions == new.npartitions for old, new in pairs if _is_frame(old)):
+        return collections
+    return optimized  # which the second optimization, in `persist`, leaves as it is
+
+
+def _is_frame(collection: Any) -> bool:
+    kind = type(collection)  # a Delayed object has every attribute, but its class does not
+    return hasattr(kind, "expr") and hasattr(kind, "divisions")

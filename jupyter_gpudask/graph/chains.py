@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dask._task_spec import Alias, DependenciesMapping
 from dask.core import reverse_dict
 
-from .names import without_aliases
-from .program import as_one_task, with_programs
+from .program import as_one_task, with_programs, without_aliases
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

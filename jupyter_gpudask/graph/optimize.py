@@ -12,12 +12,10 @@ from dask._task_spec import cull
 from dask.array.optimization import optimize as optimize_by_dask
 from dask.core import flatten
 
-from .program import with_programs
-from .repeated import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU
+from .program import with_programs, with_subgraphs
 from .slices import slice_first
 from .stacks import with_taller_blocks
-from .subgraphs import with_subgraphs
-from .subtrees import ClusterSize, fuse_subtrees
+from .subtrees import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU, ClusterSize, fuse_subtrees
 from .unused import ONLY_R, ONLY_VALUES, without_unused_parts
 
 if TYPE_CHECKING:

@@ -1,14 +1,16 @@
-"""Run several tasks of a graph as one task, one after the other, depth first."""
+"""Several tasks of a graph as one task, and changes of the graphs inside of those that Dask has fused."""
 
 from __future__ import annotations
 
 import operator
 from typing import TYPE_CHECKING, Any
 
-from dask._task_spec import GraphNode, Task, TaskRef, _execute_subgraph
+from dask._task_spec import Alias, GraphNode, Task, TaskRef, _execute_subgraph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    Graph = Mapping[Any, GraphNode]
 
 
 class Program:
@@ -149,3 +151,61 @@ def _with_program(task: GraphNode, programs: dict[Any, Any]) -> GraphNode:
     needed = dict(zip(names, values, strict=True))
     arguments = [needed[name] for name in program.inputs]
     return Task(task.key, program, *arguments, _data_producer=task.data_producer)
+
+
+def without_aliases(tasks: Mapping[Any, GraphNode], wanted: Collection[Any]) -> dict[Any, GraphNode]:
+    """The same tasks without the second names of results that nobody else needs by that name.
+
+    Parameters
+    ----------
+    tasks
+        By key; they may need results of other tasks.
+    wanted
+        Names that remain.
+    """
+    others = {key: task.target for key, task in tasks.items() if isinstance(task, Alias) and key not in wanted}
+    others = {key: target for key, target in others.items() if target in tasks}
+    if not others:
+        return dict(tasks)
+    targets = {key: _last(target, others) for key, target in others.items()}
+    return {key: with_names(task, targets) for key, task in tasks.items() if key not in targets}
+
+
+def with_names(task: GraphNode, names: Mapping[Any, Any]) -> GraphNode:
+    """The same task, which needs other results instead of those in `names`."""
+    # Dask looks at all names for each task.
+    needed = {key: names[key] for key in task.dependencies if key in names}
+    return task.substitute(needed) if needed else task
+
+
+def _last(key: Any, others: Mapping[Any, Any]) -> Any:
+    while key in others:
+        key = others[key]
+    return key
+
+
+def with_subgraphs(tasks: Graph, change: Callable[[Graph, Any], Graph]) -> dict[Any, GraphNode]:
+    """The same tasks, with `change` of the graph inside each fused task; it is called once for each such graph.
+
+    Parameters
+    ----------
+    tasks
+        By key. Graphs that they have in common remain common, and what is not changed remains the same object.
+    change
+        Called with a graph and with the key of its result.
+    """
+    changes: dict[tuple[int, Any], Graph] = {}
+    changed = dict(tasks)
+    for key, task in tasks.items():
+        if not isinstance(task, Task) or task.func is not _execute_subgraph:
+            continue
+        inner, wanted, *rest = task.args
+        known = changes.get((id(inner), wanted))
+        if known is None:
+            known = change(inner, wanted)
+            if known.keys() == inner.keys() and all(known[name] is node for name, node in inner.items()):
+                known = inner
+            changes[id(inner), wanted] = known
+        if known is not inner:
+            changed[key] = Task(task.key, task.func, known, wanted, *rest, _data_producer=task.data_producer)
+    return changed

@@ -30,9 +30,8 @@ from dask._task_spec import (
 from dask.core import reverse_dict
 
 from .chains import fuse_chains
-from .names import with_names
-from .program import as_one_task
-from .repeated import created_shape
+from .program import as_one_task, with_names
+from .subtrees import created_shape
 from .unused import r_only, values_only
 
 if TYPE_CHECKING:

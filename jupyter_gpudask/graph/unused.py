@@ -17,8 +17,7 @@ from dask.array.linalg import _wrapped_qr
 from dask.core import reverse_dict
 from tlz import compose
 
-from .names import without_aliases
-from .subgraphs import with_subgraphs
+from .program import with_subgraphs, without_aliases
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -13,8 +13,8 @@ from ..errors import ClusterLostError, ClusterStartError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from ..client.calls import CellMetrics
     from ..client.kernel_client import KernelClient
-    from ..client.worker_calls import CellMetrics
     from ..launcher.connection import Cluster
     from ..protocol import ClusterSpec, ClusterState, Ready
     from ..protocol.cluster.limits import Action
@@ -148,7 +148,7 @@ class RunningCluster:
         timeout
             Seconds.
         """
-        from ..client.lost_results import cluster_ended
+        from ..client.failures import cluster_ended
         from ..switch.default_client import default_client
 
         self.client.end = end
@@ -173,12 +173,12 @@ class RunningCluster:
         self.client.begin_cell()
         if not self.is_owned or self.ready.engine != "cuda":
             return None
-        from ..client.worker_calls import CellMetrics
+        from ..client.calls import CellMetrics
 
         return CellMetrics()
 
     def run_on_workers(self, function: Callable[..., Any], limit: float) -> dict[str, Any]:
         """Run `function` in each worker; the results of those that respond within `limit` seconds, by address."""
-        from ..client.worker_calls import run_on_workers
+        from ..client.calls import run_on_workers
 
         return run_on_workers(self.client, function, limit)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ...client.cancellation import StuckWorker
+    from ...client.calls import StuckWorker
     from ...protocol import GpuState
     from ...session.running_cluster import RunningCluster
 
@@ -57,7 +57,7 @@ def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster, interr
     counted: list[int | None] = []
 
     def count() -> None:
-        from ...client.cancellation import count_unfinished_tasks
+        from ...client.calls import count_unfinished_tasks
 
         counted.append(count_unfinished_tasks(client, before))
 
@@ -69,7 +69,7 @@ def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster, interr
         finally:
             client.on_interrupt = None
             if was_interrupted(shell):
-                from ...client.cancellation import cancel_unfinished
+                from ...client.calls import cancel_unfinished
 
                 if not counted:
                     count()

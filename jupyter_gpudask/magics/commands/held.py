@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ...client.held_results import HeldReport
+    from ...client.calls import HeldReport
     from ...session.session import Session
 
 _HEADS = ("variable", "results", "size")
@@ -80,7 +80,7 @@ def held(shell: InteractiveShell, session: Session, release: Sequence[str]) -> H
     NoClusterError
         The kernel has no cluster.
     """
-    from ...client.held_results import report_variables, wait_until_released
+    from ...client.calls import report_variables, wait_until_released
 
     gpus = {worker.name: worker.gpu_index for worker in session.state().workers}
     cluster = session.cluster

@@ -60,7 +60,7 @@ async def compare_runs(
         Where results are, and what happens to operations that the GPU libraries lack.
     """
     __tracebackhide__ = True
-    from ...client.worker_calls import import_on_cluster
+    from ...client.calls import import_on_cluster
     from ...protocol import ClusterSpec
     from ...session.launch import temporary_cluster
     from ...switch.context import switched_to
@@ -136,7 +136,7 @@ async def _run(body: str, file: str, namespace: dict[str, Any], client: Client, 
     except Exception as raised:  # noqa: BLE001 - shown as the result of the run
         error = raised
     except BaseException:
-        from ...client.cancellation import cancel_unfinished
+        from ...client.calls import cancel_unfinished
 
         cancel_unfinished(client, before)
         raise

@@ -6,7 +6,16 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...client import joined_client
+from ...client.connect import (
+    leave_cluster,
+    read_state,
+    read_worker_names,
+    scheduler_log,
+    versions_of,
+    versions_on_workers,
+    worker_log,
+    workers_without_gpu,
+)
 from ...errors import BackendUnavailableError, ClusterLostError
 from ...launcher.connection import Cluster
 from ...protocol import ClusterSpec
@@ -56,7 +65,7 @@ class JoinedCluster(Cluster):
         ClusterLostError
             The scheduler did not respond.
         """
-        state = await self._ask(joined_client.read_state(self.client, self.spec.start_timeout))
+        state = await self._ask(read_state(self.client, self.spec.start_timeout))
         return state.model_copy(update={"engine": self.ready.engine})  # before the first heartbeat with a GPU, too
 
     def call(self, command: Command) -> Awaitable[Any]:
@@ -73,18 +82,16 @@ class JoinedCluster(Cluster):
         BackendUnavailableError
             A worker has no GPU, lacks one of the libraries `names`, or has another version than the kernel.
         """
-        here = {
-            name: found for name, found in (await asyncio.to_thread(joined_client.versions_of, names)).items() if found
-        }
-        workers = await self._ask(joined_client.read_worker_names(self.client))
+        here = {name: found for name, found in (await asyncio.to_thread(versions_of, names)).items() if found}
+        workers = await self._ask(read_worker_names(self.client))
         new = [address for address in workers if any((address, name) not in self._checked for name in here)]
         if not new:
             return
-        found = await self._ask(joined_client.versions_on_workers(self.client, list(here), new), _IMPORT_TIMEOUT)
+        found = await self._ask(versions_on_workers(self.client, list(here), new), _IMPORT_TIMEOUT)
         silent = [address for address in new if address not in found]
         if silent:
             raise BackendUnavailableError("worker-silent", worker=silent[0])
-        without = await self._ask(joined_client.workers_without_gpu(self.client, new))
+        without = await self._ask(workers_without_gpu(self.client, new))
         if without:
             raise BackendUnavailableError("worker-without-gpu", worker=without[0])
         for address, versions in found.items():
@@ -102,10 +109,10 @@ class JoinedCluster(Cluster):
     async def worker_log(self, worker: str, lines: int = 50) -> str:
         """The last lines of the log that a worker, or the scheduler, keeps in memory; empty without such a worker."""
         if worker == SUPERVISOR:
-            return await self._ask(joined_client.scheduler_log(self.client, lines))
-        names = await self._ask(joined_client.read_worker_names(self.client))
+            return await self._ask(scheduler_log(self.client, lines))
+        names = await self._ask(read_worker_names(self.client))
         address = next((address for address, name in names.items() if name == worker), None)
-        return "" if address is None else await self._ask(joined_client.worker_log(self.client, address, lines))
+        return "" if address is None else await self._ask(worker_log(self.client, address, lines))
 
     async def leave(self) -> None:
         """Remove the plugins and release the results of this kernel, and stop watching the connection."""
@@ -115,7 +122,7 @@ class JoinedCluster(Cluster):
                 task.cancel()
         if self.running:
             with suppress(ClusterLostError):
-                await self._ask(joined_client.leave_cluster(self.client), _LEAVE_TIMEOUT)
+                await self._ask(leave_cluster(self.client), _LEAVE_TIMEOUT)
 
     async def follow(self, on_lost: LostCallback) -> None:
         """From now on, call `on_lost` once if the connection ends before `leave`, and show the cluster in the panel."""

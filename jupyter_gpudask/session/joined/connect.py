@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import dask.config
 
-from ...client.joined_client import connect_joined
+from ...client.connect import connect_joined
 from ...errors import ConnectError
 from ...protocol import Joined
 from ...protocol.cluster.limits import gateway_dashboard, joined_limits

@@ -1,21 +1,29 @@
-"""Explain which of the user's variables need lost results."""
+"""The errors of this package in the place of Dask's: for lost results, ended workers, and what cannot be pickled."""
 
 from __future__ import annotations
 
+import logging
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from dask.base import is_dask_collection
+from dask.utils import key_split
 from distributed import Client, Future
 from distributed.client import FutureCancelledError, FuturesCancelledError, futures_of
 
-from ..errors import ResultsLostError
+from ..errors import PicklingError, ResultPicklingError, ResultsLostError, WorkersEndedError
 from ..inspection.local_variables import local_variables
 from ..scheduler.held_results import RELEASED
+from ..scheduler.worker_exit import exit_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+    from distributed.scheduler import KilledWorker
+
+    from ..protocol import WorkerExit
+
 
 _CONNECTION_LOST = "scheduler-connection-lost"
 _LOST = {"lost dependencies", _CONNECTION_LOST, RELEASED}
@@ -87,3 +95,69 @@ def _named_variables() -> Iterator[tuple[str, Any]]:
                 if name in variables:
                     yield name, variables[name]
         frame = frame.f_back  # type: ignore[assignment]
+
+
+_RESPONSE_TIMEOUT = 5.0
+
+
+def explain_killed_worker(error: KilledWorker, client: Client) -> WorkersEndedError | None:
+    """The error to raise instead of Dask's, which counts one worker as several; `None` if the exit is not known."""
+    end: WorkerExit | None = None
+    with suppress(Exception):  # a cluster that does not respond does not explain it
+        run_on_scheduler = client._run_on_scheduler  # noqa: SLF001 - the public one has no timeout
+        end = client.sync(run_on_scheduler, exit_of, error.last_worker.pid, callback_timeout=_RESPONSE_TIMEOUT)
+    if end is None:
+        return None
+    name, count = key_split(error.task), error.allowed_failures + 1
+    return WorkersEndedError(
+        "workers-over-memory" if end.over_memory_limit else "workers-ended", task=name, count=count, end=end.reason
+    )
+
+
+_OF_DISTRIBUTED = "Could not serialize object of type "
+_LOGGED = ("Failed to serialize", "Unserializable Message")
+
+
+def _is_not_raised(record: logging.LogRecord) -> bool:
+    """Whether to log a record: Dask logs the whole traceback of an error of pickling before it raises the error."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (str(record.msg).startswith(_LOGGED) or _is_of_distributed(error))
+
+
+for _name in ("protocol.pickle", "protocol.core", "comm.utils"):
+    logging.getLogger(f"distributed.{_name}").addFilter(_is_not_raised)
+
+
+def _is_of_distributed(error: BaseException | None) -> bool:
+    return isinstance(error, TypeError) and bool(error.args) and str(error.args[0]).startswith(_OF_DISTRIBUTED)
+
+
+def explain_pickling(error: BaseException) -> PicklingError | ResultPicklingError | None:
+    """The error to raise instead of Dask's, if something cannot be pickled here or on a worker."""
+    if not _is_of_distributed(error):
+        return None
+    # A worker sends the text of its traceback in the place of the result.
+    first, *traceback = str(error.args[0]).strip().splitlines()
+    if traceback:
+        return ResultPicklingError(
+            type=first.removeprefix(_OF_DISTRIBUTED), error=traceback[-1].partition(": ")[2].rstrip(".")
+        )
+    return PicklingError(error=str(error.__cause__).rstrip("."))
+
+
+@contextmanager
+def explaining_what_cannot_be_pickled() -> Iterator[None]:
+    """Inside, Dask's error for a graph that cannot be pickled names the graph's part.
+
+    Raises
+    ------
+    PicklingError
+        The graph cannot be pickled.
+    """
+    try:
+        yield
+    except TypeError as error:
+        explained = explain_pickling(error)
+        if explained is None:
+            raise
+        raise explained from None

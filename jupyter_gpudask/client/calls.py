@@ -1,0 +1,206 @@
+"""Ask the scheduler and the workers within a time limit: metrics of a cell, held results, the end of its tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dask.base import is_dask_collection
+from distributed import Future
+from distributed.client import futures_of
+
+from ..scheduler.cancellation import StuckWorker, cancel_tasks, count_unfinished
+from ..scheduler.held_results import HeldReport, report_held
+from ..worker.cell_metrics import WorkerCellMetrics, take_cell_metrics, total_energy
+from ..worker.libraries import versions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future as Call
+
+    from distributed import Client
+
+    from .kernel_client import KernelClient
+
+
+def run_on_workers(client: Client, function: Callable[..., Any], limit: float) -> dict[str, Any]:
+    """Run `function` in each worker; the results of those that respond within `limit` seconds, by address."""
+    if client.status != "running":
+        return {}
+    end = time.monotonic() + limit
+    addresses = client.scheduler_info(-1)["workers"]
+    calls = [_start(client, function, workers=[address]) for address in addresses]
+    results: dict[str, Any] = {}
+    for call in calls:
+        try:
+            results |= call.result(max(0.0, end - time.monotonic()))
+        except Exception:  # noqa: BLE001 - a missing metric must not fail the cell
+            call.cancel()
+    return results
+
+
+def import_on_cluster(client: Client, names: Sequence[str], limit: float) -> None:
+    """Import modules in the workers and in the scheduler within `limit` seconds each; the first task would do it."""
+    run_on_workers(client, partial(versions_of, names), limit)
+    with suppress(Exception):  # the first task does it then
+        run_on_scheduler = client._run_on_scheduler  # noqa: SLF001 - the public one has no timeout
+        client.sync(run_on_scheduler, versions_of, names, callback_timeout=limit)
+
+
+class CellMetrics:
+    """Device memory and energy of the workers during a cell.
+
+    The counters begin with `KernelClient.begin_cell`.
+
+    Attributes
+    ----------
+    peaks
+        After `finish`, the peak of device memory allocated on each worker, in bytes, by worker name.
+    energy
+        After `finish`, the energy that the GPUs have used, in joules; `None` if it is not known of each.
+    """
+
+    def __init__(self) -> None:
+        self.peaks: dict[str, int] = {}
+        self.energy: float | None = None
+
+    def finish(self, client: Client, limit: float) -> None:
+        """Read the metrics at the end of the cell.
+
+        Parameters
+        ----------
+        client
+            A client of the cluster, which the cell may have restarted.
+        limit
+            Seconds; workers that have not responded by then are left out.
+        """
+        ended: list[WorkerCellMetrics] = list(run_on_workers(client, take_cell_metrics, limit).values())
+        self.peaks = {each.name: each.peak for each in ended if each.peak is not None}
+        self.energy = total_energy(ended)
+
+
+def _start(client: Client, function: Callable[..., Any], **options: Any) -> Call[Any]:
+    loop: Any = client.loop
+    call = client._run(function, on_error="ignore", **options)  # noqa: SLF001 - `run` has no timeout
+    return asyncio.run_coroutine_threadsafe(call, loop.asyncio_loop)
+
+
+__all__ = ["StuckWorker", "cancel_unfinished", "count_unfinished_tasks"]
+
+_STOP_TIMEOUT = 1.2
+_RESPONSE_TIMEOUT = 1.9
+_COUNT_TIMEOUT = 0.8
+
+
+def cancel_unfinished(client: Client, before: set[Any]) -> list[StuckWorker]:
+    """Cancel the unfinished futures of `client`, except those with keys in `before`, and stop their tasks.
+
+    Returns
+    -------
+    list of StuckWorker
+        The workers whose tasks did not stop in time.
+    """
+    keys = _pending_keys(client, before)
+    stuck: list[StuckWorker] = []
+    end = time.monotonic() + _RESPONSE_TIMEOUT
+    # An error here must not hide the interrupt; if the cluster is lost there is nothing to stop.
+    with suppress(Exception):
+        run_on_scheduler = client._run_on_scheduler  # noqa: SLF001 - the public one has no timeout
+        stuck = client.sync(
+            run_on_scheduler,
+            cancel_tasks,
+            keys,
+            _STOP_TIMEOUT,
+            only_client=client.id if getattr(client, "is_joined", False) else None,
+            callback_timeout=_RESPONSE_TIMEOUT,
+        )
+    with suppress(Exception):
+        client.sync(_release, client, keys, callback_timeout=max(0.1, end - time.monotonic()))
+    return stuck
+
+
+def count_unfinished_tasks(client: Client, before: set[Any]) -> int | None:
+    """The number of tasks that `cancel_unfinished` would cancel; `None` if the scheduler does not respond in time."""
+    keys = _pending_keys(client, before)
+    with suppress(Exception):
+        run_on_scheduler = client._run_on_scheduler  # noqa: SLF001
+        count: int = client.sync(run_on_scheduler, count_unfinished, keys, client.id, callback_timeout=_COUNT_TIMEOUT)
+        return count
+    return None
+
+
+def _pending_keys(client: Client, before: set[Any]) -> list[Any]:
+    return [key for key, state in list(client.futures.items()) if key not in before and state.status == "pending"]
+
+
+async def _release(client: Client, keys: list[Any]) -> None:
+    """Cancel the futures in the kernel, and release their keys on the scheduler.
+
+    `Client.cancel` is not used: in distributed 2026.7 the scheduler closes the client's connection if a task between
+    these futures is wanted by no client.
+    """
+    client._send_to_scheduler({"op": "client-releases-keys", "keys": keys, "client": client.id})  # noqa: SLF001
+    for key in keys:
+        state = client.futures.pop(key, None)
+        if state is not None:
+            state.cancel()
+
+
+REST = ""
+"""The name of the results that none of the variables holds."""
+
+_REPORT_TIMEOUT = 10.0
+_RELEASE_TIMEOUT = 2.0
+_POLL = 0.05
+__all__ = ["REST", "HeldReport", "report_variables", "wait_until_released"]
+
+_CONTAINERS = (list, tuple, set, dict)
+
+
+def report_variables(client: KernelClient, variables: Mapping[str, Any]) -> HeldReport:
+    """The results on the workers, with those that each variable holds.
+
+    Results that several variables hold count for each of them. Those that no variable holds have the name `REST`. On a
+    cluster of somebody else only the results of this client are reported.
+
+    Raises
+    ------
+    TimeoutError
+        The scheduler does not respond.
+    """
+    keys = {name: _keys_of(value, client) for name, value in variables.items()}
+    named = {key for found in keys.values() for key in found}
+    keys[REST] = [key for key in list(client.futures) if key not in named]
+    return _report(client, {name: found for name, found in keys.items() if found})
+
+
+def wait_until_released(client: KernelClient, before: set[Any]) -> None:
+    """Wait at most two seconds until the scheduler has released the futures that `client` has no longer."""
+    _report(client, {})  # futures are removed by callbacks of the event loop, which this call waits for
+    gone = list(before - set(client.futures))
+    end = time.monotonic() + _RELEASE_TIMEOUT
+    while time.monotonic() < end and _report(client, {REST: gone}).counts[REST][0]:
+        time.sleep(_POLL)
+
+
+def _report(client: KernelClient, keys: Mapping[str, list[Any]]) -> HeldReport:
+    run_on_scheduler = client._run_on_scheduler  # noqa: SLF001 - the public one has no timeout
+    report: HeldReport = client.sync(
+        run_on_scheduler,
+        report_held,
+        keys,
+        client.id if client.is_joined else None,
+        callback_timeout=_REPORT_TIMEOUT,
+    )
+    return report
+
+
+def _keys_of(value: Any, client: KernelClient) -> list[Any]:
+    if not (is_dask_collection(value) or isinstance(value, (Future, *_CONTAINERS))):
+        return []
+    with suppress(Exception):  # a graph that cannot be built holds nothing that is known
+        return list({future.key for future in futures_of(value) if future.client is client})
+    return []
