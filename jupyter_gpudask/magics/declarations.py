@@ -1,12 +1,18 @@
-"""The commands of ``%gpudask`` and the options of ``%%gpudask``, declared once.
+"""The commands of ``%gpudask`` and the options of ``%%gpudask``, declared once, and their help.
 
-The parser, the completion, the help and the reference in the documentation are made from them. The options of
+The parser, the completion and the reference in the documentation are made from them, too. The options of
 ``%gpudask start`` are those of `ClusterSpec`.
 """
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 TEXT = "a line of text"
 
@@ -140,3 +146,43 @@ CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
 
 ON_OPTIONS = tuple(flag for flag, option in CELL_OPTIONS.items() if not option.for_one_cell)
 """The options of ``%gpudask on``."""
+
+
+_COLUMN, _WIDTH = 23, 110
+
+
+def commands_help() -> str:
+    """The commands of ``%gpudask``."""
+    return _two_columns((f"{name} {command.arguments}".strip(), command.help) for name, command in COMMANDS.items())
+
+
+def start_help() -> str:
+    """The options of ``%gpudask start`` and ``restart``, with their defaults."""
+    from ..protocol.cluster.spec import start_options  # here, because it imports pydantic
+
+    rows = []
+    for flag, option in start_options().items():
+        head = f"{flag} {f'[{option.metavar}]' if option.value_is_optional else option.metavar}"
+        text = option.help + (f" (default: {option.default})" if option.default else "")
+        rows.append((head, text + ("; may be repeated" if option.is_repeatable else "")))
+    return _two_columns(rows)
+
+
+def cell_help() -> str:
+    """The options of ``%%gpudask``."""
+    rows = []
+    for flag, option in CELL_OPTIONS.items():
+        default = f" (default: {option.default})" if option.default else ""
+        rows.append((f"{flag} {option.metavar}".rstrip(), option.help + default))
+    return _two_columns(rows)
+
+
+def _two_columns(rows: Iterable[tuple[str, str]]) -> str:
+    lines = []
+    for head, text in rows:
+        wrapped = textwrap.wrap(text, _WIDTH - _COLUMN, break_on_hyphens=False)
+        if len(head) >= _COLUMN:
+            wrapped.insert(0, "")
+        margins = [head, *[""] * (len(wrapped) - 1)]
+        lines += [f"{left:<{_COLUMN}}{right}".rstrip() for left, right in zip(margins, wrapped, strict=True)]
+    return "\n".join(lines)

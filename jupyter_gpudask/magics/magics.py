@@ -13,20 +13,23 @@ from IPython.display import display
 
 from ..errors import GpuDaskError, NotOwnedError
 from ..session.session import process_session
-from .arguments import CellArguments, check_on_options, parse_cell, parse_line
-from .cell.automatic import AutomaticCells, source_of_cell
-from .cell.body import cell_context
-from .cell.context_stack import CellContextStack
-from .cell.transform import CellTransformer, restore_source
-from .cluster_access import ClusterAccess
-from .commands.commands import Commands
-from .compare.both_runs import compare_runs
-from .compare.refusals import refuse
-from .completion import make_matcher
-from .help import cell_help, commands_help, start_help
+from .arguments import (
+    CellArguments,
+    as_usage_error,
+    check_on_options,
+    make_matcher,
+    parse_cell,
+    parse_line,
+    usage_error,
+)
+from .cell_context import CellContextStack, cell_context
+from .cell_transform import AutomaticCells, CellTransformer, restore_source, source_of_cell
+from .cluster import ClusterAccess
+from .commands import Commands
+from .compare_runs import compare_runs, refuse
+from .declarations import cell_help, commands_help, start_help
+from .output import Note, View
 from .settings import MagicsSettings
-from .usage_error import as_usage_error, usage_error
-from .views.base import Note, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

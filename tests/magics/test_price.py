@@ -2,9 +2,8 @@
 
 import pytest
 
-from jupyter_gpudask.magics.cell.price import Price
+from jupyter_gpudask.magics.cell_footer import Price, format_energy
 from jupyter_gpudask.magics.settings import MagicsSettings
-from jupyter_gpudask.magics.views.cell import format_energy
 from jupyter_gpudask.protocol import Ready
 
 READY = Ready(engine="cuda", address="", credentials=None, dashboard_port=None, workers=1, pid=1)

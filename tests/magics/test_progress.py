@@ -2,7 +2,7 @@
 
 import pytest
 
-from jupyter_gpudask.magics.views.cell import CellProgress
+from jupyter_gpudask.magics.cell_footer import CellProgress
 from jupyter_gpudask.protocol import ClusterState
 
 

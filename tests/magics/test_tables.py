@@ -1,10 +1,10 @@
 """How tables and lines of `%gpudask` look in a notebook."""
 
-from jupyter_gpudask.magics.commands.doctor import DoctorView, Finding
-from jupyter_gpudask.magics.commands.free import FreeView
-from jupyter_gpudask.magics.views.base import FONT_SIZE, format_time, html_table
-from jupyter_gpudask.magics.views.cell import CellSummary
-from jupyter_gpudask.magics.views.tables import StatusView
+from jupyter_gpudask.magics.cell_footer import CellSummary
+from jupyter_gpudask.magics.commands import FreeView
+from jupyter_gpudask.magics.doctor import DoctorView, Finding
+from jupyter_gpudask.magics.output import FONT_SIZE, format_time, html_table
+from jupyter_gpudask.magics.status import StatusView
 from jupyter_gpudask.protocol import ClusterState
 
 

@@ -7,19 +7,20 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...errors import AccelerationError, GpuUnavailableError
-from ...installation import pip_install
-from ...machine.gpus import visible_gpus
-from ...session.device_order import hold_first_device
-from ...session.server_connection import kernel_id
-from ..views.base import Note
+from ..errors import AccelerationError, GpuUnavailableError
+from ..installation import pip_install
+from ..machine.gpus import visible_gpus
+from ..session.device_order import hold_first_device
+from ..session.server_connection import kernel_id
+from .output import Note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ...session.session import Session
+    from ..session.session import Session
+
 
 COMM_TARGET = "jupyter_gpudask:accelerate"
 """The target of the comm that is open in an accelerated kernel; the notebook's toolbar shows it."""

@@ -10,17 +10,18 @@ from html import escape
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
 
-from ...errors import BackendUnavailableError, BrokenContextError, GpuUnavailableError
-from ...installation import pip_install
-from ...quantities import format_bytes
-from ..views.base import Html, View, format_table, html_table, state_at
+from ..errors import BackendUnavailableError, BrokenContextError, GpuUnavailableError
+from ..installation import pip_install
+from ..quantities import format_bytes
+from .output import Html, View, format_table, html_table, state_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ...gpu_libraries.examination import Examined
-    from ...protocol import GpuState
-    from ...session.running_cluster import RunningCluster
+    from ..gpu_libraries.examination import Examined
+    from ..protocol import GpuState
+    from ..session.running_cluster import RunningCluster
+
 
 Verdict = Literal["ok", "note", "problem"]
 
@@ -107,7 +108,7 @@ def examine(cluster: RunningCluster | None) -> DoctorView:
     cluster
         The kernel's cluster, if it has one.
     """
-    from ...gpu_libraries.examination import examine_process
+    from ..gpu_libraries.examination import examine_process
 
     workers: dict[str, Examined] = {} if cluster is None else cluster.run_on_workers(examine_process, _RESPONSE_TIMEOUT)
     return DoctorView(
@@ -123,8 +124,8 @@ def examine(cluster: RunningCluster | None) -> DoctorView:
 
 
 def _check_driver(cluster: RunningCluster | None) -> Iterator[Finding]:
-    from ...machine import gpus
-    from ...machine.leases import LeaseFolder, holders_of
+    from ..machine import gpus
+    from ..machine.leases import LeaseFolder, holders_of
 
     try:
         found = gpus.list_gpus()
@@ -149,7 +150,7 @@ def _check_driver(cluster: RunningCluster | None) -> Iterator[Finding]:
 
 
 def _check_gpu(gpu: GpuState, holders: Sequence[str]) -> Iterator[Finding]:
-    from ...machine.leases import THIS_KERNEL
+    from ..machine.leases import THIS_KERNEL
 
     subject = f"GPU {gpu.index}"
     if gpu.uuid.startswith("MIG-"):
@@ -181,8 +182,8 @@ def _describe_process(pid: int) -> str:
 
 
 def _check_packages(workers: Iterable[Examined]) -> Iterator[Finding]:
-    from ...gpu_libraries.examination import examine_process, try_libraries
-    from ...machine.gpus import cuda_driver_version
+    from ..gpu_libraries.examination import examine_process, try_libraries
+    from ..machine.gpus import cuda_driver_version
 
     try:
         extra = "cu13" if cuda_driver_version() >= 13 else "cu12"
@@ -201,7 +202,7 @@ def _check_packages(workers: Iterable[Examined]) -> Iterator[Finding]:
 
 
 def _check_settings() -> Iterator[Finding]:
-    from ...switch.context import check_arrays
+    from ..switch.context import check_arrays
 
     try:
         check_arrays()
@@ -212,7 +213,7 @@ def _check_settings() -> Iterator[Finding]:
 
 
 def _check_patches() -> Iterator[Finding]:
-    from ...patches.apply import patches
+    from ..patches.apply import patches
 
     rows = list(patches.examine("kernel"))
     misfit = next((misfit for _, _, misfit in rows if misfit is not None), None)
@@ -227,8 +228,8 @@ def _check_patches() -> Iterator[Finding]:
 
 
 def _check_kernel(cluster: RunningCluster | None) -> Iterator[Finding]:
-    from ...machine.gpus import list_gpus
-    from ...switch.context import check_context
+    from ..machine.gpus import list_gpus
+    from ..switch.context import check_context
 
     try:
         check_context()
@@ -251,7 +252,7 @@ def _check_workers(cluster: RunningCluster | None, workers: dict[str, Examined])
     if cluster is None:
         yield Finding("cluster", "note", "This kernel has none.", "Type: %gpudask start")
         return
-    from ...gpu_libraries.examination import examine_process
+    from ..gpu_libraries.examination import examine_process
 
     here, there = examine_process(compute=False).versions, [own.versions for own in workers.values()]
     asked = len(cluster.client.scheduler_info(-1)["workers"])

@@ -1,18 +1,25 @@
-"""Tables of ``%gpudask status``, ``gpus`` and ``logs``."""
+"""Tables of ``%gpudask status``, ``gpus`` and ``logs``; in a notebook, ``status`` is updated every second."""
 
 from __future__ import annotations
 
+import threading
 import time
+import uuid
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ...quantities import format_bytes
-from .base import FONT_SIZE, View, format_table, html_table, state_at
+from IPython.display import display, update_display
+
+from ..errors import GpuDaskError, NoClusterError
+from ..protocol.notebook import LIVE_OUTPUT
+from ..quantities import format_bytes
+from .output import FONT_SIZE, Note, View, format_table, html_table, state_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from ...protocol import ClusterState, GpuState, JoinedState, WorkerState
+    from ..protocol import ClusterState, GpuState, JoinedState, WorkerState
+
 
 _DASH = "–"
 
@@ -76,7 +83,7 @@ class StatusView(View):
 
 
 def _names(workers: Sequence[WorkerState]) -> list[str]:
-    from ...protocol.cluster.worker_names import names_of
+    from ..protocol.cluster.worker_names import names_of
 
     return names_of(workers, with_hosts=False)  # they have a column
 
@@ -100,7 +107,7 @@ def _status(worker: WorkerState) -> str:
 
 
 def _as_joined(state: ClusterState) -> JoinedState | None:
-    from ...protocol import JoinedState
+    from ..protocol import JoinedState
 
     return state if isinstance(state, JoinedState) else None
 
@@ -184,3 +191,75 @@ def _used_of(used: int | None, total: int | None) -> str:
         return format_bytes(used)
     (number, unit), whole = format_bytes(used).split(), format_bytes(total)
     return f"{number} of {whole}" if whole.endswith(f" {unit}") else f"{number} {unit} of {whole}"
+
+
+_UPDATE_INTERVAL = 1.0
+
+
+class LiveStatusView(StatusView):
+    """The state of each worker, updated every second until another one is shown or the cluster is closed.
+
+    Then it becomes a plain table, because JupyterLab cannot show a widget after its kernel has shut down.
+
+    Parameters
+    ----------
+    state
+        The state at first. Front ends without widgets show it, and so does a notebook that is saved meanwhile: the
+        server extension removes the widget from the saved file.
+    read
+        Returns the current state.
+
+    Attributes
+    ----------
+    widget
+        The `ipywidgets.HTML`; `None` until it is shown.
+    """
+
+    _newest: LiveStatusView | None = None
+
+    def __init__(self, state: ClusterState, read: Callable[[], ClusterState]) -> None:
+        super().__init__(state)
+        self._read = read
+        self._display_id = uuid.uuid4().hex
+        self._last: dict[str, Any] | None = None
+        self.widget: Any = None
+
+    def _ipython_display_(self) -> None:
+        live = {} if self._last else {LIVE_OUTPUT: {"live": True}}
+        display(self._repr_mimebundle_(), metadata=live, raw=True, display_id=self._display_id)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        return self._last or {**super()._repr_mimebundle_(**options), **self._live_bundle()}
+
+    def _live_bundle(self) -> dict[str, Any]:
+        import ipywidgets
+
+        if self.widget is None:
+            self.widget = ipywidgets.HTML(self.to_html())
+            # The rules and colors that the theme gives to tables of other outputs.
+            self.widget.add_class("jp-RenderedHTMLCommon")
+            LiveStatusView._newest = self
+            threading.Thread(target=self._refresh, name="gpudask-status", daemon=True).start()
+        bundle: dict[str, Any] = self.widget._repr_mimebundle_() or {}
+        return {kind: data for kind, data in bundle.items() if kind != "text/plain"}
+
+    def _refresh(self) -> None:
+        shown = StatusView(self.state)
+        text = str(shown)
+        while LiveStatusView._newest is self:
+            time.sleep(_UPDATE_INTERVAL)
+            try:
+                shown = StatusView(self._read())
+            except NoClusterError:  # closed by the user: the last state is final, and says when it was
+                break
+            except GpuDaskError as error:
+                ended = StatusView(shown.state.model_copy(update={"closes_at": None}))  # what was announced has come
+                note = Note(error.reason)
+                text = f"{ended}\n{note}"
+                self.widget.value = ended.to_html() + note.to_html()
+                break
+            text = str(shown)
+            self.widget.value = shown.to_html()
+        self._last = {"text/plain": text, "text/html": self.widget.value}
+        update_display(self._last, raw=True, display_id=self._display_id)
+        self.widget.close()

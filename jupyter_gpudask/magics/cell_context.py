@@ -1,0 +1,292 @@
+"""The context in which the body of a ``%%gpudask`` cell runs; it ends with the cell, however the cell ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from IPython.core.displayhook import DisplayHook
+
+from ..errors import BrokenContextError
+from ..fallback.log import fallback_log
+from .arguments import usage_error
+from .cell_footer import Footer, Price
+from .cell_reports import report_to
+from .output import show_note
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+
+    from ..client.calls import StuckWorker
+    from ..protocol import GpuState
+    from ..session.running_cluster import RunningCluster
+    from ..session.session import Session
+    from .arguments import CellArguments
+    from .settings import MagicsSettings
+
+
+_HINTS = {
+    "cupy": "This error comes from CuPy, which does not support everything that NumPy does. "
+    "To run the cell with NumPy, type: %%gpudask --array numpy",
+    "cudf": "This error comes from cuDF, which does not support everything that pandas does. "
+    "To run the cell with pandas, type: %%gpudask --dataframe pandas",
+    "result": "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
+    "to get all results as NumPy and pandas, type: %%gpudask --results host",
+}
+
+
+@contextmanager
+def cell_context(
+    shell: InteractiveShell,
+    session: Session,
+    cluster: RunningCluster,
+    arguments: CellArguments,
+    source: str,
+    *,
+    settings: MagicsSettings,
+) -> Iterator[None]:
+    """Switch Dask to the GPU backends and to `cluster` while a cell runs, and show what the cell did.
+
+    Parameters
+    ----------
+    shell
+        The shell that runs the cell.
+    session, cluster
+        The kernel's cluster. On the CPU stand-in the backends are NumPy and pandas, and nothing is moved.
+    arguments
+        The arguments of ``%%gpudask``.
+    source
+        The code of the cell.
+    settings
+        Whether to show a line under the cell, with which price, where results are, and what happens to operations that
+        the GPU libraries lack.
+    """
+    # Imported here, because the start of the cluster imports Dask in the background.
+    from ..switch.context import switched_to
+    from ..switch.default_client import default_client
+    from ..switch.moving import host_collections, moved
+
+    on_gpus = cluster.ready.engine == "cuda"
+    backends = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
+    outside = host_collections(source, shell.user_ns, backends) if on_gpus else {}
+    record = settings.record_of(arguments, on_gpus=on_gpus)
+    with ExitStack() as stack:
+        stack.callback(_report_end, session, record.id)  # called last, when the fallbacks of the cell are counted
+        stack.enter_context(default_client.computing_on(cluster.client))
+        line, interruption = None, Interruption()
+        if settings.footer and not DisplayHook.semicolon_at_end_of_expression(source):
+            price = Price.of(settings, cluster.ready)
+            line = Footer(shell, session, cluster, backends, record, interruption=interruption, price=price)
+            stack.enter_context(line)
+        stack.enter_context(_hint(shell))
+        if arguments.profile:
+            from .cell_reports import profiled
+
+            stack.enter_context(profiled(shell, cluster, arguments.move))
+        if arguments.report is not None:
+            stack.enter_context(report_to(arguments.report))
+        stack.enter_context(cancel_on_interrupt(shell, cluster, interruption))
+        stack.enter_context(switched_to(*backends, record))
+        if on_gpus:
+            gone = stack.enter_context(moved(arguments.move, shell.user_ns, mentioned=list(outside)))
+            record.on_host.update({name: line for name, line in outside.items() if name not in gone})
+        if line is not None:
+            stack.enter_context(line.live())  # left first, so that cancelled tasks do not count as done
+        yield
+
+
+def _report_end(session: Session, cell: str) -> None:
+    cluster = session.cluster
+    if cluster is not None:
+        cluster.notify(cluster.process.report_cell, sum(fallback_log.blocks_of(cell).values()))
+
+
+@contextmanager
+def _hint(shell: InteractiveShell) -> Iterator[None]:
+    """Under an error that comes from a GPU library, show how to run the cell without the library."""
+    from ..inspection.error_origin import library_behind
+    from ..switch.context import check_context
+
+    try:
+        yield
+    finally:
+        result = shell.last_execution_result
+        error = result.error_in_exec if result is not None else None
+        library = library_behind(error)
+        if library is not None:
+            show_note(shell, _HINTS[library])
+        elif error is not None:
+            try:
+                check_context()
+            except BrokenContextError as broken:
+                show_note(shell, str(broken))
+
+
+class CellContextStack:
+    """A stack of the running cells, with the innermost last, and the contexts that each has entered.
+
+    Parameters
+    ----------
+    shell
+        The shell that runs the cells.
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._last_blank: ExecutionResult | None = None
+        self._per_thread = threading.local()  # a subshell of the kernel runs its cells in a thread of its own
+
+    @property
+    def _running(self) -> list[ExitStack]:
+        stacks: list[ExitStack] = self._per_thread.__dict__.setdefault("running", [])
+        return stacks
+
+    def install(self) -> None:
+        """Follow the cells of the shell, starting with the running one."""
+        self._shell.events.register("pre_execute", self._begin)
+        self._shell.events.register("post_execute", self._end)
+        self._begin()
+
+    def uninstall(self) -> None:
+        """Leave all contexts, and stop following the cells."""
+        self._shell.events.unregister("pre_execute", self._begin)
+        self._shell.events.unregister("post_execute", self._end)
+        while self._running:
+            self._end()
+
+    def enter(self, context: AbstractContextManager[None]) -> None:
+        """Enter `context`, and leave it when the running cell ends."""
+        if not self._running:
+            raise usage_error("no-cell")
+        self._running[-1].enter_context(context)
+
+    def _begin(self) -> None:
+        self._running.append(ExitStack())
+
+    def _end(self) -> None:
+        if not self._is_end_of_blank_cell() and self._running:
+            self._running.pop().close()
+
+    def _is_end_of_blank_cell(self) -> bool:
+        """Whether the event belongs to a blank cell: for those IPython triggers ``post_execute`` only."""
+        result = self._shell.last_execution_result
+        if result is None or result is self._last_blank or not result.info or result.info.raw_cell.strip():
+            return False
+        self._last_blank = result  # a cell that is interrupted early leaves the result of the cell before
+        return True
+
+
+_INTERRUPTS = (KeyboardInterrupt, asyncio.CancelledError)
+_WAKE_INTERVAL = 0.2
+_TOTAL_SECONDS = 2
+_MAX_NAMES = 3
+
+
+@dataclass
+class Interruption:
+    """The tasks that an interrupt has cancelled.
+
+    Attributes
+    ----------
+    cancelled
+        The number of unfinished tasks of the cell; `None` if it was not interrupted, or the number is not known.
+    """
+
+    cancelled: int | None = None
+
+
+@contextmanager
+def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster, interruption: Interruption) -> Iterator[None]:
+    """If the cell is interrupted, cancel its unfinished tasks and stop those that are running.
+
+    Finished results and the tasks of earlier cells are kept. A note under the cell names tasks that did not stop.
+
+    Parameters
+    ----------
+    shell
+        The shell that runs the cell.
+    cluster
+        The kernel's cluster.
+    interruption
+        Gets the number of cancelled tasks.
+    """
+    client = cluster.client
+    before = set(client.futures)
+    counted: list[int | None] = []
+
+    def count() -> None:
+        from ..client.calls import count_unfinished_tasks
+
+        counted.append(count_unfinished_tasks(client, before))
+
+    # `compute` releases its futures before the cell ends, and the scheduler then forgets their tasks.
+    client.on_interrupt = count
+    with _responsive_event_loop():
+        try:
+            yield
+        finally:
+            client.on_interrupt = None
+            if was_interrupted(shell):
+                from ..client.calls import cancel_unfinished
+
+                if not counted:
+                    count()
+                interruption.cancelled = counted[-1]
+                for worker in cancel_unfinished(client, before):
+                    show_note(shell, describe_stuck_worker(worker, cluster.ready.gpus))
+
+
+def describe_stuck_worker(worker: StuckWorker, gpus: Sequence[GpuState]) -> str:
+    """Say in a few sentences which task did not stop, and what was done to its worker."""
+    index = next((gpu.index for gpu in gpus if gpu.uuid == worker.name), None)
+    where = f"worker {worker.name}" if index is None else f"GPU {index}"
+    more = f" and {len(worker.tasks) - 1} more" if len(worker.tasks) > 1 else ""
+    text = f"The task {worker.tasks[0]}{more} on {where} did not stop within {_TOTAL_SECONDS} s; "
+    if worker.outcome == "busy":
+        return f"{text}it ends when it returns to Python, and the other tasks of its worker continue."
+    if worker.outcome == "silent":
+        text += "its worker does not respond, and will be restarted if it stays unresponsive."
+    else:
+        text += "its worker was restarted."
+    if worker.recomputed:
+        text += " Its results will be recomputed when they are needed."
+    if worker.lost:
+        names = ", ".join(worker.lost[:_MAX_NAMES]) + (" and others" if len(worker.lost) > _MAX_NAMES else "")
+        text += f" Lost, because they cannot be recomputed: {names}."
+    return text
+
+
+def was_interrupted(shell: InteractiveShell) -> bool:
+    """Whether the last cell ended by an interrupt."""
+    result = shell.last_execution_result
+    return result is not None and isinstance(result.error_in_exec, _INTERRUPTS)
+
+
+@contextmanager
+def _responsive_event_loop() -> Iterator[None]:
+    """Wake the kernel's event loop regularly while a cell uses ``await``.
+
+    On an interrupt the kernel cancels the cell's task from a signal handler, which does not wake an event loop that
+    waits for its next event; the cell would continue until there is one.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        yield
+        return
+    handle: asyncio.TimerHandle
+
+    def wake() -> None:
+        nonlocal handle
+        handle = loop.call_later(_WAKE_INTERVAL, wake)
+
+    wake()
+    try:
+        yield
+    finally:
+        handle.cancel()
