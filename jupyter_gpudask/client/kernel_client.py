@@ -23,13 +23,12 @@ from distributed.objects import SchedulerInfo
 from distributed.scheduler import KilledWorker
 
 from ..errors import NotOnGpuError
-from ..fallback.graph import WithFallback
 from ..fallback.log import TOPIC, fallback_log
+from ..fallback.tasks import WithFallback
 from ..graph.optimize import ArrayOptimizer, WithOptimizer, may_have_arrays
 from ..graph.subtrees import ClusterSize
 from ..inspection.error_origin import library_behind
-from ..overlay.config_overlay import current_record
-from ..overlay.thread_context import in_context_of_cell
+from ..overlay import current_record, in_context_of_cell
 from ..scheduler.graph_router import UPDATE_GRAPH
 from ..scheduler.held_results import RELEASED
 from ..scheduler.joined_client import JOINED_BEGIN_CELL, JOINED_UPDATE_GRAPH

@@ -48,7 +48,7 @@ class LineArguments:
         One of `COMMANDS`.
     options
         The options of the cluster that were given, by field of `ClusterSpec`; of ``connect``, the arguments of
-        `jupyter_gpudask.session.joined.target.parse_target`.
+        `jupyter_gpudask.session.joined_target.parse_target`.
     lines
         The value of ``--lines``.
     number, maximum

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ..overlay.cell_record import CellRecord
+    from ..overlay import CellRecord
     from ..protocol import ClusterState, Ready, WorkerState
     from ..session.running_cluster import RunningCluster
     from ..session.session import Session
-    from .cell_context import Interruption
+    from .cell_interrupt import Interruption
     from .settings import MagicsSettings
 
 

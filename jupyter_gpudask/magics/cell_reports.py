@@ -13,7 +13,7 @@ from IPython.display import display
 
 from ..errors import ReportError
 from ..quantities import format_bytes
-from .cell_context import was_interrupted
+from .cell_interrupt import was_interrupted
 from .output import Note, View, format_table, html_table, show_note
 
 if TYPE_CHECKING:

@@ -270,7 +270,7 @@ class FreeView(View):
 
 def free(session: Session) -> FreeView:
     """Release unused device memory in the workers and in the kernel."""
-    from ..gpu_libraries.free_memory import release_memory
+    from ..gpu_libraries import release_memory
 
     cluster: RunningCluster | None = session.cluster
     freed: dict[str, int] = {}

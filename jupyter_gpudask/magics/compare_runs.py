@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distributed import Client
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ..overlay.cell_record import CellRecord
+    from ..overlay import CellRecord
     from ..protocol import Ready
     from ..session.running_cluster import RunningCluster
     from .arguments import CellArguments
@@ -68,8 +68,7 @@ async def compare_runs(
     from ..client.calls import import_on_cluster
     from ..protocol import ClusterSpec
     from ..session.launch import temporary_cluster
-    from ..switch.context import switched_to
-    from ..switch.default_client import default_client
+    from ..switch.context import default_client, switched_to
     from ..switch.moving import host_collections, moved
     from .compare_copies import copy_variables  # it imports pandas and Dask
 

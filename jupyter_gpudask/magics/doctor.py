@@ -18,7 +18,7 @@ from .output import Html, View, format_table, html_table, state_at
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..gpu_libraries.examination import Examined
+    from ..gpu_libraries import Examined
     from ..protocol import GpuState
     from ..session.running_cluster import RunningCluster
 
@@ -108,7 +108,7 @@ def examine(cluster: RunningCluster | None) -> DoctorView:
     cluster
         The kernel's cluster, if it has one.
     """
-    from ..gpu_libraries.examination import examine_process
+    from ..gpu_libraries import examine_process
 
     workers: dict[str, Examined] = {} if cluster is None else cluster.run_on_workers(examine_process, _RESPONSE_TIMEOUT)
     return DoctorView(
@@ -182,7 +182,7 @@ def _describe_process(pid: int) -> str:
 
 
 def _check_packages(workers: Iterable[Examined]) -> Iterator[Finding]:
-    from ..gpu_libraries.examination import examine_process, try_libraries
+    from ..gpu_libraries import examine_process, try_libraries
     from ..machine.gpus import cuda_driver_version
 
     try:
@@ -252,7 +252,7 @@ def _check_workers(cluster: RunningCluster | None, workers: dict[str, Examined])
     if cluster is None:
         yield Finding("cluster", "note", "This kernel has none.", "Type: %gpudask start")
         return
-    from ..gpu_libraries.examination import examine_process
+    from ..gpu_libraries import examine_process
 
     here, there = examine_process(compute=False).versions, [own.versions for own in workers.values()]
     asked = len(cluster.client.scheduler_info(-1)["workers"])

@@ -188,7 +188,7 @@ class GpuDaskMagics(Magics):
         """Switch the running cell if it can use Dask; `AutomaticCells` adds this call to cells."""
         if "dask" not in sys.modules or not self.settings.on:
             return
-        from ..overlay.config_overlay import current_overlay
+        from ..overlay import current_overlay
 
         if current_overlay() is not None:  # `%%gpudask` itself, or a cell inside another one
             return

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import display, update_display
 
 from ..errors import GpuDaskError, NoClusterError
-from ..protocol.notebook import LIVE_OUTPUT
 from ..quantities import format_bytes
 from .output import FONT_SIZE, Note, View, format_table, html_table, state_at
 
@@ -225,6 +224,8 @@ class LiveStatusView(StatusView):
         self.widget: Any = None
 
     def _ipython_display_(self) -> None:
+        from ..protocol.notebook import LIVE_OUTPUT  # here, because it imports pydantic
+
         live = {} if self._last else {LIVE_OUTPUT: {"live": True}}
         display(self._repr_mimebundle_(), metadata=live, raw=True, display_id=self._display_id)
 

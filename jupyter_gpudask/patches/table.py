@@ -94,11 +94,11 @@ PATCHES = (
         (
             Change(
                 "dask.config:update",
-                "jupyter_gpudask.overlay.config_overlay:install_sections",
+                "jupyter_gpudask.overlay:install_sections",
                 how="call",
-                undo="jupyter_gpudask.overlay.config_overlay:remove_sections",
+                undo="jupyter_gpudask.overlay:remove_sections",
             ),
-            Change("dask.config:refresh", "jupyter_gpudask.overlay.config_overlay:refresh", how="code"),
+            Change("dask.config:refresh", "jupyter_gpudask.overlay:refresh", how="code"),
         ),
         process="kernel",
         reason="dask.config.set is process-wide: other threads see its changes, and with overlapping exits the "
@@ -113,12 +113,12 @@ PATCHES = (
         (
             Change(
                 "threading:Thread.start",
-                "jupyter_gpudask.overlay.thread_context:start",
+                "jupyter_gpudask.overlay:start",
                 unless="sys:flags.thread_inherit_context",
             ),
-            Change("concurrent.futures:ThreadPoolExecutor.submit", "jupyter_gpudask.overlay.thread_context:submit"),
+            Change("concurrent.futures:ThreadPoolExecutor.submit", "jupyter_gpudask.overlay:submit"),
             *(
-                Change(f"multiprocessing.pool:Pool.{name}", "jupyter_gpudask.overlay.thread_context:submit_to_pool")
+                Change(f"multiprocessing.pool:Pool.{name}", "jupyter_gpudask.overlay:submit_to_pool")
                 for name in ("apply_async", "_map_async", "imap", "imap_unordered")
             ),
         ),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from ..overlay.cell_record import Fallback, Results
+    from ..overlay import Fallback, Results
 
 _NOTES = {
     "cupy": 'CuPy does not support everything that NumPy does. To compute arrays with NumPy, use gpu(array="numpy").',
@@ -64,9 +64,8 @@ class GpuSwitch(ContextDecorator):
             if _has_magics():
                 raise
             raise ClusterExistsError("other-options-in-script", **error.fields) from None
-        from ..overlay.cell_record import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
-        from ..switch.context import switched_to
-        from ..switch.default_client import default_client
+        from ..overlay import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
+        from ..switch.context import default_client, switched_to
 
         on_gpus = cluster.ready.engine == "cuda"
         if on_gpus:

@@ -1,8 +1,9 @@
-"""A running cluster, as the kernel sees it: its control, and a Dask client."""
+"""A running cluster, as the kernel sees it: its control, a Dask client, and the event loop of its connection."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -11,16 +12,17 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from ..errors import ClusterLostError, ClusterStartError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from ..client.calls import CellMetrics
     from ..client.kernel_client import KernelClient
     from ..launcher.connection import Cluster
     from ..protocol import ClusterSpec, ClusterState, Ready
     from ..protocol.cluster.limits import Action
-    from .event_loop import EventLoopThread
+
 
 _POLL_INTERVAL = 0.1
+_CANCEL_TIMEOUT = 6.0
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -149,7 +151,7 @@ class RunningCluster:
             Seconds.
         """
         from ..client.failures import cluster_ended
-        from ..switch.default_client import default_client
+        from ..switch.context import default_client
 
         self.client.end = end
         try:
@@ -182,3 +184,47 @@ class RunningCluster:
         from ..client.calls import run_on_workers
 
         return run_on_workers(self.client, function, limit)
+
+
+class EventLoopThread:
+    """Runs coroutines for blocking code."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="gpudask-loop", daemon=True).start()
+
+    def start(self, coroutine: Coroutine[Any, Any, object]) -> None:
+        """Run `coroutine`, which handles its errors itself, and do not wait for it."""
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def run(self, coroutine: Coroutine[Any, Any, _T], while_waiting: Callable[[], None] | None = None) -> _T:
+        """Wait for `coroutine` and return its result.
+
+        If this thread is interrupted, the coroutine is cancelled; its clean-up has finished when this raises.
+
+        Parameters
+        ----------
+        coroutine
+            What to run.
+        while_waiting
+            Called in this thread ten times a second until the coroutine is done.
+        """
+        done = threading.Event()
+
+        async def run_and_signal() -> _T:
+            try:
+                return await coroutine
+            finally:
+                done.set()
+
+        future = asyncio.run_coroutine_threadsafe(run_and_signal(), self._loop)
+        try:
+            while not done.wait(_POLL_INTERVAL):
+                if while_waiting is not None:
+                    while_waiting()
+            return future.result()
+        except BaseException:
+            if not done.is_set():
+                future.cancel()
+                done.wait(_CANCEL_TIMEOUT)
+            raise

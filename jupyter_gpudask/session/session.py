@@ -11,8 +11,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
-from .event_loop import EventLoopThread
 from .launch import attach, import_path, launch, options_after, spec_on_this_machine
+from .running_cluster import EventLoopThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -145,7 +145,7 @@ class Session:
         Parameters
         ----------
         arguments
-            The arguments of `session.joined.target.parse_target`.
+            The arguments of `session.joined_target.parse_target`.
         while_waiting
             Called in this thread ten times a second.
 
@@ -156,7 +156,7 @@ class Session:
         SpecError, ConnectError
             The connection is not possible; nothing is left at the scheduler.
         """
-        from .joined.connect import connect
+        from .joined_cluster import connect
 
         with self._lock:
             running = self._cluster or self._attach()
@@ -284,7 +284,7 @@ class Session:
             if cluster is None or cluster.client.status == "running":
                 return cluster
             if not cluster.is_owned:
-                from .joined.cluster import lost_connection
+                from .joined_cluster import lost_connection
 
                 self._on_lost(lost_connection(cluster.ready.address))
                 return None

@@ -13,7 +13,7 @@ import device  # noqa: F401 - before whatever imports CuPy
 from cudf_stand_in import in_use
 
 from jupyter_gpudask.fallback.log import fallback_log
-from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.overlay import CellRecord
 from jupyter_gpudask.switch.context import switched_to
 
 

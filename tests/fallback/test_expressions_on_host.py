@@ -11,8 +11,7 @@ from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
 from jupyter_gpudask.fallback.log import Place, fallback_log
 from jupyter_gpudask.inspection import frames
 from jupyter_gpudask.inspection.placement import place_of, place_of_partitions, to_gpu, to_host
-from jupyter_gpudask.overlay.cell_record import CellRecord
-from jupyter_gpudask.overlay.config_overlay import Overlay
+from jupyter_gpudask.overlay import CellRecord, Overlay
 from jupyter_gpudask.patches import creation, host_fallback
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")

@@ -18,14 +18,13 @@ from helpers import wait_until
 
 from jupyter_gpudask.client.kernel_client import KernelClient
 from jupyter_gpudask.errors import NotOnGpuError
-from jupyter_gpudask.fallback.graph import with_fallback
 from jupyter_gpudask.fallback.host_call import HostFallback
 from jupyter_gpudask.fallback.log import fallback_log
-from jupyter_gpudask.fallback.origin import is_of_installed_package
+from jupyter_gpudask.fallback.tasks import with_fallback
+from jupyter_gpudask.fallback.values import is_of_installed_package
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.overlay.cell_record import CellRecord
-from jupyter_gpudask.switch.context import switched_to
-from jupyter_gpudask.switch.default_client import default_client
+from jupyter_gpudask.overlay import CellRecord
+from jupyter_gpudask.switch.context import default_client, switched_to
 
 pytestmark = MARKS
 

@@ -9,11 +9,9 @@ import pytest
 from dask._task_spec import List, Task
 
 from jupyter_gpudask.graph.program import as_one_task
-from jupyter_gpudask.profiling.combine import combine
-from jupyter_gpudask.profiling.gpu_clock import GpuClock
-from jupyter_gpudask.profiling.measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse
-from jupyter_gpudask.profiling.scheduler_plugin import SchedulerProfilingPlugin
-from jupyter_gpudask.profiling.worker_plugin import WorkerProfilingPlugin
+from jupyter_gpudask.profiling.measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse, combine
+from jupyter_gpudask.profiling.recording import SchedulerProfilingPlugin
+from jupyter_gpudask.profiling.worker_plugin import GpuClock, WorkerProfilingPlugin
 
 
 def record(**operations):
@@ -203,7 +201,7 @@ def task_message(start, stop, *, thread=1, **more):
 def plugin(monkeypatch):
     """A plugin of a scheduler with one worker, whose clock the test sets."""
     clock = [0.0]
-    monkeypatch.setattr("jupyter_gpudask.profiling.scheduler_plugin.time", lambda: clock[0])
+    monkeypatch.setattr("jupyter_gpudask.profiling.recording.time", lambda: clock[0])
     worker = types.SimpleNamespace(name="0", nthreads=2)
     plugin = SchedulerProfilingPlugin(types.SimpleNamespace(workers={"tcp://a": worker}, tasks={}), "client")
     plugin.set_time = lambda now: clock.__setitem__(0, now)

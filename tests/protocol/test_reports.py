@@ -5,7 +5,7 @@ import time
 
 from jupyter_gpudask.errors import ClusterLostError
 from jupyter_gpudask.protocol import ClusterState
-from jupyter_gpudask.session.joined.panel import PanelReports
+from jupyter_gpudask.session.joined_cluster import PanelReports
 
 STATE = ClusterState(engine="cpu", status="ready", time=time.time())
 

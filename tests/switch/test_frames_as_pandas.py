@@ -16,7 +16,7 @@ from dask.dataframe.io.demo import make_timeseries
 from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.inspection.results import results_to_host
-from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.overlay import CellRecord
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:\\s*You did not provide metadata")]

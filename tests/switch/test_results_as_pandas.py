@@ -19,7 +19,7 @@ from jupyter_gpudask.errors import MixedBackendsError
 from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.inspection.frames import with_lists
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
-from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.overlay import CellRecord
 from jupyter_gpudask.patches.frames import categories
 from jupyter_gpudask.patches.frames.arithmetic import Converted, with_floats
 from jupyter_gpudask.patches.frames.as_pandas import (

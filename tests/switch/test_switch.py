@@ -16,7 +16,7 @@ from dask.array.backends import array_creation_dispatch
 from dask.dataframe.backends import dataframe_creation_dispatch
 
 from jupyter_gpudask.errors import BackendUnavailableError
-from jupyter_gpudask.overlay.config_overlay import Overlay
+from jupyter_gpudask.overlay import Overlay
 from jupyter_gpudask.switch.context import check_backends, switched_to
 
 OUTSIDE = ("mine", "own")

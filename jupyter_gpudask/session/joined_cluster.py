@@ -1,12 +1,16 @@
-"""A cluster that somebody else started, controlled only through this kernel's client."""
+"""Connect the kernel to a cluster that somebody else started, which is controlled only through this kernel's client."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...client.connect import (
+import dask.config
+
+from ..client.connect import (
+    connect_joined,
     leave_cluster,
     read_state,
     read_worker_names,
@@ -16,19 +20,107 @@ from ...client.connect import (
     worker_log,
     workers_without_gpu,
 )
-from ...errors import BackendUnavailableError, ClusterLostError
-from ...launcher.connection import Cluster
-from ...protocol import ClusterSpec
-from ...protocol.cluster.limits import refusal
-from ...protocol.messages.verbs import SUPERVISOR
-from .panel import PanelReports
+from ..errors import BackendUnavailableError, ClusterLostError, ConnectError, ProtocolError
+from ..launcher.connection import Cluster
+from ..protocol import ClusterSpec, ClusterVerbs, Joined, parse_command
+from ..protocol.cluster.limits import gateway_dashboard, joined_limits, refusal
+from ..protocol.messages.reports import Reporter
+from ..protocol.messages.verbs import SUPERVISOR, answer, carry_out
+from .joined_check import check_scheduler, refused_operation
+from .joined_target import locate, parse_target
+from .launch import BackgroundImports
+from .running_cluster import RunningCluster
+from .server_connection import request_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
-    from ...client.kernel_client import KernelClient
-    from ...launcher.connection import LostCallback
-    from ...protocol import ClusterState, Command, Joined, Ready
+    from ..client.kernel_client import KernelClient
+    from ..launcher.connection import LostCallback
+    from ..protocol import ClusterState, Command, Ready
+    from .joined_check import Identity
+    from .joined_target import Target
+    from .running_cluster import EventLoopThread
+
+
+def connect(
+    loop: EventLoopThread, arguments: dict[str, str], while_waiting: Callable[[], None], on_lost: LostCallback
+) -> RunningCluster:
+    """Connect to a scheduler; see `jupyter_gpudask.session.session.Session.connect`.
+
+    Parameters
+    ----------
+    loop
+        Watches the connection.
+    arguments
+        The arguments of `parse_target`.
+    while_waiting
+        Called in this thread ten times a second.
+    on_lost
+        Called in another thread if the connection is lost.
+    """
+    target = parse_target(**arguments)
+    if target.gateway_cluster:
+        target = loop.run(locate(target), while_waiting)
+    identity = loop.run(check_scheduler(target), while_waiting)
+    client = _connect_client(target)
+    cluster = JoinedCluster(client, _describe(target, identity, on_gpus=client.is_on_gpus))
+    try:
+        imports = BackgroundImports(cluster.spec)
+        imports.on_progress(cluster.ready)
+        imports.wait(while_waiting)
+        loop.run(cluster.follow(on_lost))
+    except BaseException:
+        loop.run(cluster.leave())
+        client.close(timeout=2)
+        raise
+    return RunningCluster(loop, cluster, client)
+
+
+def _connect_client(target: Target) -> KernelClient:
+    try:
+        return connect_joined(target.address, target.security, target.timeout)
+    except Exception as error:  # noqa: BLE001 - whatever Dask or a worker raises
+        reason = f"{type(error).__name__}: {error}".rstrip(".")
+        raise refused_operation(target, error) or ConnectError(
+            "not-accepted", address=target.address, error=reason
+        ) from None
+
+
+def _describe(target: Target, identity: Identity, *, on_gpus: bool) -> Joined:
+    dashboard = _dashboard(target, identity.services.get("dashboard"))
+    limits = joined_limits(target.address)
+    if not dashboard:
+        is_gateway = bool(target.gateway_cluster)
+        limits["dashboard"] = (
+            gateway_dashboard(target.dashboard) if is_gateway else f"{target.address} has no dashboard."
+        )
+    return Joined(
+        engine="cuda" if on_gpus else "cpu",
+        stand_in="" if on_gpus else f"The workers of {target.address} have no GPU.",
+        address=target.address,
+        credentials=None,
+        dashboard_port=None,
+        dashboard_token="",
+        dashboard=dashboard,
+        limits=limits,
+        workers=len(identity.workers),
+        pid=0,
+    )
+
+
+def _dashboard(target: Target, port: object) -> str:
+    """The address of the dashboard, at the host of the scheduler; empty without the port that it reported.
+
+    That of dask-gateway can be reached by the Gateway's proxy only.
+    """
+    if not isinstance(port, int) or target.gateway_cluster:
+        return ""
+    # Dask's clients decide so, too.
+    scheme = "https" if dask.config.get("distributed.scheduler.dashboard.tls.cert", None) else "http"
+    host, _ = target.host_and_port
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/status"
+
 
 _RESPONSE_TIMEOUT = 10.0
 _IMPORT_TIMEOUT = 60.0
@@ -154,3 +246,34 @@ class JoinedCluster(Cluster):
 def lost_connection(address: str) -> ClusterLostError:
     """The error to raise when the connection to a scheduler has ended."""
     return ClusterLostError("connection-lost", address=address)
+
+
+logger = logging.getLogger(__name__)
+
+
+class PanelReports(Reporter):
+    """Reports the state and the logs of a cluster to the server; the cluster refuses to be changed."""
+
+    def __init__(self, cluster: ClusterVerbs) -> None:
+        self._cluster = cluster
+
+    def call(self, command: Command) -> Awaitable[Any]:
+        """Carry out a command on the cluster."""
+        return carry_out(command, self._cluster)
+
+    async def run(self, joined: Joined) -> None:
+        """Answer the server until it ends, or this is cancelled; without a server, do nothing."""
+        try:
+            stream = await request_stream(joined=joined, environment={})
+            if stream is None:
+                return
+            self._stream = stream
+            try:
+                while (command := await stream.receive(parse_command)) is not None:
+                    if (event := await answer(command, self)) is not None:
+                        stream.send(event)
+            finally:
+                await self.watch(0)
+                stream.close()
+        except (OSError, ProtocolError) as error:
+            logger.warning("The panel does not show the cluster at %s: %s", joined.address, error)

@@ -1,7 +1,13 @@
-"""Check the GPU libraries of a process: their versions, and whether they compute."""
+"""CuPy, cuDF and RMM in a process: prepare them, check them, and release their unused memory.
+
+Runs in the kernel, which also sends some of its functions to workers.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import importlib
 import json
 import platform
 import signal
@@ -13,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
 
 LIBRARIES = ("dask", "distributed", "numpy", "pandas", "cupy", "cudf", "dask_cudf", "rmm", "dask_cuda")
 
@@ -139,3 +146,64 @@ def _describe_end(status: int, errors: str) -> str:
     if status < 0:
         return f"was killed by {signal.Signals(-status).name}"
     return (errors.strip().splitlines() or [f"ended with status {status}"])[-1]
+
+
+def release_memory(**_: Any) -> int:
+    """Release cached blocks, FFT plans, the free part of growing pools, and shared memory that waits to be used again.
+
+    The memory of variables and results stays allocated, and so does a pool of fixed size.
+
+    Returns
+    -------
+    int
+        Increase of free device memory, in bytes; 0 in a process that does not use a GPU.
+    """
+    gc.collect()
+    if "cupy" not in sys.modules:
+        return 0
+    import cupy
+
+    from .comm import device_memory
+
+    device_memory.release_unused()
+    before, _total = cupy.cuda.runtime.memGetInfo()
+    cupy.fft.config.get_plan_cache().clear()
+    cupy.cuda.Device().synchronize()  # stream-ordered frees take effect when the stream is done
+    cupy.get_default_memory_pool().free_all_blocks()
+    cupy.get_default_pinned_memory_pool().free_all_blocks()
+    pool = _growing_pool()
+    if pool is not None:
+        cupy.cuda.runtime.memPoolTrimTo(pool, 0)
+    after, _total = cupy.cuda.runtime.memGetInfo()
+    return max(0, int(after) - int(before))
+
+
+def _growing_pool() -> int | None:
+    """The handle of CUDA's own pool, if RMM allocates from it."""
+    if "rmm" not in sys.modules:
+        return None
+    import rmm
+
+    resource = rmm.mr.get_current_device_resource()
+    while hasattr(resource, "upstream_mr") and not hasattr(resource, "pool_handle"):
+        resource = resource.upstream_mr
+    return int(resource.pool_handle()) if hasattr(resource, "pool_handle") else None
+
+
+def prepare_gpu_backends(*, spilling: str) -> None:
+    """Import the GPU libraries, and configure them to read the results of workers.
+
+    Parameters
+    ----------
+    spilling
+        The cluster's `--spilling` option. With ``"cudf"`` the workers send dataframes as spillable buffers, which this
+        process must support.
+    """
+    for name in ("cupy", "cudf", "dask_cudf"):
+        with contextlib.suppress(Exception):  # a cell that needs it gets the error itself
+            importlib.import_module(name)
+    with contextlib.suppress(Exception):
+        import cudf
+
+        if spilling == "cudf":
+            cudf.set_option("spill", True)  # noqa: FBT003 - the name and the value of an option

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import dask.config
 from distributed import Security
 
-from ...errors import ConnectError, SpecError
-from ...protocol.cluster.credentials import read_credentials
+from ..errors import ConnectError, SpecError
+from ..installation import pip_install
+from ..protocol.cluster.credentials import read_credentials
 
 _HOST = r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):(?P<port>[0-9]{1,5})"
 _ADDRESS = re.compile(rf"(?P<protocol>tcp|tls)://{_HOST}/?")
@@ -28,7 +30,7 @@ class Target:
     ----------
     address
         ``tcp://HOST:PORT`` or ``tls://HOST:PORT``; or for a cluster of dask-gateway ``gateway://HOST:PORT/NAME``, or
-        ``gateway://NAME`` until `jupyter_gpudask.session.joined.gateway.locate` has found it.
+        ``gateway://NAME`` until `jupyter_gpudask.session.joined_target.locate` has found it.
     security
         The credentials; `None` for ``tcp``, and for a cluster of dask-gateway that is not located yet.
     source
@@ -172,3 +174,60 @@ def _configured_security() -> Security:
         raise ConnectError("no-credentials")
     found: Security = security
     return found
+
+
+async def locate(target: Target) -> Target:
+    """Ask the Gateway of Dask's configuration for the scheduler of a cluster, and for its credentials.
+
+    Parameters
+    ----------
+    target
+        ``gateway://NAME``, or ``gateway://HOST:PORT/NAME`` as Dask writes the address of the scheduler.
+
+    Returns
+    -------
+    Target
+        The same with the addresses of the scheduler and of its dashboard, and the credentials.
+
+    Raises
+    ------
+    ConnectError
+        dask-gateway or the address of the Gateway is missing, the Gateway does not respond or refuses this user, or the
+        cluster does not run.
+    """
+    try:
+        from dask_gateway import Gateway
+    except ImportError as error:
+        raise ConnectError(
+            "no-dask-gateway", address=target.address, error=error, install=pip_install("gateway")
+        ) from None
+    name = target.gateway_cluster
+    gateway = _configured(Gateway, target)
+    try:
+        async with asyncio.timeout(target.timeout), gateway:
+            report = await gateway.get_cluster(name)
+    except TimeoutError:
+        raise ConnectError("gateway-timeout", gateway=gateway.address, limit=target.timeout) from None
+    except Exception as error:  # noqa: BLE001 - whatever dask-gateway, its authentication or aiohttp raise
+        reason = str(error).rstrip(".") or type(error).__name__
+        raise ConnectError("gateway-access", gateway=gateway.address, name=name, error=reason) from None
+    if report.scheduler_address is None or report.security is None:
+        raise ConnectError("gateway-status", name=name, gateway=gateway.address, status=report.status.name.lower())
+    if report.scheduler_address != target.address and target.has_host:
+        raise ConnectError(
+            "gateway-address",
+            gateway=gateway.address,
+            name=name,
+            there=report.scheduler_address,
+            address=target.address,
+        )
+    found = {"address": report.scheduler_address, "security": report.security, "dashboard": report.dashboard_link or ""}
+    return replace(target, source="the Gateway", **found)
+
+
+def _configured(gateway_class: Any, target: Target) -> Any:
+    try:
+        return gateway_class(asynchronous=True)
+    except Exception as error:  # noqa: BLE001 - the address is missing, or the authentication cannot be set up
+        reason = str(error).rstrip(".") or type(error).__name__
+        raise ConnectError("gateway-unusable", address=target.address, error=reason) from None

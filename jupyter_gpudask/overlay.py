@@ -1,4 +1,4 @@
-"""Override settings of Dask's configuration for one cell.
+"""Dask's configuration for one cell: the backends, the options of the cell, and its threads. Runs in the kernel.
 
 Dask keeps its configuration in one dictionary for the whole process. In the sections ``array`` and ``dataframe`` the
 entry ``backend`` is looked up in the running cell first. Other threads, cells and callbacks, and code that runs after
@@ -7,13 +7,60 @@ the cell, do not see it.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Self
+import asyncio
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field
+from multiprocessing.pool import ThreadPool
+from typing import TYPE_CHECKING, Any, Literal, Self
+from uuid import uuid4
 
-import dask.config
+from .inspection.arguments import bind, first_argument
 
 if TYPE_CHECKING:
-    from .cell_record import CellRecord
+    from threading import Thread
+
+
+Fallback = Literal["error", "host", "strict"]
+Results = Literal["host", "gpu"]
+
+DEFAULT_FALLBACK: Fallback = "host"
+"""What happens to an operation that CuPy or cuDF lack, unless the user has chosen."""
+
+DEFAULT_RESULTS: Results = "host"
+"""Where the results of ``compute()`` are, unless the user has chosen."""
+
+
+@dataclass
+class CellRecord:
+    """The record of one GPU cell.
+
+    Attributes
+    ----------
+    results
+        Where the results of ``compute()`` are: on the ``"host"``, as NumPy and pandas objects, or on the kernel's
+        ``"gpu"``, as CuPy and cuDF objects.
+    on_host
+        Collections that were computed on the CPU: name -> line that computed them.
+    moved_for_result
+        Names of collections on GPUs whose blocks were converted only to return their results on the host.
+    fallback
+        What happens to an operation that CuPy or cuDF lack: ``"error"`` raises the library's error, ``"host"`` computes
+        it on the host, ``"strict"`` raises `jupyter_gpudask.errors.NotOnGpuError`.
+    id
+        The id of the cell: what its tasks report has it.
+    """
+
+    results: Results = "gpu"
+    on_host: dict[str, int] = field(default_factory=dict)
+    moved_for_result: set[str] = field(default_factory=set)
+    fallback: Fallback = "error"
+    id: str = field(default_factory=lambda: uuid4().hex)
+
+    @property
+    def watches(self) -> bool:
+        """Whether operations that CuPy or cuDF lack are noticed."""
+        return self.fallback != "error"
+
 
 _KEY = "backend"
 _SECTIONS = ("array", "dataframe")
@@ -145,6 +192,8 @@ class _Section(dict[str, Any]):
 
 def install_sections() -> None:
     """Make the two sections of Dask's configuration look up their backend in the running cell first."""
+    import dask.config  # here, because the magics import this module at once
+
     for section in _SECTIONS:
         if isinstance(dask.config.config.get(section), _Section):
             continue
@@ -156,6 +205,8 @@ def install_sections() -> None:
 
 def remove_sections() -> None:
     """Replace the two sections by plain dictionaries."""
+    import dask.config
+
     with dask.config.config_lock:
         for section in _SECTIONS:
             content = dask.config.config.get(section)
@@ -167,3 +218,49 @@ def refresh(original: Any, /, *args: Any, **kwargs: Any) -> None:
     """As `dask.config.refresh`, which empties the configuration; the sections stay."""
     original(*args, **kwargs)
     install_sections()
+
+
+def start(original: Any, /, *args: Any, **kwargs: Any) -> None:
+    """As `threading.Thread.start`; in a cell the thread runs in a copy of the current context."""
+    if current_overlay() is not None:
+        thread: Thread = first_argument(original, args, kwargs)
+        context, run = copy_context(), thread.run
+        thread.run = lambda: context.run(run)  # type: ignore[method-assign]
+    original(*args, **kwargs)
+
+
+def submit(original: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """As `ThreadPoolExecutor.submit`; in a cell the function runs in a copy of the current context."""
+    if current_overlay() is None or len(args) < 2:
+        return original(*args, **kwargs)
+    pool, *call = args
+    return original(pool, copy_context().run, *call, **kwargs)
+
+
+def submit_to_pool(original: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """As a method of ``multiprocessing``'s `ThreadPool`; in a cell the function runs in copies of the context."""
+    if current_overlay() is None or not isinstance(first_argument(original, args, kwargs), ThreadPool):
+        return original(*args, **kwargs)
+    call = bind(original, args, kwargs)
+    context, function = copy_context(), call.arguments["func"]
+    call.arguments["func"] = lambda *values, **named: context.copy().run(function, *values, **named)
+    return original(*call.args, **call.kwargs)
+
+
+def in_context_of_cell(function: Any) -> Any:
+    """A coroutine function for ``Client.sync``; in a cell, it runs in the current context unless it is Dask's own."""
+    is_of_dask = getattr(function, "__module__", "").partition(".")[0] == "distributed"
+    return function if is_of_dask or current_overlay() is None else _in_context(function)
+
+
+def _in_context(function: Any) -> Any:
+    """A coroutine function that runs in a copy of the current context."""
+    context = copy_context()
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        return await function(*args, **kwargs)
+
+    async def call_in_context(*args: Any, **kwargs: Any) -> Any:
+        return await asyncio.get_running_loop().create_task(call(*args, **kwargs), context=context)
+
+    return call_in_context
