@@ -10,8 +10,6 @@ from dask._task_spec import Alias, GraphNode, Task, TaskRef, _execute_subgraph
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    Graph = Mapping[Any, GraphNode]
-
 
 class Program:
     """Runs tasks in a fixed order and releases each result after its last use.
@@ -182,30 +180,3 @@ def _last(key: Any, others: Mapping[Any, Any]) -> Any:
     while key in others:
         key = others[key]
     return key
-
-
-def with_subgraphs(tasks: Graph, change: Callable[[Graph, Any], Graph]) -> dict[Any, GraphNode]:
-    """The same tasks, with `change` of the graph inside each fused task; it is called once for each such graph.
-
-    Parameters
-    ----------
-    tasks
-        By key. Graphs that they have in common remain common, and what is not changed remains the same object.
-    change
-        Called with a graph and with the key of its result.
-    """
-    changes: dict[tuple[int, Any], Graph] = {}
-    changed = dict(tasks)
-    for key, task in tasks.items():
-        if not isinstance(task, Task) or task.func is not _execute_subgraph:
-            continue
-        inner, wanted, *rest = task.args
-        known = changes.get((id(inner), wanted))
-        if known is None:
-            known = change(inner, wanted)
-            if known.keys() == inner.keys() and all(known[name] is node for name, node in inner.items()):
-                known = inner
-            changes[id(inner), wanted] = known
-        if known is not inner:
-            changed[key] = Task(task.key, task.func, known, wanted, *rest, _data_producer=task.data_producer)
-    return changed

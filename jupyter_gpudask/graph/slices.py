@@ -49,6 +49,22 @@ _ELEMENTWISE = frozenset(
 )
 
 
+def with_slices_first(tasks: Mapping[Any, GraphNode]) -> dict[Any, GraphNode]:
+    """The same tasks, with `slice_first` of the graph inside each fused one; graphs in common remain common."""
+    changes: dict[int, Mapping[Any, GraphNode]] = {}
+    changed = dict(tasks)
+    for key, task in tasks.items():
+        if not isinstance(task, Task) or task.func is not _execute_subgraph:
+            continue
+        inner, *rest = task.args
+        if id(inner) not in changes:
+            sliced = slice_first(inner)
+            changes[id(inner)] = inner if all(sliced[name] is node for name, node in inner.items()) else sliced
+        if changes[id(inner)] is not inner:
+            changed[key] = Task(task.key, task.func, changes[id(inner)], *rest, _data_producer=task.data_producer)
+    return changed
+
+
 def slice_first(tasks: Mapping[Any, GraphNode]) -> dict[Any, GraphNode]:
     """The same tasks, with each slice taken before the element-wise functions of one array that it follows.
 

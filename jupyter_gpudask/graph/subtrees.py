@@ -62,7 +62,7 @@ def fuse_subtrees(
     size
         Of the cluster that computes it.
     most_repeated
-        Random numbers of the largest block that is created in each task that needs it; see `.repeated`.
+        Random numbers of the largest block that is created in each task that needs it; see `with_copies`.
     """
     wanted = frozenset(keys)
     given, graph = graph, without_aliases(graph, wanted)

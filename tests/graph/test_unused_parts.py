@@ -11,10 +11,10 @@ from dask.array.linalg import _wrapped_qr
 from dask.highlevelgraph import HighLevelGraph
 
 from jupyter_gpudask.fallback.values import is_of_linear_algebra
+from jupyter_gpudask.graph.decompositions import r_only, values_only, without_unused_parts
 from jupyter_gpudask.graph.optimize import ArrayOptimizer
 from jupyter_gpudask.graph.program import Program
 from jupyter_gpudask.graph.subtrees import ClusterSize
-from jupyter_gpudask.graph.unused import r_only, values_only, without_unused_parts
 
 ONLY_R = {
     "singular values": lambda x: da.linalg.svd(x)[1],
@@ -68,11 +68,6 @@ def functions(graph):
             yield inner
 
 
-def function_of_result(task):
-    function = getattr(task, "func", None)
-    return function_of_result(task.args[0].get(task.args[1])) if function is _execute_subgraph else function
-
-
 @pytest.mark.parametrize("size", [ClusterSize(1, 1), ClusterSize(2, 40)], ids=["fused", "not fused"])
 @pytest.mark.parametrize("make", [*ONLY_R.values(), *ALL.values()], ids=[*ONLY_R, *ALL])
 def test_each_number_is_that_of_dasks_own_graph(make, size):
@@ -102,7 +97,7 @@ def test_a_decomposition_is_computed_once_for_q_and_r():
 def test_a_key_never_has_two_meanings():
     u, s, _ = da.linalg.svd(numbers() + 1)
     whole, values = (optimized([array], ClusterSize(2, 40)) for array in (u, s))
-    only_r = {key for key, task in values.items() if function_of_result(task) is r_only}
+    only_r = {key for key, task in values.items() if r_only in functions({key: task})}
     assert only_r
     assert not only_r & whole.keys()
 
@@ -150,7 +145,8 @@ def test_of_the_qr_decomposition_of_an_r_only_r_is_computed_too(order):
     tasks = [
         Task("numbers", np.ones, (4, 2)),
         Task("inner", _wrapped_qr, TaskRef("numbers")),
-        Task.fuse(Task("r", operator.getitem, TaskRef("inner"), 1), Task("outer", _wrapped_qr, TaskRef("r"))),
+        Task("r", operator.getitem, TaskRef("inner"), 1),
+        Task("outer", _wrapped_qr, TaskRef("r")),
         Task("r of r", operator.getitem, TaskRef("outer"), 1),
     ]
     graph = {task.key: task for task in tasks[::order]}
