@@ -1,11 +1,14 @@
-"""How tables and lines of `%gpudask` look in a notebook."""
+"""What the magics show: the cost and the progress of cells, and tables and lines in a notebook."""
 
-from jupyter_gpudask.magics.cell_footer import CellSummary
+import pytest
+
+from jupyter_gpudask.magics.cell_footer import CellProgress, CellSummary, Price, format_energy
 from jupyter_gpudask.magics.commands import FreeView
 from jupyter_gpudask.magics.doctor import DoctorView, Finding
 from jupyter_gpudask.magics.output import FONT_SIZE, format_time, html_table
+from jupyter_gpudask.magics.settings import MagicsSettings
 from jupyter_gpudask.magics.status import StatusView
-from jupyter_gpudask.protocol import ClusterState
+from jupyter_gpudask.protocol import ClusterState, Ready
 
 
 def test_a_quantity_of_a_total_is_not_broken_into_two_lines():
@@ -63,3 +66,62 @@ def test_the_line_under_a_cell_names_several_lost_workers():
         " · lost worker 1 (exceeded its memory limit, 2 times), worker 0 (was killed by signal 9): "
         "their work was done again"
     )
+
+
+READY = Ready(engine="cuda", address="", credentials=None, dashboard_port=None, workers=1, pid=1)
+
+
+@pytest.mark.parametrize(
+    ("price", "gpus", "seconds", "text"),
+    [
+        (Price(3, "USD"), 2, 3.4, "0.0057 USD"),
+        (Price(2.5, "EUR"), 8, 3600, "20.00 EUR"),
+        (Price(3, "USD"), 0, 3600, None),
+        (Price(0, ""), 8, 3600, None),
+    ],
+)
+def test_a_cell_costs_its_gpus_for_its_time(price, gpus, seconds, text):
+    assert price.cost(gpus, seconds) == text
+
+
+def test_the_price_of_the_kernel_comes_before_that_of_the_server():
+    settings = MagicsSettings()
+    assert Price.of(settings, READY).per_gpu_hour == 0
+    served = READY.model_copy(update={"price_per_gpu_hour": 3, "currency": "EUR"})
+    assert Price.of(settings, served) == Price(3, "EUR")
+    settings.price_per_gpu_hour = 4
+    assert Price.of(settings, served) == Price(4, "USD")
+
+
+def test_energy_is_in_watt_hours():
+    assert [format_energy(joules) for joules in (36, 1260, 360_000, 3.6e7)] == [
+        "0.01 Wh",
+        "0.35 Wh",
+        "100 Wh",
+        "10,000 Wh",
+    ]
+
+
+def progress(tasks, unfinished, seconds):
+    state = ClusterState(engine="cpu", status="ready", time=0, cell_tasks_unfinished=unfinished)
+    return str(CellProgress(state, tasks, seconds))
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "seconds", "line"),
+    [
+        (75, 10, "25 of 100 tasks done · 10 s · about 30 s left"),
+        (50, 180, "50 of 100 tasks done · 180 s · about 3 min left"),
+        (80, 3600, "20 of 100 tasks done · 3600 s · about 4.0 h left"),
+        (1, 10, "99 of 100 tasks done · 10 s · about 1 s left"),
+        (91, 10, "9 of 100 tasks done · 10 s"),
+        (0, 10, "100 of 100 tasks done · 10 s"),
+    ],
+)
+def test_the_time_that_is_left_is_estimated_once_a_tenth_of_the_tasks_are_done(unfinished, seconds, line):
+    assert progress(100, unfinished, seconds) == line
+
+
+def test_the_time_that_is_left_is_not_estimated_from_a_few_tasks():
+    assert progress(20, 11, 60) == "9 of 20 tasks done · 60 s"
+    assert progress(1000, 950, 60) == "50 of 1,000 tasks done · 60 s"
