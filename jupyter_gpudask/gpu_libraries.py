@@ -51,31 +51,15 @@ _MARK = "jupyter_gpudask: "
 
 @dataclass(frozen=True)
 class Examined:
-    """The libraries of a process.
+    """The libraries of a process."""
 
-    Attributes
-    ----------
-    place
-        The machine and the environment in which it runs.
-    versions
-        The versions of Python and of the loaded libraries, by name.
-    working
-        The loaded GPU libraries whose test computation has just succeeded.
-    """
-
-    place: tuple[str, str]
-    versions: dict[str, str]
-    working: tuple[str, ...] = ()
+    place: tuple[str, str]  # the machine and the environment in which it runs
+    versions: dict[str, str]  # the versions of Python and of the loaded libraries, by name
+    working: tuple[str, ...] = ()  # the loaded GPU libraries whose test computation has just succeeded
 
 
 def examine_process(*, compute: bool = True, **_: Any) -> Examined:
-    """Examine the libraries that this process has loaded, without importing others.
-
-    Parameters
-    ----------
-    compute
-        Whether to run a test computation with each GPU library.
-    """
+    """Examine the libraries that this process has loaded, without importing others; `compute` with each GPU library."""
     loaded = {name: getattr(sys.modules.get(name), "__version__", None) for name in LIBRARIES}
     versions = {"python": sys.version.split()[0]} | {name: str(version) for name, version in loaded.items() if version}
     working = tuple(name for name in _TRY if compute and loaded[name] and _computes(name))
@@ -91,20 +75,7 @@ def _computes(name: str) -> bool:
 
 
 def try_libraries(names: Iterable[str], limit: float = 120.0) -> dict[str, tuple[bool, str]]:
-    """Run a test computation with GPU libraries in other processes, which leave no CUDA context.
-
-    Parameters
-    ----------
-    names
-        Names of the modules.
-    limit
-        Time limit of each process, in seconds.
-
-    Returns
-    -------
-    dict
-        By name: whether it worked, and its version or the last line of the error.
-    """
+    """Run a test computation with GPU libraries in processes that leave no CUDA context; version or error of each."""
     wanted = set(names)
     groups = [[name for name in group if name in wanted] for group in _TOGETHER]
     with ThreadPoolExecutor(len(groups)) as pool:
@@ -191,14 +162,7 @@ def _growing_pool() -> int | None:
 
 
 def prepare_gpu_backends(*, spilling: str) -> None:
-    """Import the GPU libraries, and configure them to read the results of workers.
-
-    Parameters
-    ----------
-    spilling
-        The cluster's `--spilling` option. With ``"cudf"`` the workers send dataframes as spillable buffers, which this
-        process must support.
-    """
+    """Import the GPU libraries, and configure them to read the results of workers."""
     for name in ("cupy", "cudf", "dask_cudf"):
         with contextlib.suppress(Exception):  # a cell that needs it gets the error itself
             importlib.import_module(name)

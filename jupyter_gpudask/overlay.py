@@ -32,29 +32,19 @@ DEFAULT_RESULTS: Results = "host"
 
 @dataclass
 class CellRecord:
-    """The record of one GPU cell.
+    """The record of one GPU cell."""
 
-    Attributes
-    ----------
-    results
-        Where the results of ``compute()`` are: on the ``"host"``, as NumPy and pandas objects, or on the kernel's
-        ``"gpu"``, as CuPy and cuDF objects.
-    on_host
-        Collections that were computed on the CPU: name -> line that computed them.
-    moved_for_result
-        Names of collections on GPUs whose blocks were converted only to return their results on the host.
-    fallback
-        What happens to an operation that CuPy or cuDF lack: ``"error"`` raises the library's error, ``"host"`` computes
-        it on the host, ``"strict"`` raises `jupyter_gpudask.errors.NotOnGpuError`.
-    id
-        The id of the cell: what its tasks report has it.
-    """
-
+    # where the results of ``compute()`` are: on the ``"host"``, as NumPy and pandas objects, or on the kernel's
+    # ``"gpu"``, as CuPy and cuDF objects
     results: Results = "gpu"
+    # collections that were computed on the CPU: name -> line that computed them
     on_host: dict[str, int] = field(default_factory=dict)
+    # names of collections on GPUs whose blocks were converted only to return their results on the host
     moved_for_result: set[str] = field(default_factory=set)
+    # what happens to an operation that CuPy or cuDF lack: ``"error"`` raises the library's error, ``"host"`` computes
+    # it on the host, ``"strict"`` raises `jupyter_gpudask.errors.NotOnGpuError`
     fallback: Fallback = "error"
-    id: str = field(default_factory=lambda: uuid4().hex)
+    id: str = field(default_factory=lambda: uuid4().hex)  # the id of the cell: what its tasks report has it
 
     @property
     def watches(self) -> bool:
@@ -67,15 +57,7 @@ _SECTIONS = ("array", "dataframe")
 
 
 class Overlay:
-    """The backends of one cell or ``with`` block, by section, for code that runs in its context until it ends.
-
-    Parameters
-    ----------
-    backends
-        The backend of each section.
-    record
-        The `CellRecord` of the cell.
-    """
+    """The backends of one cell or ``with`` block, by section, for code that runs in its context until it ends."""
 
     def __init__(self, backends: dict[str, str], record: CellRecord | None = None) -> None:
         self.active = True

@@ -68,15 +68,7 @@ class CellMetrics:
         self.energy: float | None = None
 
     def finish(self, client: Client, limit: float) -> None:
-        """Read the metrics at the end of the cell.
-
-        Parameters
-        ----------
-        client
-            A client of the cluster, which the cell may have restarted.
-        limit
-            Seconds; workers that have not responded by then are left out.
-        """
+        """Read the metrics at the end of the cell; workers that do not respond within `limit` seconds are left out."""
         ended: list[WorkerCellMetrics] = list(run_on_workers(client, take_cell_metrics, limit).values())
         self.peaks = {each.name: each.peak for each in ended if each.peak is not None}
         self.energy = total_energy(ended)
@@ -96,13 +88,7 @@ _COUNT_TIMEOUT = 0.8
 
 
 def cancel_unfinished(client: Client, before: set[Any]) -> list[StuckWorker]:
-    """Cancel the unfinished futures of `client`, except those with keys in `before`, and stop their tasks.
-
-    Returns
-    -------
-    list of StuckWorker
-        The workers whose tasks did not stop in time.
-    """
+    """Cancel the unfinished futures of `client` but those in `before`; the workers whose tasks did not stop in time."""
     keys = _pending_keys(client, before)
     stuck: list[StuckWorker] = []
     end = time.monotonic() + _RESPONSE_TIMEOUT
@@ -165,11 +151,6 @@ def report_variables(client: KernelClient, variables: Mapping[str, Any]) -> Held
 
     Results that several variables hold count for each of them. Those that no variable holds have the name `REST`. On a
     cluster of somebody else only the results of this client are reported.
-
-    Raises
-    ------
-    TimeoutError
-        The scheduler does not respond.
     """
     keys = {name: _keys_of(value, client) for name, value in variables.items()}
     named = {key for found in keys.values() for key in found}

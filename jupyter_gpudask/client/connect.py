@@ -30,17 +30,7 @@ _RESPONSE_TIMEOUT = 3.0
 
 
 def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0) -> KernelClient:
-    """Connect a client with the credentials of the cluster.
-
-    Parameters
-    ----------
-    ready
-        The event with which the supervisor reported the cluster.
-    set_as_default
-        Whether the client becomes Dask's default client.
-    timeout
-        Seconds for the first connection.
-    """
+    """Connect a client with the credentials of the cluster."""
     credentials = ready.credentials
     security = None
     if credentials is not None:
@@ -114,13 +104,6 @@ __all__ = ["versions_of"]
 def connect_joined(address: str, security: Security | None, timeout: float) -> KernelClient:
     """Connect a client, which becomes Dask's default client, and register its plugins.
 
-    Parameters
-    ----------
-    address, security
-        The scheduler, and the credentials; `None` for a protocol without TLS.
-    timeout
-        Seconds for the connection, and for the plugins.
-
     Raises
     ------
     OSError
@@ -148,15 +131,7 @@ def connect_joined(address: str, security: Security | None, timeout: float) -> K
 
 
 async def read_state(client: KernelClient, start_timeout: float) -> JoinedState:
-    """The state of the cluster; to be run in the event loop of the client, as the functions below.
-
-    Parameters
-    ----------
-    client
-        The client.
-    start_timeout
-        Seconds after which the state says that the cluster has no worker.
-    """
+    """The state of the cluster; to be run in the event loop of the client, as the functions below."""
     state: JoinedState = await client._run_on_scheduler(read_joined_state, client.id, start_timeout)  # noqa: SLF001
     return state
 

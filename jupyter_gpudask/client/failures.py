@@ -147,13 +147,7 @@ def explain_pickling(error: BaseException) -> PicklingError | ResultPicklingErro
 
 @contextmanager
 def explaining_what_cannot_be_pickled() -> Iterator[None]:
-    """Inside, Dask's error for a graph that cannot be pickled names the graph's part.
-
-    Raises
-    ------
-    PicklingError
-        The graph cannot be pickled.
-    """
+    """Inside, Dask's error for a graph that cannot be pickled becomes a `PicklingError` that names the graph's part."""
     try:
         yield
     except TypeError as error:

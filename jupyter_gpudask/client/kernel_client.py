@@ -157,15 +157,7 @@ class KernelClient(Client):
         return scheduler, _InfoWithoutDashboards(info)
 
     def sync(self, func: Any, *args: Any, asynchronous: bool | None = None, **kwargs: Any) -> Any:
-        """Override of Dask's method, through which all blocking calls go.
-
-        Raises
-        ------
-        ResultsLostError, WorkersEndedError
-            The results are lost, or the workers of a task have ended.
-        PicklingError, ResultPicklingError
-            A value cannot be sent to the workers, or a result cannot be sent from them.
-        """
+        """Override of Dask's method, through which all blocking calls go; its errors are those of `client.failures`."""
         __tracebackhide__ = True
         if self.asynchronous if asynchronous is None else asynchronous:
             return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
@@ -396,11 +388,6 @@ def with_all_partitions(collections: Any) -> Any:
     Dask keeps as many partitions as a dataframe has before it is optimized. Its optimizer makes fewer if a file has
     columns that are not read, and more in a reduction: the dataframe then needs results that do not exist, or has only
     a part of its rows.
-
-    Parameters
-    ----------
-    collections
-        A Dask collection, or a list, a tuple or a set of collections.
     """
     if not isinstance(collections, _SEVERAL):
         return _with_all_partitions([collections])[0]

@@ -37,13 +37,6 @@ def with_fallback(graph: Mapping[Any, Any], *, cell: str = "", refuse: bool = Fa
     may have side effects. Those of installed packages, which libraries such as `dask.array.stats` and dask-image call
     there, fall back if they get nothing of the user. Dask may fuse the only block of an array with a task of
     `dask.delayed`; then the functions of the block fall back.
-
-    Parameters
-    ----------
-    graph
-        A task graph, as Dask has optimized it.
-    cell, refuse
-        As for `HostFallback`.
     """
     wrapper = TaskWrapper(cell, refuse=refuse)
     nodes = convert_legacy_graph(dict(graph))
@@ -68,15 +61,7 @@ def _fused_tasks(node: Any) -> Mapping[Any, GraphNode] | None:
 
 
 class WithFallback:
-    """An expression as a client submits it, whose graph falls back to the host.
-
-    Parameters
-    ----------
-    expression
-        The expression, optimized.
-    cell, refuse
-        As for `HostFallback`.
-    """
+    """An expression as a client submits it, whose graph falls back to the host."""
 
     def __init__(self, expression: Any, *, cell: str = "", refuse: bool = False) -> None:
         self._expression = expression
@@ -249,13 +234,6 @@ class ProgramWithFallback(Program):
 
     A step runs as it is; only if it fails, and the GPU library lacks something, it runs on the host. Those steps that a
     `TaskWrapper` has wrapped already see to that themselves.
-
-    Parameters
-    ----------
-    steps, inputs
-        As for `Program`.
-    cell, refuse
-        As for `HostFallback`.
     """
 
     __slots__ = ("cell", "refuse")

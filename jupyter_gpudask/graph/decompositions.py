@@ -216,22 +216,13 @@ def _stacked_keys(task: Any) -> list[Any]:
 
 
 class _Leaf(NamedTuple):
-    """One R that may be stacked with others: its key, and if it can be stacked, what creates its block.
-
-    Attributes
-    ----------
-    decomposition
-        The key of the task that computes R.
-    members
-        That task, changed so that it gives the block, and all tasks that the block needs, by key.
-    size
-        Of the block, in bytes; `None` if it cannot be stacked.
-    """
+    """One R that may be stacked with others: its key, and if it can be stacked, what creates its block."""
 
     key: Any
-    decomposition: Any = None
+    decomposition: Any = None  # the key of the task that computes R
+    # that task, changed so that it gives the block, and all tasks that the block needs, by key
     members: Mapping[Any, GraphNode] = {}
-    size: int | None = None
+    size: int | None = None  # of the block, in bytes; `None` if it cannot be stacked
 
 
 def _leaf(tasks: Graph, users: Mapping[Any, set[Any]], wanted: Collection[Any], key: Any, stack: Any) -> _Leaf:

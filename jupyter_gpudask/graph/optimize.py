@@ -29,25 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ArrayOptimizer:
-    """Replaces `dask.array.optimization.optimize` for one computation.
+    """Replaces `dask.array.optimization.optimize` for one computation."""
 
-    Attributes
-    ----------
-    size
-        Of the cluster that computes.
-    is_on_gpus
-        Whether its workers have GPUs. There slices are taken before arithmetic too; NumPy would add the numbers that
-        are left in another order, and give another last digit.
-    largest_stack
-        Bytes of blocks that one QR decomposition takes together; 0 where a worker's memory is not known.
-    fuses
-        Whether tasks are fused at all: Dask's setting ``optimization.fuse.active`` where the computation was submitted,
-        which is another process.
-    """
-
-    size: ClusterSize
+    size: ClusterSize  # of the cluster that computes
+    # whether its workers have GPUs. There slices are taken before arithmetic too; NumPy would add the numbers that are
+    # left in another order, and give another last digit
     is_on_gpus: bool = False
+    # bytes of blocks that one QR decomposition takes together; 0 where a worker's memory is not known
     largest_stack: int = 0
+    # whether tasks are fused at all: Dask's setting ``optimization.fuse.active`` where the computation was submitted,
+    # which is another process
     fuses: bool = True
 
     def __call__(self, graph: Any, keys: Any, **_: Any) -> Mapping[Any, GraphNode]:
@@ -75,13 +66,6 @@ class WithOptimizer:
 
     Dask's optimizer is replaced where the graph is made, which is not in the kernel: to make the expressions anew takes
     the kernel longer than to send them.
-
-    Parameters
-    ----------
-    expression
-        The expression, as Dask has optimized it.
-    optimizer
-        Takes the place of `dask.array.optimization.optimize`.
     """
 
     def __init__(self, expression: Any, optimizer: ArrayOptimizer) -> None:

@@ -42,8 +42,6 @@ class Program:
 
         Parameters
         ----------
-        values
-            The results of the tasks that are inputs, by key. Those of the steps are added, and released.
         run_step
             Called with each task and the results so far; returns its result.
         """
@@ -74,15 +72,7 @@ def evaluated(arguments: Iterable[Any], values: Mapping[Any, Any]) -> list[Any]:
 
 
 def as_one_task(key: Any, tasks: Mapping[Any, GraphNode]) -> Task:
-    """One task that gives what `tasks` give for `key`.
-
-    Parameters
-    ----------
-    key
-        Of the task that needs all others.
-    tasks
-        By key. What they need of other tasks becomes an argument.
-    """
+    """One task that gives what `tasks` give for `key`; what they need of other tasks becomes an argument."""
     order = _depth_first(key, tasks)
     inputs = tuple(sorted({other for task in order for other in task.dependencies if other not in tasks}, key=_place))
     return Task(key, Program(_with_last_uses(order, key), inputs), *map(TaskRef, inputs), _data_producer=not inputs)
@@ -127,15 +117,7 @@ def _with_last_uses(order: Sequence[GraphNode], key: Any) -> list[tuple[GraphNod
 
 
 def with_programs(tasks: Mapping[Any, GraphNode], programs: dict[Any, Any]) -> dict[Any, GraphNode]:
-    """`tasks`, of which those that Dask has fused are programs.
-
-    Parameters
-    ----------
-    tasks
-        By key.
-    programs
-        Those that are known already, by the graph inside of a fused task; new ones are added.
-    """
+    """`tasks`, of which those that Dask has fused are programs; `programs` are known ones, by the graph inside."""
     return {key: _with_program(task, programs) for key, task in tasks.items()}
 
 
@@ -152,15 +134,7 @@ def _with_program(task: GraphNode, programs: dict[Any, Any]) -> GraphNode:
 
 
 def without_aliases(tasks: Mapping[Any, GraphNode], wanted: Collection[Any]) -> dict[Any, GraphNode]:
-    """The same tasks without the second names of results that nobody else needs by that name.
-
-    Parameters
-    ----------
-    tasks
-        By key; they may need results of other tasks.
-    wanted
-        Names that remain.
-    """
+    """The same tasks without the second names of results that nobody needs by that name; `wanted` ones remain."""
     others = {key: task.target for key, task in tasks.items() if isinstance(task, Alias) and key not in wanted}
     others = {key: target for key, target in others.items() if target in tasks}
     if not others:

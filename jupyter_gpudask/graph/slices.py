@@ -66,13 +66,7 @@ def with_slices_first(tasks: Mapping[Any, GraphNode]) -> dict[Any, GraphNode]:
 
 
 def slice_first(tasks: Mapping[Any, GraphNode]) -> dict[Any, GraphNode]:
-    """The same tasks, with each slice taken before the element-wise functions of one array that it follows.
-
-    Parameters
-    ----------
-    tasks
-        Of one fused task, by key. The keys, and what each task needs, stay the same.
-    """
+    """The same tasks, with each slice taken before the element-wise functions of one array that it follows."""
     changed = dict(tasks)
     dependents = reverse_dict(DependenciesMapping(changed))
     for key in tasks:
@@ -118,15 +112,7 @@ def _only_operand(task: Any) -> Any:
 
 
 def _is_elementwise(task: Any, arrays: Collection[Any], numbers: Collection[Any] = ()) -> bool:
-    """Whether each number of its result comes from the numbers at the same place in `arrays`, which have one shape.
-
-    Parameters
-    ----------
-    task
-        Of a graph.
-    arrays, numbers
-        Keys of what it may need.
-    """
+    """Whether each number of its result comes from the numbers at the same place in `arrays`, which have one shape."""
     if not isinstance(task, Task) or task.kwargs:
         return False
     if task.func is _execute_subgraph:

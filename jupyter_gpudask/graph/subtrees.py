@@ -34,18 +34,10 @@ _TASKS_PER_THREAD = 4
 
 
 class ClusterSize(NamedTuple):
-    """The size of the cluster, which limits the size of a task.
+    """The size of the cluster, which limits the size of a task."""
 
-    Attributes
-    ----------
-    workers
-        How many there are.
-    threads
-        Of all of them together; enough tasks remain to feed them.
-    """
-
-    workers: int = 1
-    threads: int = 1
+    workers: int = 1  # how many there are
+    threads: int = 1  # of all of them together; enough tasks remain to feed them
 
 
 def fuse_subtrees(
@@ -55,12 +47,6 @@ def fuse_subtrees(
 
     Parameters
     ----------
-    graph
-        Optimized by Dask: without tasks that nobody needs.
-    keys
-        Whose results are wanted; they remain tasks of their own.
-    size
-        Of the cluster that computes it.
     most_repeated
         Random numbers of the largest block that is created in each task that needs it; see `with_copies`.
     """
@@ -94,21 +80,11 @@ def fuse_subtrees(
 
 @dataclass(slots=True)
 class _Subtree:
-    """A task and the tasks that are fused into it.
+    """A task and the tasks that are fused into it."""
 
-    Attributes
-    ----------
-    members
-        Their keys, that of the task itself first.
-    inputs
-        Keys of other tasks that they need.
-    leaves
-        How many of them need nothing within the subtree.
-    """
-
-    members: list[Any]
-    inputs: set[Any]
-    leaves: float
+    members: list[Any]  # their keys, that of the task itself first
+    inputs: set[Any]  # keys of other tasks that they need
+    leaves: float  # how many of them need nothing within the subtree
 
 
 def _find_subtrees(
@@ -185,15 +161,11 @@ def with_copies(
     ----------
     graph
         With the dependencies of tasks in it or outside; without aliases, which would hide who needs a block.
-    wanted
-        Keys of tasks that remain.
     most_elements
         Numbers in the largest block that is computed more than once; a constant may be larger.
 
     Returns
     -------
-    graph
-        It still has the original tasks if nobody needs them.
     originals
         By the key of each copy, the key of its original.
     """

@@ -28,24 +28,12 @@ COMM_TARGET = "jupyter_gpudask:accelerate"
 
 @dataclass(frozen=True)
 class _Accelerator:
-    """An extension of IPython that replaces libraries which are imported after it.
+    """An extension of IPython that replaces libraries which are imported after it."""
 
-    Attributes
-    ----------
-    extension
-        Its name.
-    library
-        What it runs on the GPU.
-    replaces
-        The modules that it replaces.
-    install
-        The command that installs it.
-    """
-
-    extension: str
-    library: str
-    replaces: tuple[str, ...]
-    install: str
+    extension: str  # its name
+    library: str  # what it runs on the GPU
+    replaces: tuple[str, ...]  # the modules that it replaces
+    install: str  # the command that installs it
 
     @property
     def is_installed(self) -> bool:
@@ -111,13 +99,7 @@ def accelerate(shell: InteractiveShell, session: Session) -> Note:
 
 
 def _load(shell: InteractiveShell, accelerators: Sequence[_Accelerator]) -> dict[_Accelerator, str]:
-    """Load them, and return the reasons of those that fail, such as a missing library of CUDA.
-
-    Raises
-    ------
-    AccelerationError
-        All of them fail.
-    """
+    """Load them, and return the reasons of those that fail, such as a missing library of CUDA; if all fail, raise."""
     extensions = shell.extension_manager
     assert extensions is not None
     failures = {}

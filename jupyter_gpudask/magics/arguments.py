@@ -40,31 +40,17 @@ _MOST_LINES = 10_000
 
 @dataclass(frozen=True)
 class LineArguments:
-    """The arguments of ``%gpudask``.
+    """The arguments of ``%gpudask``."""
 
-    Attributes
-    ----------
-    command
-        One of `COMMANDS`.
-    options
-        The options of the cluster that were given, by field of `ClusterSpec`; of ``connect``, the arguments of
-        `jupyter_gpudask.session.joined_target.parse_target`.
-    lines
-        The value of ``--lines``.
-    number, maximum
-        The number of workers of ``scale``; the smallest and the largest one of ``adapt``.
-    cell
-        The options of ``on``, as they were typed.
-    release
-        The variables that ``held`` deletes.
-    """
-
-    command: str
+    command: str  # one of `COMMANDS`
+    # the options of the cluster that were given, by field of `ClusterSpec`; of ``connect``, the arguments of
+    # `jupyter_gpudask.session.joined_target.parse_target`
     options: dict[str, Any]
-    lines: int
+    lines: int  # the value of ``--lines``
+    # number, maximum: the number of workers of ``scale``; the smallest and the largest one of ``adapt``
     number: int | None
-    cell: str = ""
-    release: tuple[str, ...] = ()
+    cell: str = ""  # the options of ``on``, as they were typed
+    release: tuple[str, ...] = ()  # the variables that ``held`` deletes
     maximum: int | None = None
 
 
@@ -133,13 +119,7 @@ class _Parser(MagicArgumentParser):
 
 
 def parse_line(line: str) -> LineArguments:
-    """Parse the arguments of ``%gpudask``; without any the command is ``status``.
-
-    Raises
-    ------
-    IPython.core.error.UsageError
-        The arguments are invalid.
-    """
+    """Parse the arguments of ``%gpudask``; without any the command is ``status``."""
     command, _, rest = line.strip().partition(" ")
     if command == "on":
         check_on_options(rest)
@@ -242,13 +222,7 @@ def _parse_connect(line: str) -> LineArguments:
 
 @lru_cache  # it takes longer than an empty cell
 def parse_cell(line: str) -> CellArguments:
-    """Parse the arguments of ``%%gpudask``.
-
-    Raises
-    ------
-    IPython.core.error.UsageError
-        The arguments are invalid.
-    """
+    """Parse the arguments of ``%%gpudask``."""
     parser = _Parser("%%gpudask")
     for flag, option in CELL_OPTIONS.items():
         if option.choices:
@@ -266,13 +240,7 @@ def parse_cell(line: str) -> CellArguments:
 
 
 def check_on_options(line: str) -> None:
-    """Check the options of ``%gpudask on``, which apply to many cells.
-
-    Raises
-    ------
-    IPython.core.error.UsageError
-        They are invalid, or make sense for one cell only.
-    """
+    """Check the options of ``%gpudask on``, some of which make sense for one cell only."""
     parsed = parse_cell(line)
     if parsed.compare or parsed.report is not None:
         option = "--compare" if parsed.compare else "--report"
@@ -301,11 +269,6 @@ def make_matcher(namespace: Mapping[str, Any]) -> Callable[[CompletionContext], 
     """Create a matcher for IPython's completer.
 
     It suppresses other matchers in lines of these magics, because Jedi would complete the line as Python.
-
-    Parameters
-    ----------
-    namespace
-        The variables of the notebook.
     """
 
     def match(context: CompletionContext) -> SimpleMatcherResult:

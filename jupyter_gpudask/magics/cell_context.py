@@ -47,22 +47,7 @@ def cell_context(
     *,
     settings: MagicsSettings,
 ) -> Iterator[None]:
-    """Switch Dask to the GPU backends and to `cluster` while a cell runs, and show what the cell did.
-
-    Parameters
-    ----------
-    shell
-        The shell that runs the cell.
-    session, cluster
-        The kernel's cluster. On the CPU stand-in the backends are NumPy and pandas, and nothing is moved.
-    arguments
-        The arguments of ``%%gpudask``.
-    source
-        The code of the cell.
-    settings
-        Whether to show a line under the cell, with which price, where results are, and what happens to operations that
-        the GPU libraries lack.
-    """
+    """Switch Dask to the GPU backends and to `cluster` while a cell runs, and show what the cell did."""
     # Imported here, because the start of the cluster imports Dask in the background.
     from ..switch.context import default_client, switched_to
     from ..switch.moving import host_collections, moved
@@ -124,13 +109,7 @@ def _hint(shell: InteractiveShell) -> Iterator[None]:
 
 
 class CellContextStack:
-    """A stack of the running cells, with the innermost last, and the contexts that each has entered.
-
-    Parameters
-    ----------
-    shell
-        The shell that runs the cells.
-    """
+    """A stack of the running cells, with the innermost last, and the contexts that each has entered."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell

@@ -45,18 +45,10 @@ class Footer:
 
     Parameters
     ----------
-    shell
-        The shell that runs the cell.
-    session, cluster
-        The kernel's cluster.
-    backends
-        The array and dataframe backends of the cell.
     record
         What stayed on the CPU; filled while the cell runs.
     interruption
         What an interrupt has cancelled; known when the cell ends.
-    price
-        For the cost of the cell.
     """
 
     def __init__(
@@ -248,60 +240,28 @@ class CellProgress(ProgressLine):
 
 @dataclass(repr=False)
 class CellSummary(View):
-    """The summary of a cell.
+    """The summary of a cell."""
 
-    Attributes
-    ----------
-    libraries
-        The array and dataframe libraries.
-    cluster
-        The cluster in a few words.
-    seconds
-        The duration of the cell.
-    tasks
-        The number of tasks that the cell has submitted.
-    cancelled
-        The number of those that an interrupt has cancelled.
-    peak, peak_gpu
-        The highest peak of allocated device memory of any GPU in bytes, and the index of that GPU.
-    spilled
-        The size of the results that are spilled to host memory or disk, in bytes.
-    energy
-        The energy that the GPUs have used, in joules.
-    cost
-        The cost of the cell with its currency.
-    on_host
-        Names of the collections that stayed on the CPU, with their line numbers.
-    fallbacks
-        Operations that the GPU libraries lack: name, line number, and number of blocks that were computed on the CPU.
-    lost_hosts
-        The hosts that stopped responding while the cell ran.
-    lost_workers
-        The workers whose processes ended unexpectedly while the cell ran, how, and how many times.
-    failed
-        Whether the cell raised an error.
-    end
-        When the cluster will be closed, if that is soon.
-    ended
-        When the cell ended, in seconds since the epoch; only the HTML has it, which a saved notebook shows.
-    """
-
-    libraries: tuple[str, ...]
-    cluster: str
-    seconds: float
-    tasks: int
+    libraries: tuple[str, ...]  # the array and dataframe libraries
+    cluster: str  # the cluster in a few words
+    seconds: float  # the duration of the cell
+    tasks: int  # the number of tasks that the cell has submitted
+    # peak, peak_gpu: the highest peak of allocated device memory of any GPU in bytes, and the index of that GPU
     peak: int | None
     peak_gpu: int | None
-    spilled: int
-    energy: float | None
-    cost: str | None
-    on_host: tuple[tuple[str, int], ...]
+    spilled: int  # the size of the results that are spilled to host memory or disk, in bytes
+    energy: float | None  # the energy that the GPUs have used, in joules
+    cost: str | None  # the cost of the cell with its currency
+    on_host: tuple[tuple[str, int], ...]  # names of the collections that stayed on the CPU, with their line numbers
+    # operations that the GPU libraries lack: name, line number, and number of blocks that were computed on the CPU
     fallbacks: tuple[tuple[str, int, int], ...] = ()
-    cancelled: int = 0
-    lost_hosts: tuple[str, ...] = ()
+    cancelled: int = 0  # the number of those that an interrupt has cancelled
+    lost_hosts: tuple[str, ...] = ()  # the hosts that stopped responding while the cell ran
+    # the workers whose processes ended unexpectedly while the cell ran, how, and how many times
     lost_workers: tuple[tuple[str, str, int], ...] = ()
-    failed: bool = False
-    end: str = ""
+    failed: bool = False  # whether the cell raised an error
+    end: str = ""  # when the cluster will be closed, if that is soon
+    # when the cell ended, in seconds since the epoch; only the HTML has it, which a saved notebook shows
     ended: float = field(default_factory=time.time)
 
     def __str__(self) -> str:
@@ -382,18 +342,10 @@ _SECONDS_PER_HOUR = 3600
 
 @dataclass(frozen=True)
 class Price:
-    """A price; 0 if none is set.
+    """A price; 0 if none is set."""
 
-    Attributes
-    ----------
-    per_gpu_hour
-        Of one GPU for one hour.
-    currency
-        In which it is, as text.
-    """
-
-    per_gpu_hour: float
-    currency: str
+    per_gpu_hour: float  # of one GPU for one hour
+    currency: str  # in which it is, as text
 
     @classmethod
     def of(cls, settings: MagicsSettings, ready: Ready) -> Self:

@@ -26,14 +26,9 @@ _MAX_NAMES = 3
 
 @dataclass
 class Interruption:
-    """The tasks that an interrupt has cancelled.
+    """The tasks that an interrupt has cancelled."""
 
-    Attributes
-    ----------
-    cancelled
-        The number of unfinished tasks of the cell; `None` if it was not interrupted, or the number is not known.
-    """
-
+    # the number of unfinished tasks of the cell; `None` if it was not interrupted, or the number is not known
     cancelled: int | None = None
 
 
@@ -42,15 +37,6 @@ def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster, interr
     """If the cell is interrupted, cancel its unfinished tasks and stop those that are running.
 
     Finished results and the tasks of earlier cells are kept. A note under the cell names tasks that did not stop.
-
-    Parameters
-    ----------
-    shell
-        The shell that runs the cell.
-    cluster
-        The kernel's cluster.
-    interruption
-        Gets the number of cancelled tasks.
     """
     client = cluster.client
     before = set(client.futures)

@@ -27,15 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(repr=False)
 class ReportNote(Note):
-    """A `Note` that links to the report, if it is in or below the folder of the notebook.
+    """A `Note` that links to the report, if it is in or below the folder of the notebook."""
 
-    Attributes
-    ----------
-    file
-        The path as the user typed it.
-    """
-
-    file: str
+    file: str  # the path as the user typed it
 
     def to_html(self) -> str:
         """The line as a `div`; Jupyter serves relative addresses from the folder of the notebook."""
@@ -52,13 +46,7 @@ class ReportNote(Note):
 
 @contextmanager
 def report_to(file: str) -> Iterator[None]:
-    """Write a performance report of the code in this context to `file`; a note links to it, or says why there is none.
-
-    Raises
-    ------
-    ReportError
-        `file` is a folder, or its folder does not exist.
-    """
+    """Write a performance report of the code in this context to `file`; a note links to it or says why not."""
     path = Path(file).expanduser()
     if path.is_dir() or not path.parent.is_dir():
         raise ReportError(file=repr(file))
@@ -85,15 +73,6 @@ def profiled(shell: InteractiveShell, cluster: RunningCluster, moved: tuple[str,
     """Profile the code in this context, also if it ends with an error or an interrupt; show the profile after it.
 
     A cluster that does not respond does not fail the cell; a note says why there is no profile.
-
-    Parameters
-    ----------
-    shell
-        The shell that runs the cell.
-    cluster
-        The kernel's cluster.
-    moved
-        The names after ``--move``.
     """
     from ..profiling.advice import advice
     from ..profiling.recording import Recording
@@ -138,18 +117,10 @@ _SMALLEST = 0.0005
 
 @dataclass(repr=False)
 class CellProfileView(View):
-    """The profile of a cell.
+    """The profile of a cell."""
 
-    Attributes
-    ----------
-    profile
-        What was measured.
-    advice
-        Sentences.
-    """
-
-    profile: CellProfile
-    advice: Sequence[str]
+    profile: CellProfile  # what was measured
+    advice: Sequence[str]  # sentences
 
     def __str__(self) -> str:
         return "\n".join([format_table(*self._table()), *self._notes(), *(f"- {each}" for each in self.advice)])

@@ -69,10 +69,6 @@ def restore_source(namespace: dict[str, Any], arguments: str, body: str = "") ->
 
     Parameters
     ----------
-    namespace
-        The global variables of the running cell.
-    arguments
-        The arguments of ``%%gpudask``.
     body
         The part of the cell that has become an argument of the call.
 
@@ -110,15 +106,7 @@ _RUNS_PYTHON = ("run",)  # %time, %timeit and %%time pass their code through thi
 
 
 class AutomaticCells(ast.NodeTransformer):
-    """The transformer of the syntax trees of a shell.
-
-    Parameters
-    ----------
-    shell
-        The shell that runs the cells.
-    settings
-        Its setting ``on`` says whether cells are switched.
-    """
+    """The transformer of the syntax trees of a shell."""
 
     def __init__(self, shell: InteractiveShell, settings: MagicsSettings) -> None:
         self._shell = shell
@@ -224,13 +212,6 @@ def may_use_dask(body: list[ast.stmt], namespace: Mapping[str, Any]) -> bool:
 
     Plain values, and modules and functions of the standard library and of a few others, do not lead to Dask. Every
     other function or object may use it inside.
-
-    Parameters
-    ----------
-    body
-        The statements of a cell.
-    namespace
-        The variables of the notebook, before the cell runs.
     """
     nodes = [node for statement in body for node in ast.walk(statement)]
     if any(not _is_apart(module) for module in _imported(nodes)):

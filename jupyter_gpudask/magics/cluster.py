@@ -21,15 +21,7 @@ if TYPE_CHECKING:
 
 
 class ClusterAccess:
-    """Finds or starts the kernel's cluster.
-
-    Parameters
-    ----------
-    shell
-        The shell that shows the progress of a start.
-    session
-        The kernel's cluster.
-    """
+    """Finds or starts the kernel's cluster, and shows the progress of a start."""
 
     def __init__(self, shell: InteractiveShell, session: Session) -> None:
         self._shell = shell
@@ -118,20 +110,7 @@ class StartProgressLine:
 
 
 class ClusterView(View):
-    """A cluster that was started, or was already running.
-
-    Parameters
-    ----------
-    cluster
-        The cluster.
-    state
-        Its current state, if it was already running.
-
-    Attributes
-    ----------
-    client
-        The Dask client, which is also Dask's default client.
-    """
+    """A cluster that was started, or was already running; `client` is its Dask client, Dask's default client."""
 
     def __init__(self, cluster: RunningCluster, state: ClusterState | None = None) -> None:
         self.client: Client = cluster.client
@@ -195,8 +174,6 @@ def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
 
     Parameters
     ----------
-    ready
-        What the supervisor reported when the cluster was up.
     state
         The current state; after ``scale`` it adds how many GPUs have a worker: ``1 of 2 × NVIDIA H200``.
     """

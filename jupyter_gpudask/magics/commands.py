@@ -32,17 +32,7 @@ if TYPE_CHECKING:
 
 
 class Commands:
-    """Runs the commands; there is a method for each of `magics.declarations.COMMANDS`.
-
-    Parameters
-    ----------
-    shell
-        The shell in which they are typed.
-    session, access
-        The kernel's cluster, and how it is started.
-    settings
-        What ``%config GpuDask`` shows.
-    """
+    """Runs the commands; there is a method for each of `magics.declarations.COMMANDS`."""
 
     def __init__(
         self, shell: InteractiveShell, session: Session, access: ClusterAccess, settings: MagicsSettings
@@ -201,15 +191,7 @@ def _divs(lines: Sequence[str]) -> str:
 
 
 def held(shell: InteractiveShell, session: Session, release: Sequence[str]) -> HeldView:
-    """List the results, after the variables `release` are deleted, together with what IPython keeps of them.
-
-    Raises
-    ------
-    IPython.core.error.UsageError
-        There is no variable of that name; none is deleted.
-    NoClusterError
-        The kernel has no cluster.
-    """
+    """List the results, after the variables `release` are deleted, together with what IPython keeps of them."""
     from ..client.calls import report_variables, wait_until_released
 
     gpus = {worker.name: worker.gpu_index for worker in session.state().workers}
@@ -237,13 +219,7 @@ _RESPONSE_TIMEOUT = 20.0
 
 
 class FreeView(View):
-    """How much device memory was released, and how much is still in use.
-
-    Attributes
-    ----------
-    freed
-        Released bytes, by GPU of a worker, and for the kernel.
-    """
+    """How much device memory was released, by GPU of a worker and for the kernel, and how much is still in use."""
 
     def __init__(self, freed: dict[str, int], workers: tuple[WorkerState, ...], *, pool: bool) -> None:
         self.freed = freed
@@ -297,37 +273,17 @@ _FALLBACK_HEADS = ("operation", "line", "blocks", "seconds", "what the library s
 
 @dataclass(frozen=True)
 class FallbackRow:
-    """An operation that ran on the CPU.
+    """An operation that ran on the CPU."""
 
-    Attributes
-    ----------
-    operation
-        The name of the function.
-    line
-        The line of its cell; 0 if it is not known.
-    blocks
-        The number of blocks or partitions.
-    seconds
-        The sum of the times of the blocks, with the copies of the data.
-    words
-        The error in which CuPy or cuDF said that they lack it.
-    """
-
-    operation: str
-    line: int
-    blocks: int
-    seconds: float
-    words: str
+    operation: str  # the name of the function
+    line: int  # the line of its cell; 0 if it is not known
+    blocks: int  # the number of blocks or partitions
+    seconds: float  # the sum of the times of the blocks, with the copies of the data
+    words: str  # the error in which CuPy or cuDF said that they lack it
 
 
 class FallbacksView(View):
-    """The operations as a table, those with the longest time first.
-
-    Attributes
-    ----------
-    fallbacks
-        The rows.
-    """
+    """The operations as a table, those with the longest time first."""
 
     def __init__(self, fallbacks: Sequence[FallbackRow]) -> None:
         self.fallbacks = tuple(fallbacks)

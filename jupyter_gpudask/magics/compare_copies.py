@@ -23,13 +23,6 @@ def copy_variables(namespace: Mapping[str, Any], code: str) -> dict[str, Any]:
     """Copy the variables that the code reads, directly or through functions of the notebook.
 
     `Copier` decides what is copied and what is shared. Functions of the notebook use the copies.
-
-    Parameters
-    ----------
-    namespace
-        The variables.
-    code
-        The Python code that will run with the copies.
     """
     copier = Copier(namespace.get("__name__", "__main__"))
     read = _names_in(code)
@@ -91,11 +84,6 @@ class Copier:
 
     All other objects are shared, such as clients, files, locks and iterators: copies would affect the originals.
     Objects that cannot be copied are shared, too. An object that is found twice is copied once.
-
-    Parameters
-    ----------
-    module
-        The name of the notebook's module, which its classes have as ``__module__``.
     """
 
     def __init__(self, module: str) -> None:

@@ -48,21 +48,6 @@ async def compare_runs(
     """Run a cell on a temporary CPU cluster and then on the GPUs, and compare times and results.
 
     The notebook's variables are not changed: each run uses copies of the variables that the cell reads.
-
-    Parameters
-    ----------
-    shell
-        The shell with the notebook's variables.
-    cluster
-        The kernel's cluster.
-    arguments
-        The arguments of ``%%gpudask``.
-    body
-        The code of the cell, in which the ``%%gpudask`` line is a comment or blank. `refusals.refuse` has accepted it.
-    file
-        The file name of the cell for tracebacks.
-    record
-        Where results are, and what happens to operations that the GPU libraries lack.
     """
     __tracebackhide__ = True
     from ..client.calls import import_on_cluster
@@ -162,24 +147,12 @@ VALUE = "value of the cell"
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a cell.
+    """One run of a cell."""
 
-    Attributes
-    ----------
-    where
-        The cluster and the libraries, in words.
-    seconds
-        How long it took.
-    results
-        The variables that the cell has assigned, by name, and its value as `VALUE`.
-    error
-        The exception that the cell raised.
-    """
-
-    where: str
-    seconds: float
-    results: dict[str, Any]
-    error: BaseException | None = None
+    where: str  # the cluster and the libraries, in words
+    seconds: float  # how long it took
+    results: dict[str, Any]  # the variables that the cell has assigned, by name, and its value as `VALUE`
+    error: BaseException | None = None  # the exception that the cell raised
 
 
 _COMMAND = "%gpudask"
@@ -189,17 +162,6 @@ _COMMAND_IN_CODE = re.compile(rf"(?:^|=)[ \t]*{_COMMAND}(?![\w?])(.*)", re.MULTI
 
 def refuse(ready: Ready, body: str, file: str, namespace: Mapping[str, Any]) -> None:
     """Raise an error for a cell that ``--compare`` cannot run.
-
-    Parameters
-    ----------
-    ready
-        The kernel's cluster.
-    body
-        The code of the cell, in which IPython has made each magic a call of ``run_line_magic`` or ``run_cell_magic``.
-    file
-        The file name of the cell for tracebacks.
-    namespace
-        The variables of the notebook.
 
     Raises
     ------
@@ -248,15 +210,7 @@ def _refuse_results_on_workers(tree: ast.Module, namespace: Mapping[str, Any]) -
 
 
 class ComparisonView(View):
-    """The times of both runs, the speed-up, and whether the results agree.
-
-    Attributes
-    ----------
-    seconds
-        The times of the run on the CPU and of the run on the GPUs.
-    agreements
-        The comparison of each result, by name.
-    """
+    """The times of both runs, the speed-up, and whether the results agree, by name."""
 
     _HEADS = ("result", "agrees", "details")
 

@@ -21,18 +21,10 @@ _SINGLE = ("float32", "complex64")
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of two results.
+    """The comparison of two results."""
 
-    Attributes
-    ----------
-    agrees
-        `None` if they were not compared.
-    text
-        What differs and where, or why they were not compared.
-    """
-
-    agrees: bool | None
-    text: str
+    agrees: bool | None  # `None` if they were not compared
+    text: str  # what differs and where, or why they were not compared
 
 
 def agree(text: str) -> Comparison:
@@ -52,33 +44,21 @@ def not_compared(text: str) -> Comparison:
 
 @dataclass(frozen=True)
 class Rules:
-    """What counts as a difference.
+    """What counts as a difference."""
 
-    Attributes
-    ----------
-    relative
-        The relative tolerance of floating-point numbers, by dtype; the largest of the two dtypes counts.
-    absolute
-        The absolute tolerance, by dtype; `None` for the relative one times the median of the array.
-    dtypes
-        Whether other dtypes are a difference; else other floating-point dtypes are reported and agree.
-    row_order
-        Whether another order of the rows of a dataframe is a difference (``"fixed"``), is reported (``"reported"``), or
-        is open, with any index that follows it (``"open"``, which holds for arrays of one dimension, too).
-    compare_values
-        Whether values are compared, or dtypes and numbers of dimensions only.
-    compare_shapes
-        Whether the shapes of arrays are compared.
-    """
-
+    # the relative tolerance of floating-point numbers, by dtype; the largest of the two dtypes counts
     relative: Mapping[str, float] = field(
         default_factory=lambda: {"float16": 1e-2} | dict.fromkeys(_SINGLE, 1e-4) | dict.fromkeys(_FULL, 1e-9)
     )
+    # the absolute tolerance, by dtype; `None` for the relative one times the median of the array
     absolute: Mapping[str, float] | None = None
+    # whether other dtypes are a difference; else other floating-point dtypes are reported and agree
     dtypes: bool = False
+    # whether another order of the rows of a dataframe is a difference (``"fixed"``), is reported (``"reported"``), or
+    # is open, with any index that follows it (``"open"``, which holds for arrays of one dimension, too)
     row_order: Literal["fixed", "reported", "open"] = "reported"
-    compare_values: bool = True
-    compare_shapes: bool = True
+    compare_values: bool = True  # whether values are compared, or dtypes and numbers of dimensions only
+    compare_shapes: bool = True  # whether the shapes of arrays are compared
 
     def tolerance(self, cpu: np.ndarray[Any, Any], gpu: np.ndarray[Any, Any]) -> tuple[float, float]:
         """The relative and the absolute tolerance for two arrays."""
@@ -115,17 +95,7 @@ _FRAMES = pd.DataFrame | pd.Series | pd.Index
 
 
 def compare(cpu: Any, gpu: Any, rules: Rules = COMPARE_RULES, depth: int = 0) -> Comparison:
-    """Compare two results that are on the host.
-
-    Parameters
-    ----------
-    cpu, gpu
-        The results: arrays of NumPy, dataframes of pandas, scalars, strings, or containers of these.
-    rules
-        What counts as a difference.
-    depth
-        How many containers the results are nested in.
-    """
+    """Compare two results that are on the host: arrays, dataframes, scalars, strings, or containers of these."""
     if isinstance(cpu, _FRAMES):
         return compare_frames(cpu, gpu, rules)
     if isinstance(cpu, _ARRAYS) and isinstance(gpu, _ARRAYS):

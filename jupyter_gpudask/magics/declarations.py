@@ -19,46 +19,22 @@ TEXT = "a line of text"
 
 @dataclass(frozen=True)
 class Command:
-    """A command of ``%gpudask``.
+    """A command of ``%gpudask``."""
 
-    Attributes
-    ----------
-    help
-        What it does.
-    arguments
-        What follows the command.
-    value
-        What the value of the magic is.
-    """
-
-    help: str
-    arguments: str = ""
-    value: str = TEXT
+    help: str  # what it does
+    arguments: str = ""  # what follows the command
+    value: str = TEXT  # what the value of the magic is
 
 
 @dataclass(frozen=True)
 class CellOption:
-    """An option of ``%%gpudask``.
+    """An option of ``%%gpudask``."""
 
-    Attributes
-    ----------
-    help
-        What it does.
-    metavar
-        Stands for the value in the help; empty if the option has none.
-    choices
-        The values that it can have; empty if it can have others.
-    default
-        The value without the option, if it is one of the choices and does not depend on a setting.
-    for_one_cell
-        Whether it makes sense for one cell only, and not after ``%gpudask on``.
-    """
-
-    help: str
-    metavar: str = ""
-    choices: tuple[str, ...] = ()
-    default: str = ""
-    for_one_cell: bool = False
+    help: str  # what it does
+    metavar: str = ""  # stands for the value in the help; empty if the option has none
+    choices: tuple[str, ...] = ()  # the values that it can have; empty if it can have others
+    default: str = ""  # the value without the option, if it is one of the choices and does not depend on a setting
+    for_one_cell: bool = False  # whether it makes sense for one cell only, and not after ``%gpudask on``
 
 
 _AS_START = "as for `start`"

@@ -33,34 +33,16 @@ _SIGNS = {"ok": "✓", "note": "•", "problem": "✗"}
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check.
+    """The result of one check."""
 
-    Attributes
-    ----------
-    subject
-        What was checked.
-    verdict
-        ``ok``, ``problem``, or ``note`` for something that may be intended.
-    text
-        What the check found.
-    fix
-        What to type.
-    """
-
-    subject: str
-    verdict: Verdict
-    text: str
-    fix: str = ""
+    subject: str  # what was checked
+    verdict: Verdict  # ``ok``, ``problem``, or ``note`` for something that may be intended
+    text: str  # what the check found
+    fix: str = ""  # what to type
 
 
 class DoctorView(View):
-    """The results of all checks, as a table.
-
-    Attributes
-    ----------
-    findings
-        In the order of the checks.
-    """
+    """The results of all checks, as a table."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
@@ -101,13 +83,7 @@ def _text_and_fix(finding: Finding) -> Html:
 
 
 def examine(cluster: RunningCluster | None) -> DoctorView:
-    """Run all checks: driver, GPUs, packages, patches, settings, and whether kernel and workers have the same versions.
-
-    Parameters
-    ----------
-    cluster
-        The kernel's cluster, if it has one.
-    """
+    """Run all checks: driver, GPUs, packages, patches, settings, and whether the workers have the kernel's versions."""
     from ..gpu_libraries import examine_process
 
     workers: dict[str, Examined] = {} if cluster is None else cluster.run_on_workers(examine_process, _RESPONSE_TIMEOUT)

@@ -61,23 +61,7 @@ def _as_usage_errors() -> Iterator[None]:
 
 @magics_class
 class GpuDaskMagics(Magics):
-    """The magics of one shell.
-
-    Attributes
-    ----------
-    session
-        The kernel's cluster.
-    contexts
-        The contexts of the running cells.
-    transformer
-        Rewrites ``%%gpudask`` cells before they run.
-    automatic
-        Switches the other cells after ``%gpudask on``.
-    settings
-        What ``%config GpuDask`` shows.
-    matcher
-        Completes the arguments of the magics.
-    """
+    """The magics of one shell."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
@@ -157,13 +141,7 @@ class GpuDaskMagics(Magics):
     @no_var_expand
     @line_magic("_gpudask_compare")  # type: ignore[arg-type]
     def compare_cell(self, text: str) -> Any:
-        """Run a cell on the CPU and on the GPUs; `CellTransformer` puts this in place of a ``--compare`` cell.
-
-        Returns
-        -------
-        View or coroutine
-            A coroutine if the cell uses ``await``.
-        """
+        """Run a cell on the CPU and on the GPUs, for `CellTransformer`; a coroutine if the cell uses ``await``."""
         __tracebackhide__ = True
         arguments, _, body = text.partition("\n")
         file, source = restore_source(self._shell.user_ns, arguments, body)

@@ -135,11 +135,6 @@ _MIN_WIDTH = 60
 class OutputLine:
     """Shows one view at a time.
 
-    Parameters
-    ----------
-    shell
-        The shell that runs the cell.
-
     Attributes
     ----------
     in_notebook

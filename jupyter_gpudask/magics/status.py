@@ -30,11 +30,6 @@ class StatusView(View):
 
     In the latter case the columns ``running`` and ``assigned`` count the tasks of this kernel, ``others`` those of
     other clients.
-
-    Attributes
-    ----------
-    state
-        The state of the cluster.
     """
 
     _HEADS = ("worker", "busy", "device memory", "pool", "spilled", "memory", "running", "assigned")
@@ -120,15 +115,7 @@ def _with_hosts(
 
 
 class GpusView(View):
-    """The GPUs of the machine, as a table.
-
-    Attributes
-    ----------
-    gpus
-        The GPUs with their metrics.
-    holders
-        The clusters that hold each GPU, in words, by UUID.
-    """
+    """The GPUs of the machine with their metrics, and by UUID the clusters that hold them, as a table."""
 
     _HEADS = ("GPU", "name", "busy", "memory", "temperature", "power", "held by", "processes")
 
@@ -205,13 +192,6 @@ class LiveStatusView(StatusView):
     state
         The state at first. Front ends without widgets show it, and so does a notebook that is saved meanwhile: the
         server extension removes the widget from the saved file.
-    read
-        Returns the current state.
-
-    Attributes
-    ----------
-    widget
-        The `ipywidgets.HTML`; `None` until it is shown.
     """
 
     _newest: LiveStatusView | None = None

@@ -16,44 +16,28 @@ if TYPE_CHECKING:
 
 @dataclass
 class Operation:
-    """The times, blocks and bytes of one operation, summed over all threads of all workers.
+    """The times, blocks and bytes of one operation, summed over all threads of all workers."""
 
-    Attributes
-    ----------
-    tasks
-        How often it ran; each time gives a block or a partition.
-    sized, nbytes
-        The number of results whose size is known, and the sum of their sizes.
-    seconds
-        Time in tasks, by the clock of the host. Functions of CuPy and cuDF return before the GPU has finished.
-    gpu_seconds
-        Time between the first and the last instruction on the GPU's stream, by CUDA events. Of several short steps
-        between two events, each has a part of it, in proportion to its `seconds`.
-    waiting
-        Time in which a thread had nothing to run before its tasks, although the cluster had unfinished tasks.
-    to_gpu_seconds, to_gpu_bytes, to_host_seconds, to_host_bytes
-        Moves between host and device memory; the time is a part of `seconds`.
-    between_workers
-        Time to fetch results of other workers.
-    spilling
-        Time to write results to slower memory and to read them again.
-    is_source
-        Whether it needs no other block.
-    """
-
-    tasks: int = 0
+    tasks: int = 0  # how often it ran; each time gives a block or a partition
+    # sized, nbytes: the number of results whose size is known, and the sum of their sizes
     sized: int = 0
     nbytes: int = 0
+    # time in tasks, by the clock of the host. Functions of CuPy and cuDF return before the GPU has finished
     seconds: float = 0.0
+    # time between the first and the last instruction on the GPU's stream, by CUDA events. Of several short steps
+    # between two events, each has a part of it, in proportion to its `seconds`
     gpu_seconds: float = 0.0
+    # time in which a thread had nothing to run before its tasks, although the cluster had unfinished tasks
     waiting: float = 0.0
+    # to_gpu_seconds, to_gpu_bytes, to_host_seconds, to_host_bytes: moves between host and device memory; the time is a
+    # part of `seconds`
     to_gpu_seconds: float = 0.0
     to_gpu_bytes: int = 0
     to_host_seconds: float = 0.0
     to_host_bytes: int = 0
-    between_workers: float = 0.0
-    spilling: float = 0.0
-    is_source: bool = False
+    between_workers: float = 0.0  # time to fetch results of other workers
+    spilling: float = 0.0  # time to write results to slower memory and to read them again
+    is_source: bool = False  # whether it needs no other block
 
     def add(self, other: Operation) -> None:
         """Add the sums of another one."""
@@ -73,20 +57,11 @@ class Operation:
 
 @dataclass
 class WorkerUse:
-    """How busy a worker was.
+    """How busy a worker was."""
 
-    Attributes
-    ----------
-    name
-        Its name in Dask.
-    threads
-        How many tasks it can run at a time.
-    seconds, gpu_seconds
-        Time in tasks, see `Operation`.
-    """
-
-    name: str
-    threads: int = 1
+    name: str  # its name in Dask
+    threads: int = 1  # how many tasks it can run at a time
+    # seconds, gpu_seconds: time in tasks, see `Operation`
     seconds: float = 0.0
     gpu_seconds: float = 0.0
 
@@ -98,47 +73,25 @@ class WorkerUse:
 
 @dataclass
 class SchedulerRecord:
-    """The record of the scheduler: the times that workers report with each finished task.
+    """The record of the scheduler: the times that workers report with each finished task."""
 
-    Attributes
-    ----------
-    operations
-        By the operation in the key of the task.
-    workers
-        By address.
-    active
-        Seconds in which there were unfinished tasks.
-    unfinished
-        Number of tasks that are unfinished at the end.
-    """
-
-    operations: dict[str, Operation] = field(default_factory=dict)
-    workers: dict[str, WorkerUse] = field(default_factory=dict)
-    active: float = 0.0
-    unfinished: int = 0
+    operations: dict[str, Operation] = field(default_factory=dict)  # by the operation in the key of the task
+    workers: dict[str, WorkerUse] = field(default_factory=dict)  # by address
+    active: float = 0.0  # seconds in which there were unfinished tasks
+    unfinished: int = 0  # number of tasks that are unfinished at the end
 
 
 @dataclass
 class WorkerRecord:
-    """The record of a worker: the steps of the tasks that it ran; several steps may be fused into one task.
+    """The record of a worker: the steps of the tasks that it ran; several steps may be fused into one task."""
 
-    Attributes
-    ----------
-    steps
-        By the operation of the task, and then by that of the step. The step that gives the result of the task has no
-        `tasks` and `nbytes`: the scheduler counts them.
-    results
-        For each operation of a task, how often a step of which operation was its last.
-    transferred
-        Bytes that it fetched from other workers.
-    spilled
-        Bytes that it wrote to disk.
-    """
-
+    # by the operation of the task, and then by that of the step. The step that gives the result of the task has no
+    # `tasks` and `nbytes`: the scheduler counts them
     steps: dict[str, dict[str, Operation]] = field(default_factory=dict)
+    # for each operation of a task, how often a step of which operation was its last
     results: dict[str, dict[str, int]] = field(default_factory=dict)
-    transferred: int = 0
-    spilled: int = 0
+    transferred: int = 0  # bytes that it fetched from other workers
+    spilled: int = 0  # bytes that it wrote to disk
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, which Dask's connections accept."""
@@ -156,40 +109,19 @@ class WorkerRecord:
 
 @dataclass
 class CellProfile:
-    """The profile of one cell.
+    """The profile of one cell."""
 
-    Attributes
-    ----------
-    duration
-        Of the cell.
-    active
-        The part of `duration` in which the cluster had unfinished tasks.
-    operations
-        By name.
-    workers
-        In the order of the cluster.
-    on_gpus
-        Whether the workers have GPUs.
-    transferred, spilled
-        Bytes moved between workers, and written to disk.
-    unfinished
-        Number of tasks that were unfinished when the cell ended.
-    moved
-        The names after ``--move``.
-    silent
-        Number of workers that ran tasks and did not report their steps in time.
-    """
-
-    duration: float
-    active: float
-    operations: dict[str, Operation]
-    workers: tuple[WorkerUse, ...]
-    on_gpus: bool = False
+    duration: float  # of the cell
+    active: float  # the part of `duration` in which the cluster had unfinished tasks
+    operations: dict[str, Operation]  # by name
+    workers: tuple[WorkerUse, ...]  # in the order of the cluster
+    on_gpus: bool = False  # whether the workers have GPUs
+    # transferred, spilled: bytes moved between workers, and written to disk
     transferred: int = 0
     spilled: int = 0
-    unfinished: int = 0
-    silent: int = 0
-    moved: tuple[str, ...] = ()
+    unfinished: int = 0  # number of tasks that were unfinished when the cell ended
+    silent: int = 0  # number of workers that ran tasks and did not report their steps in time
+    moved: tuple[str, ...] = ()  # the names after ``--move``
 
     @property
     def seconds(self) -> float:
@@ -232,19 +164,7 @@ def _in_words(prefix: str) -> str:
 def combine(
     duration: float, record: SchedulerRecord, workers: dict[str, WorkerRecord], *, on_gpus: bool
 ) -> CellProfile:
-    """The profile of a cell, from what the scheduler and its workers recorded.
-
-    Parameters
-    ----------
-    duration
-        Of the cell.
-    record
-        Of the scheduler.
-    workers
-        By address; workers that were restarted or that did not respond are missing.
-    on_gpus
-        Whether the workers have GPUs.
-    """
+    """The profile of a cell; workers that were restarted or that did not respond are missing in `workers`."""
     operations: dict[str, Operation] = {}
     steps = _steps_by_task(workers.values())
     results = _results_by_task(workers.values())

@@ -25,15 +25,7 @@ _STOP_TIMEOUT = 10.0
 
 
 class Recording:
-    """The recording of one cell.
-
-    Parameters
-    ----------
-    client
-        A client of the cluster.
-    on_gpus
-        Whether the workers have GPUs.
-    """
+    """The recording of one cell."""
 
     def __init__(self, client: Client, *, on_gpus: bool) -> None:
         self._client, self._on_gpus = client, on_gpus
@@ -61,15 +53,7 @@ _MOVES = frozenset({"disk-write", "disk-read"})
 
 
 class SchedulerProfilingPlugin(SchedulerPlugin):
-    """Records all tasks of the cluster until it is removed, or its client has disconnected.
-
-    Parameters
-    ----------
-    scheduler
-        The scheduler that it is added to.
-    client
-        The id of the client whose cell is profiled.
-    """
+    """Records all tasks of the cluster until it is removed, or its client has disconnected."""
 
     name = PROFILING_PLUGIN
 
@@ -142,17 +126,7 @@ class SchedulerProfilingPlugin(SchedulerPlugin):
 
 
 async def start_recording(client: str, dask_scheduler: Any, *, on_gpus: bool) -> None:
-    """Record what a cluster does. A recording that another cell has started ends.
-
-    Parameters
-    ----------
-    client
-        The id of the client whose cell is profiled.
-    dask_scheduler
-        Set by Dask's ``run_on_scheduler``.
-    on_gpus
-        Whether the workers have GPUs.
-    """
+    """Record what a cluster does. A recording that another cell has started ends."""
     dask_scheduler.plugins.pop(PROFILING_PLUGIN, None)
     plugin = dumps(WorkerProfilingPlugin(on_gpus=on_gpus))
     registering = dask_scheduler.register_worker_plugin(None, plugin, PROFILING_PLUGIN, idempotent=False)
@@ -162,18 +136,7 @@ async def start_recording(client: str, dask_scheduler: Any, *, on_gpus: bool) ->
 
 
 async def stop_recording(client: str, dask_scheduler: Any) -> tuple[SchedulerRecord, dict[str, WorkerRecord]] | None:
-    """End the recording of a client.
-
-    Parameters
-    ----------
-    client, dask_scheduler
-        As for `start_recording`.
-
-    Returns
-    -------
-    tuple or None
-        The record of the scheduler, and those of its workers by address; `None` if another cell has ended it.
-    """
+    """End the recording of a client: the records of scheduler and workers; `None` if another cell has ended it."""
     plugin = dask_scheduler.plugins.get(PROFILING_PLUGIN)
     if not isinstance(plugin, SchedulerProfilingPlugin) or plugin._client != client:  # noqa: SLF001
         return None

@@ -41,13 +41,7 @@ _GPU_MODULES = ("cupy", "cudf")
 
 
 class WorkerProfilingPlugin(WorkerPlugin):
-    """Records the steps of all tasks of the worker, until it is removed.
-
-    Parameters
-    ----------
-    on_gpus
-        Whether the worker has a GPU.
-    """
+    """Records the steps of all tasks of the worker, until it is removed."""
 
     def __init__(self, *, on_gpus: bool) -> None:
         self._on_gpus = on_gpus
@@ -222,10 +216,6 @@ def run_steps(task: GraphNode, values: Mapping[Any, Any], on_step: OnStep) -> An
 
     Parameters
     ----------
-    task
-        A task as a worker has it, opaque or not.
-    values
-        The results of the tasks that it needs, by key.
     on_step
         Called after each step, with its task, the results that it had, and its result.
     """
@@ -261,13 +251,7 @@ _FIRST = 50
 
 
 class GpuClock:
-    """Measures the steps of tasks on the GPU of this process, without waiting for the GPU.
-
-    Attributes
-    ----------
-    add
-        Called with the name of a task, that of a step, and seconds on the GPU, when the GPU has reached its end.
-    """
+    """Measures the steps of tasks on the GPU of this process, without waiting for it, and calls `add` with them."""
 
     def __init__(self, add: Callable[[str, str, float], None]) -> None:
         self.add = add
@@ -298,15 +282,9 @@ class GpuClock:
 
         Parameters
         ----------
-        task
-            The name of the task.
-        count
-            How many steps it has.
         stretches
             For each two neighboring events, the seconds of the host in the steps between them, by the name of the step.
             Where they have several names, the time on the GPU is divided in proportion.
-        events
-            One more than there are stretches.
         """
         if all(event is not None for event in events):
             self._pending.append((task, count, stretches, events))

@@ -93,18 +93,8 @@ def draw(
 
     Parameters
     ----------
-    rng
-        A CuPy generator.
-    funcname
-        The method's name in NumPy.
-    args
-        The distribution's parameters: numbers, or arrays of any kind that broadcast.
-    size, chunks
-        As in Dask.
     extra_chunks
         Chunks of the axes that the method adds.
-    options
-        The method's other arguments.
     """
     name = funcname
     if options.pop("out", None) is not None:
@@ -292,13 +282,7 @@ _CPU = "numpy"
 
 
 class SharedStates(dict[str, Any]):
-    """The generators of ``da.random`` by backend; GPU generators start from the state of the CPU's generator.
-
-    Parameters
-    ----------
-    states
-        Dask's own.
-    """
+    """The generators of ``da.random`` by backend; GPU generators start from the state of the CPU's generator."""
 
     def __init__(self, states: dict[str, Any]) -> None:
         super().__init__(states)

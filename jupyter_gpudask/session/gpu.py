@@ -99,13 +99,7 @@ class GpuSwitch(ContextDecorator):
             error.add_note(_NOTES[library])
 
     def __call__(self, function: _F) -> _F:
-        """Run `function` in this context; a coroutine function until it has finished.
-
-        Raises
-        ------
-        TypeError
-            `function` is a class or no function; or it is or returns a generator, whose body runs after the call.
-        """
+        """Run `function` in this context; a coroutine function until it has finished."""
         if isinstance(function, type):
             raise TypeError(f"gpu() cannot decorate the class {function.__name__}. Decorate its methods.")
         if not callable(function):

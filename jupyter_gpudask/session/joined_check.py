@@ -38,17 +38,7 @@ _DIAGNOSIS_DELAY = 2.0
 
 
 class Identity(BaseModel):
-    """The part of what `distributed.Scheduler.identity` returns that is used.
-
-    Attributes
-    ----------
-    id
-        The id of the scheduler.
-    workers
-        The workers, by address.
-    services
-        The ports of its HTTP servers.
-    """
+    """The part of `distributed.Scheduler.identity` that is used: workers by address, and ports by service."""
 
     id: str
     workers: dict[str, Any]
@@ -171,8 +161,6 @@ async def diagnose(target: Target, *, is_slow: bool) -> ConnectError | None:
 
     Parameters
     ----------
-    target
-        The scheduler.
     is_slow
         Whether it may just be slow: that it does not respond is then no error.
     """
@@ -288,13 +276,7 @@ class RefusalError(Exception):
 
 @asynccontextmanager
 async def connected(target: Target) -> AsyncIterator[Comm]:
-    """Connect once; nothing is tried again.
-
-    Raises
-    ------
-    OSError, AnswerError
-        The connection failed.
-    """
+    """Connect once; nothing is tried again."""
     scheme, location = parse_address(target.address)
     arguments = {} if target.security is None else target.security.get_connection_args("client")
     comm = await get_backend(scheme).get_connector().connect(location, deserialize=False, **arguments)
@@ -307,13 +289,7 @@ async def connected(target: Target) -> AsyncIterator[Comm]:
 
 
 async def ask(comm: Comm, operation: str, **arguments: object) -> Any:
-    """Ask for an operation of the scheduler; its answer, of whatever type.
-
-    Raises
-    ------
-    OSError, AnswerError, RefusalError
-        There is no answer.
-    """
+    """Ask for an operation of the scheduler; its answer, of whatever type."""
     await comm.write({"op": operation, "reply": True, **arguments})
     answer = await _read(comm)
     if isinstance(answer, dict) and answer.get("status") in ("error", "uncaught-error"):

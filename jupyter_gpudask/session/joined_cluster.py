@@ -46,19 +46,7 @@ if TYPE_CHECKING:
 def connect(
     loop: EventLoopThread, arguments: dict[str, str], while_waiting: Callable[[], None], on_lost: LostCallback
 ) -> RunningCluster:
-    """Connect to a scheduler; see `jupyter_gpudask.session.session.Session.connect`.
-
-    Parameters
-    ----------
-    loop
-        Watches the connection.
-    arguments
-        The arguments of `parse_target`.
-    while_waiting
-        Called in this thread ten times a second.
-    on_lost
-        Called in another thread if the connection is lost.
-    """
+    """Connect to a scheduler; see `jupyter_gpudask.session.session.Session.connect`."""
     target = parse_target(**arguments)
     if target.gateway_cluster:
         target = loop.run(locate(target), while_waiting)
@@ -150,13 +138,7 @@ class JoinedCluster(Cluster):
         return self.client.status == "running"
 
     async def state(self) -> ClusterState:
-        """The current state of the cluster; its counts of tasks are those of this kernel.
-
-        Raises
-        ------
-        ClusterLostError
-            The scheduler did not respond.
-        """
+        """The current state of the cluster; its counts of tasks are those of this kernel."""
         state = await self._ask(read_state(self.client, self.spec.start_timeout))
         return state.model_copy(update={"engine": self.ready.engine})  # before the first heartbeat with a GPU, too
 
@@ -167,13 +149,7 @@ class JoinedCluster(Cluster):
         return super().call(command)
 
     async def check_libraries(self, names: Sequence[str]) -> None:
-        """Check that the workers can compute what the kernel sends; workers that were checked are not asked again.
-
-        Raises
-        ------
-        BackendUnavailableError
-            A worker has no GPU, lacks one of the libraries `names`, or has another version than the kernel.
-        """
+        """Check that the workers can compute what the kernel sends; workers that were checked are not asked again."""
         here = {name: found for name, found in (await asyncio.to_thread(versions_of, names)).items() if found}
         workers = await self._ask(read_worker_names(self.client))
         new = [address for address in workers if any((address, name) not in self._checked for name in here)]

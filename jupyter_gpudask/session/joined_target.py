@@ -24,30 +24,17 @@ _DEFAULT_TIMEOUT = 30.0
 
 @dataclass(frozen=True)
 class Target:
-    """A scheduler.
+    """A scheduler."""
 
-    Attributes
-    ----------
-    address
-        ``tcp://HOST:PORT`` or ``tls://HOST:PORT``; or for a cluster of dask-gateway ``gateway://HOST:PORT/NAME``, or
-        ``gateway://NAME`` until `jupyter_gpudask.session.joined_target.locate` has found it.
-    security
-        The credentials; `None` for ``tcp``, and for a cluster of dask-gateway that is not located yet.
-    source
-        Where the credentials are from, in words.
-    scheduler_id
-        The id that a scheduler file says the scheduler has; empty without such a file.
-    timeout
-        Seconds until the connection must be there.
-    dashboard
-        The address of the dashboard of a cluster of dask-gateway; empty if it has none, and for another scheduler.
-    """
-
+    # ``tcp://HOST:PORT`` or ``tls://HOST:PORT``; or for a cluster of dask-gateway ``gateway://HOST:PORT/NAME``, or
+    # ``gateway://NAME`` until `jupyter_gpudask.session.joined_target.locate` has found it
     address: str
+    # the credentials; `None` for ``tcp``, and for a cluster of dask-gateway that is not located yet
     security: Security | None = field(default=None, repr=False)
-    source: str = ""
-    scheduler_id: str = ""
-    timeout: float = _DEFAULT_TIMEOUT
+    source: str = ""  # where the credentials are from, in words
+    scheduler_id: str = ""  # the id that a scheduler file says the scheduler has; empty without such a file
+    timeout: float = _DEFAULT_TIMEOUT  # seconds until the connection must be there
+    # the address of the dashboard of a cluster of dask-gateway; empty if it has none, and for another scheduler
     dashboard: str = ""
 
     @property
@@ -85,20 +72,9 @@ def parse_target(
     address
         The address of the scheduler, see `Target`; empty with `scheduler_file`. Without both that of
         ``scheduler-address`` in Dask's configuration, as for Dask's client.
-    scheduler_file
-        The file that ``dask scheduler --scheduler-file`` has written.
     security
         A file for `jupyter_gpudask.protocol.cluster.credentials.read_credentials`. Without it the credentials
         for ``tls`` are those of Dask's configuration.
-    start_timeout
-        Seconds until the connection must be there.
-
-    Raises
-    ------
-    SpecError
-        An argument has an invalid value.
-    ConnectError
-        A file cannot be used.
     """
     timeout = _parse_timeout(start_timeout)
     scheduler_id = ""
@@ -177,17 +153,7 @@ def _configured_security() -> Security:
 
 
 async def locate(target: Target) -> Target:
-    """Ask the Gateway of Dask's configuration for the scheduler of a cluster, and for its credentials.
-
-    Parameters
-    ----------
-    target
-        ``gateway://NAME``, or ``gateway://HOST:PORT/NAME`` as Dask writes the address of the scheduler.
-
-    Returns
-    -------
-    Target
-        The same with the addresses of the scheduler and of its dashboard, and the credentials.
+    """Ask the Gateway of Dask's configuration for the addresses and the credentials of a cluster.
 
     Raises
     ------

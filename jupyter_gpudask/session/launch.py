@@ -40,10 +40,6 @@ def launch(
 
     Parameters
     ----------
-    loop
-        Runs the connection to the supervisor.
-    spec
-        The options.
     on_progress
         Called in another thread for each worker that is up.
     while_waiting
@@ -140,20 +136,7 @@ def options_after(options: Mapping[str, Any], changes: dict[str, Any]) -> dict[s
 
 
 def spec_on_this_machine(options: dict[str, Any], running: Ready | None) -> ClusterSpec:
-    """The options as a `ClusterSpec`, checked as far as possible while the cluster that will be replaced still runs.
-
-    Parameters
-    ----------
-    options
-        Attributes of a `ClusterSpec`.
-    running
-        The running cluster, if there is one.
-
-    Raises
-    ------
-    SpecError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError
-        A cluster with these options could not start.
-    """
+    """The options as a `ClusterSpec`, checked as far as possible while the cluster that will be replaced still runs."""
     from ..machine.gpu_choice import check_replacement
     from ..machine.plan import make_plan
     from ..protocol import ClusterSpec

@@ -30,24 +30,12 @@ _T = TypeVar("_T")
 
 @dataclass
 class RunningCluster:
-    """A running cluster and this kernel's client of it; all methods block.
+    """A running cluster and this kernel's client of it; all methods block."""
 
-    Attributes
-    ----------
-    loop
-        Runs the coroutines of `process`.
-    process
-        The cluster: over its supervisor, or over the client of a scheduler that somebody else started.
-    client
-        The Dask client.
-    stand_in_announced
-        Whether a cell has said that the cluster is the CPU stand-in.
-    """
-
-    loop: EventLoopThread
-    process: Cluster
-    client: KernelClient
-    stand_in_announced: bool = False
+    loop: EventLoopThread  # runs the coroutines of `process`
+    process: Cluster  # the cluster: over its supervisor, or over the client of a scheduler that somebody else started
+    client: KernelClient  # the Dask client
+    stand_in_announced: bool = False  # whether a cell has said that the cluster is the CPU stand-in
 
     @property
     def ready(self) -> Ready:
@@ -100,13 +88,7 @@ class RunningCluster:
         return self.ask(self.process.state)
 
     def scale(self, workers: int) -> ClusterState:
-        """Scale to `workers` workers, and wait until they are up, or are jobs of a batch system that wait.
-
-        Raises
-        ------
-        GpuDaskError
-            The cluster cannot have so many workers, or they do not start.
-        """
+        """Scale to `workers` workers, and wait until they are up, or are jobs of a batch system that wait."""
 
         async def scale() -> ClusterState:
             state = await self.process.scale(workers)
@@ -141,15 +123,7 @@ class RunningCluster:
         self.ask(self.process.check_libraries, names)
 
     def disconnect(self, end: str, timeout: float) -> None:
-        """Close the client after the cluster was closed or lost.
-
-        Parameters
-        ----------
-        end
-            What happened to the cluster, as a sentence; code that waits for results raises it.
-        timeout
-            Seconds.
-        """
+        """Close the client after the cluster was closed or lost; code that waits for results raises `end`."""
         from ..client.failures import cluster_ended
         from ..switch.context import default_client
 
@@ -198,16 +172,9 @@ class EventLoopThread:
         asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def run(self, coroutine: Coroutine[Any, Any, _T], while_waiting: Callable[[], None] | None = None) -> _T:
-        """Wait for `coroutine` and return its result.
+        """Wait for `coroutine` and return its result; ten times a second, call `while_waiting` in this thread.
 
         If this thread is interrupted, the coroutine is cancelled; its clean-up has finished when this raises.
-
-        Parameters
-        ----------
-        coroutine
-            What to run.
-        while_waiting
-            Called in this thread ten times a second until the coroutine is done.
         """
         done = threading.Event()
 

@@ -37,15 +37,6 @@ def switched_to(array: str, dataframe: str, record: CellRecord | None = None) ->
     Code outside of the block does not see the switch. It ends everywhere at once, also in threads and tasks that were
     started inside, and may be left from another context than the one in which it was entered.
 
-    Parameters
-    ----------
-    array
-        ``"cupy"`` or ``"numpy"``.
-    dataframe
-        ``"cudf"`` or ``"pandas"``.
-    record
-        Result options of the cell, and the collections that it computed on the CPU.
-
     Raises
     ------
     BackendUnavailableError
@@ -68,37 +59,19 @@ def switched_to(array: str, dataframe: str, record: CellRecord | None = None) ->
 
 
 def check_context() -> None:
-    """Check that this process can use its GPU.
-
-    Raises
-    ------
-    BrokenContextError
-        An earlier error has broken its CUDA context.
-    """
+    """Raise `BrokenContextError` if an earlier error has broken the CUDA context of this process."""
     if uses_cuda() and (words := broken_context(wait=False)):
         raise BrokenContextError("context-of-kernel", error=words.rstrip(". "))
 
 
 def check_arrays() -> None:
-    """Check that Dask's arrays have graphs.
-
-    Raises
-    ------
-    BackendUnavailableError
-        They are expressions: `dask.array` was imported with ``array.query-planning``.
-    """
+    """Raise an error if Dask's arrays are expressions: `dask.array` was imported with ``array.query-planning``."""
     if dask.array.ARRAY_EXPR_ENABLED:
         raise BackendUnavailableError("query-planning")
 
 
 def check_backends(array: str, dataframe: str) -> None:
-    """Check that both backends can be used in this process.
-
-    Raises
-    ------
-    BackendUnavailableError
-        Dask's arrays are expressions, a package is missing, or cudf.pandas has replaced pandas.
-    """
+    """Raise an error if this process cannot use one of the backends: a package is missing, or cudf.pandas."""
     check_arrays()
     missing = [
         module
@@ -150,15 +123,7 @@ class DefaultClient:
                     self._give_back(client)
 
     def refuse(self, client: Client, error: Callable[[], Exception]) -> None:
-        """Raise an error where the cells that use a closed client compute: without a client, Dask would use threads.
-
-        Parameters
-        ----------
-        client
-            The client.
-        error
-            Makes the error.
-        """
+        """Raise an error where the cells that use a closed client compute: without a client, Dask would use threads."""
 
         def raise_error(*_: Any, **__: Any) -> Any:
             __tracebackhide__ = True

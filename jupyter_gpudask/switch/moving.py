@@ -27,10 +27,6 @@ def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[
 
     Parameters
     ----------
-    source
-        Python code.
-    namespace
-        The variables, before the code runs.
     backends
         The backends for arrays and dataframes; collections that need no GPU backend are left out.
     """
@@ -56,7 +52,7 @@ def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[
 def moved(
     names: Sequence[str], namespace: MutableMapping[str, Any], *, mentioned: Sequence[str]
 ) -> Iterator[frozenset[str]]:
-    """Move the collections of these variables to the GPUs inside the ``with`` block, and restore them afterwards.
+    """Move the collections of these variables to the GPUs inside the ``with`` block; gives their names.
 
     A variable that the code reassigns keeps its new value.
 
@@ -64,8 +60,6 @@ def moved(
     ----------
     names
         Names of Dask arrays and dataframes; ``("all",)`` for those of `mentioned`.
-    namespace
-        The variables.
     mentioned
         Names of the collections on the host that the code reads.
 
@@ -73,11 +67,6 @@ def moved(
     ------
     MoveError
         A name is not a Dask array or DataFrame that can be moved; nothing was moved.
-
-    Returns
-    -------
-    frozenset of str
-        The names of the moved collections.
     """
     movable = [name for name in mentioned if can_move(namespace[name])]
     wanted = movable if tuple(names) == (ALL,) else list(names)
@@ -125,11 +114,6 @@ def names_read(statements: Sequence[ast.stmt]) -> list[tuple[int, str]]:
 
     What a function reads counts where it is defined. What is assigned only where it may not be executed, as in one
     branch of an ``if`` or in a loop, counts as assigned in there, and a read after it as one from outside.
-
-    Parameters
-    ----------
-    statements
-        The body of a module.
     """
     reads = _OutsideReads()
     try:
