@@ -19,7 +19,6 @@ from .inspection.arguments import bind, first_argument
 if TYPE_CHECKING:
     from threading import Thread
 
-
 Fallback = Literal["error", "host", "strict"]
 Results = Literal["host", "gpu"]
 
@@ -28,6 +27,12 @@ DEFAULT_FALLBACK: Fallback = "host"
 
 DEFAULT_RESULTS: Results = "host"
 """Where the results of ``compute()`` are, unless the user has chosen."""
+
+_KEY = "backend"
+_SECTIONS = ("array", "dataframe")
+_overlay: ContextVar[Overlay | None] = ContextVar("jupyter_gpudask_overlay", default=None)
+_settings: ContextVar[tuple[Overlay, dict[str, str]] | None] = ContextVar("jupyter_gpudask_settings", default=None)
+"""Changes by `dask.config.set` in one context; Dask's CuPy backend makes them whenever it creates an array."""
 
 
 @dataclass
@@ -50,10 +55,6 @@ class CellRecord:
     def watches(self) -> bool:
         """Whether operations that CuPy or cuDF lack are noticed."""
         return self.fallback != "error"
-
-
-_KEY = "backend"
-_SECTIONS = ("array", "dataframe")
 
 
 class Overlay:
@@ -109,12 +110,6 @@ class _Local(str):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str(self),)
-
-
-_overlay: ContextVar[Overlay | None] = ContextVar("jupyter_gpudask_overlay", default=None)
-
-_settings: ContextVar[tuple[Overlay, dict[str, str]] | None] = ContextVar("jupyter_gpudask_settings", default=None)
-"""Changes by `dask.config.set` in one context; Dask's CuPy backend makes them whenever it creates an array."""
 
 
 def _settings_of(overlay: Overlay) -> dict[str, str]:

@@ -65,7 +65,7 @@ def on_side(side: Side) -> Iterator[dict[str, int]]:
         try:
             yield on_cpu
         finally:
-            for place, number in fallback_log.blocks_since(blocks).items():
+            for place, number in (fallback_log.blocks - blocks).items():
                 on_cpu[place.operation] = on_cpu.get(place.operation, 0) + number
 
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dask.base import is_dask_collection
 from distributed import Future
@@ -19,11 +19,22 @@ from ..worker.libraries import versions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Future as Call
 
     from distributed import Client
 
-    from .kernel_client import KernelClient
+
+__all__ = ["HeldReport", "StuckWorker"]  # re-exported for type hints
+
+_STOP_TIMEOUT = 1.2
+_RESPONSE_TIMEOUT = 1.9
+_COUNT_TIMEOUT = 0.8
+REST = ""
+"""The name of the results that none of the variables holds."""
+
+_REPORT_TIMEOUT = 10.0
+_RELEASE_TIMEOUT = 2.0
+_POLL = 0.05
+_CONTAINERS = (list, tuple, set, dict)
 
 
 def run_on_workers(client: Client, function: Callable[..., Any], limit: float) -> dict[str, Any]:
@@ -32,7 +43,14 @@ def run_on_workers(client: Client, function: Callable[..., Any], limit: float) -
         return {}
     end = time.monotonic() + limit
     addresses = client.scheduler_info(-1)["workers"]
-    calls = [_start(client, function, workers=[address]) for address in addresses]
+    loop: Any = client.loop
+    calls = [  # not by `run`, which has no timeout
+        asyncio.run_coroutine_threadsafe(
+            client._run(function, on_error="ignore", workers=[address]),  # noqa: SLF001
+            loop.asyncio_loop,
+        )
+        for address in addresses
+    ]
     results: dict[str, Any] = {}
     for call in calls:
         try:
@@ -46,45 +64,22 @@ def import_on_cluster(client: Client, names: Sequence[str], limit: float) -> Non
     """Import modules in the workers and in the scheduler within `limit` seconds each; the first task would do it."""
     run_on_workers(client, partial(versions_of, names), limit)
     with suppress(Exception):  # the first task does it then
-        run_on_scheduler = client._run_on_scheduler  # noqa: SLF001 - the public one has no timeout
-        client.sync(run_on_scheduler, versions_of, names, callback_timeout=limit)
+        ask_scheduler(client, versions_of, names, limit=limit)
 
 
-class CellMetrics:
-    """Device memory and energy of the workers during a cell.
+def cell_metrics(client: Client, limit: float) -> tuple[dict[str, int], float | None]:
+    """Since `begin_cell`, the peak of device memory of each worker in bytes, by name, and the energy in joules.
 
-    The counters begin with `KernelClient.begin_cell`.
-
-    Attributes
-    ----------
-    peaks
-        After `finish`, the peak of device memory allocated on each worker, in bytes, by worker name.
-    energy
-        After `finish`, the energy that the GPUs have used, in joules; `None` if it is not known of each.
+    Workers that do not respond within `limit` seconds are left out. The energy is `None` if it is not known of each.
     """
-
-    def __init__(self) -> None:
-        self.peaks: dict[str, int] = {}
-        self.energy: float | None = None
-
-    def finish(self, client: Client, limit: float) -> None:
-        """Read the metrics at the end of the cell; workers that do not respond within `limit` seconds are left out."""
-        ended: list[WorkerCellMetrics] = list(run_on_workers(client, take_cell_metrics, limit).values())
-        self.peaks = {each.name: each.peak for each in ended if each.peak is not None}
-        self.energy = total_energy(ended)
+    ended: list[WorkerCellMetrics] = list(run_on_workers(client, take_cell_metrics, limit).values())
+    return {each.name: each.peak for each in ended if each.peak is not None}, total_energy(ended)
 
 
-def _start(client: Client, function: Callable[..., Any], **options: Any) -> Call[Any]:
-    loop: Any = client.loop
-    call = client._run(function, on_error="ignore", **options)  # noqa: SLF001 - `run` has no timeout
-    return asyncio.run_coroutine_threadsafe(call, loop.asyncio_loop)
-
-
-__all__ = ["StuckWorker", "cancel_unfinished", "count_unfinished_tasks"]
-
-_STOP_TIMEOUT = 1.2
-_RESPONSE_TIMEOUT = 1.9
-_COUNT_TIMEOUT = 0.8
+def ask_scheduler(client: Client, function: Callable[..., Any], *args: Any, limit: float, **options: Any) -> Any:
+    """Run a function in the scheduler; not by the public method, which has no timeout."""
+    run_on_scheduler = client._run_on_scheduler  # noqa: SLF001
+    return client.sync(run_on_scheduler, function, *args, callback_timeout=limit, **options)
 
 
 def cancel_unfinished(client: Client, before: set[Any]) -> list[StuckWorker]:
@@ -94,14 +89,9 @@ def cancel_unfinished(client: Client, before: set[Any]) -> list[StuckWorker]:
     end = time.monotonic() + _RESPONSE_TIMEOUT
     # An error here must not hide the interrupt; if the cluster is lost there is nothing to stop.
     with suppress(Exception):
-        run_on_scheduler = client._run_on_scheduler  # noqa: SLF001 - the public one has no timeout
-        stuck = client.sync(
-            run_on_scheduler,
-            cancel_tasks,
-            keys,
-            _STOP_TIMEOUT,
-            only_client=client.id if getattr(client, "is_joined", False) else None,
-            callback_timeout=_RESPONSE_TIMEOUT,
+        only_client = client.id if getattr(client, "is_joined", False) else None
+        stuck = ask_scheduler(
+            client, cancel_tasks, keys, _STOP_TIMEOUT, only_client=only_client, limit=_RESPONSE_TIMEOUT
         )
     with suppress(Exception):
         client.sync(_release, client, keys, callback_timeout=max(0.1, end - time.monotonic()))
@@ -112,9 +102,7 @@ def count_unfinished_tasks(client: Client, before: set[Any]) -> int | None:
     """The number of tasks that `cancel_unfinished` would cancel; `None` if the scheduler does not respond in time."""
     keys = _pending_keys(client, before)
     with suppress(Exception):
-        run_on_scheduler = client._run_on_scheduler  # noqa: SLF001
-        count: int = client.sync(run_on_scheduler, count_unfinished, keys, client.id, callback_timeout=_COUNT_TIMEOUT)
-        return count
+        return cast("int", ask_scheduler(client, count_unfinished, keys, client.id, limit=_COUNT_TIMEOUT))
     return None
 
 
@@ -135,18 +123,7 @@ async def _release(client: Client, keys: list[Any]) -> None:
             state.cancel()
 
 
-REST = ""
-"""The name of the results that none of the variables holds."""
-
-_REPORT_TIMEOUT = 10.0
-_RELEASE_TIMEOUT = 2.0
-_POLL = 0.05
-__all__ = ["REST", "HeldReport", "report_variables", "wait_until_released"]
-
-_CONTAINERS = (list, tuple, set, dict)
-
-
-def report_variables(client: KernelClient, variables: Mapping[str, Any]) -> HeldReport:
+def report_variables(client: Client, variables: Mapping[str, Any]) -> HeldReport:
     """The results on the workers, with those that each variable holds.
 
     Results that several variables hold count for each of them. Those that no variable holds have the name `REST`. On a
@@ -158,7 +135,7 @@ def report_variables(client: KernelClient, variables: Mapping[str, Any]) -> Held
     return _report(client, {name: found for name, found in keys.items() if found})
 
 
-def wait_until_released(client: KernelClient, before: set[Any]) -> None:
+def wait_until_released(client: Client, before: set[Any]) -> None:
     """Wait at most two seconds until the scheduler has released the futures that `client` has no longer."""
     _report(client, {})  # futures are removed by callbacks of the event loop, which this call waits for
     gone = list(before - set(client.futures))
@@ -167,19 +144,12 @@ def wait_until_released(client: KernelClient, before: set[Any]) -> None:
         time.sleep(_POLL)
 
 
-def _report(client: KernelClient, keys: Mapping[str, list[Any]]) -> HeldReport:
-    run_on_scheduler = client._run_on_scheduler  # noqa: SLF001 - the public one has no timeout
-    report: HeldReport = client.sync(
-        run_on_scheduler,
-        report_held,
-        keys,
-        client.id if client.is_joined else None,
-        callback_timeout=_REPORT_TIMEOUT,
-    )
-    return report
+def _report(client: Client, keys: Mapping[str, list[Any]]) -> HeldReport:
+    only_client = client.id if getattr(client, "is_joined", False) else None
+    return cast("HeldReport", ask_scheduler(client, report_held, keys, only_client, limit=_REPORT_TIMEOUT))
 
 
-def _keys_of(value: Any, client: KernelClient) -> list[Any]:
+def _keys_of(value: Any, client: Client) -> list[Any]:
     if not (is_dask_collection(value) or isinstance(value, (Future, *_CONTAINERS))):
         return []
     with suppress(Exception):  # a graph that cannot be built holds nothing that is known

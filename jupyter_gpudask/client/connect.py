@@ -24,27 +24,29 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from ..protocol import JoinedState, Ready
-
+    from ..protocol.cluster.state import TlsCredentials
 
 _RESPONSE_TIMEOUT = 3.0
 
 
 def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0) -> KernelClient:
     """Connect a client with the credentials of the cluster."""
-    credentials = ready.credentials
-    security = None
-    if credentials is not None:
-        security = Security(
-            require_encryption=True,
-            tls_ca_file=credentials.ca,
-            tls_client_cert=credentials.certificate,
-            tls_client_key=credentials.key,
-        )
+    security = None if ready.credentials is None else security_of(ready.credentials)
     client = connect_to(ready.address, security, set_as_default=set_as_default, timeout=timeout)
     client.dashboard = ready.dashboard_link
     client.is_on_gpus = ready.engine == "cuda"
     client.device_memory = min((gpu.memory_total or 0 for gpu in ready.gpus), default=0)
     return client
+
+
+def security_of(credentials: TlsCredentials) -> Security:
+    """Credentials, as Dask takes them."""
+    return Security(
+        require_encryption=True,
+        tls_ca_file=credentials.ca,
+        tls_client_cert=credentials.certificate,
+        tls_client_key=credentials.key,
+    )
 
 
 def connect_to(
@@ -148,26 +150,26 @@ async def read_worker_names(client: KernelClient) -> dict[str, str]:
 
 
 async def worker_log(client: KernelClient, address: str, lines: int) -> str:
-    """The last lines of the log that a worker keeps in memory."""
-    logs = await _operations(client).worker_logs(n=lines, workers=[address])
-    return _text_of(logs.get(address, ()))
-
-
-async def scheduler_log(client: KernelClient, lines: int) -> str:
-    """The last lines of the log that the scheduler keeps in memory."""
-    return _text_of(await _operations(client).logs(n=lines))
+    """The last lines of the log that a worker keeps in memory; of the scheduler's, without an address."""
+    scheduler: Any = client.scheduler
+    logs = (
+        {"": await scheduler.logs(n=lines)} if not address else await scheduler.worker_logs(n=lines, workers=[address])
+    )
+    return "\n".join(text for _, text in reversed(logs.get(address, ())))  # Dask sends the newest first
 
 
 async def versions_on_workers(
     client: KernelClient, names: Sequence[str], workers: Sequence[str]
 ) -> dict[str, dict[str, str]]:
     """The versions of libraries on workers, by address and name; empty for one that cannot be imported."""
-    return await _run(client, examine_libraries, list(names), workers=list(workers))
+    # Not `Client.run`, which has no timeout.
+    run: Any = client._run  # noqa: SLF001
+    return await run(examine_libraries, list(names), on_error="ignore", workers=list(workers))  # type: ignore[no-any-return]
 
 
 async def workers_without_gpu(client: KernelClient, workers: Sequence[str]) -> list[str]:
     """The addresses of those of `workers` that see no GPU."""
-    answers = await _run(client, has_gpu, workers=list(workers))
+    answers = await client._run(has_gpu, on_error="ignore", workers=list(workers))  # noqa: SLF001
     return [address for address, answer in answers.items() if not answer]
 
 
@@ -176,24 +178,8 @@ async def _ask_for_gpus(client: KernelClient) -> list[bool]:
 
     A worker that has not answered must not count as one without a GPU, with which cells would run on the CPU.
     """
-    answers = await client._run(has_gpu, on_error="return")  # noqa: SLF001
-    errors = [answer for answer in answers.values() if isinstance(answer, Exception)]
-    refused = [error for error in errors if not isinstance(error, OSError)]
-    if refused:
-        raise refused[0]
-    return [answer for answer in answers.values() if not isinstance(answer, Exception)]
-
-
-async def _run(client: KernelClient, function: Any, *args: Any, **options: Any) -> dict[str, Any]:
-    # Not `Client.run`, which has no timeout.
-    answers: dict[str, Any] = await client._run(function, *args, on_error="ignore", **options)  # noqa: SLF001
-    return answers
-
-
-def _operations(client: KernelClient) -> Any:
-    return client.scheduler
-
-
-def _text_of(log: Any) -> str:
-    """A log as Dask sends it, pairs of a level and a text with the newest first, as lines."""
-    return "\n".join(text for _, text in reversed(log))
+    answers = list((await client._run(has_gpu, on_error="return")).values())  # noqa: SLF001
+    for answer in answers:
+        if isinstance(answer, Exception) and not isinstance(answer, OSError):
+            raise answer
+    return [answer for answer in answers if not isinstance(answer, Exception)]

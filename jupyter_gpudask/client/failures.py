@@ -16,6 +16,7 @@ from ..errors import PicklingError, ResultPicklingError, ResultsLostError, Worke
 from ..inspection.local_variables import local_variables
 from ..scheduler.held_results import RELEASED
 from ..scheduler.worker_exit import exit_of
+from .calls import ask_scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -24,17 +25,20 @@ if TYPE_CHECKING:
 
     from ..protocol import WorkerExit
 
-
 _CONNECTION_LOST = "scheduler-connection-lost"
 _LOST = {"lost dependencies", _CONNECTION_LOST, RELEASED}
 """The reasons of futures whose results are lost; those of Dask, and that of this package."""
+
+_RESPONSE_TIMEOUT = 5.0
+_OF_DISTRIBUTED = "Could not serialize object of type "
+_LOGGED = ("Failed to serialize", "Unserializable Message")
 
 
 def explain_loss(error: BaseException, client: Client) -> ResultsLostError | None:
     """The error to raise if results are lost; `None` if the user cancelled them."""
     end, reasons = _end_of(client), _reasons(error)
     if end:
-        return cluster_ended(end)
+        return ResultsLostError("cluster-ended", end=end)
     if _CONNECTION_LOST in reasons and client.status != "running":
         return ResultsLostError("scheduler-lost")
     if not _LOST & reasons:
@@ -54,11 +58,6 @@ def _need(names: Collection[str]) -> str:
 def _is_elsewhere(future: Future[Any], client: Client) -> bool:
     """Whether another client has it on a cluster that runs."""
     return future.client is not client and future.client.status == "running" and not future.cancelled()
-
-
-def cluster_ended(end: str) -> ResultsLostError:
-    """The error of code that needs a cluster which has ended."""
-    return ResultsLostError("cluster-ended", end=end)
 
 
 def _end_of(client: Client) -> str:
@@ -97,25 +96,17 @@ def _named_variables() -> Iterator[tuple[str, Any]]:
         frame = frame.f_back  # type: ignore[assignment]
 
 
-_RESPONSE_TIMEOUT = 5.0
-
-
 def explain_killed_worker(error: KilledWorker, client: Client) -> WorkersEndedError | None:
     """The error to raise instead of Dask's, which counts one worker as several; `None` if the exit is not known."""
     end: WorkerExit | None = None
     with suppress(Exception):  # a cluster that does not respond does not explain it
-        run_on_scheduler = client._run_on_scheduler  # noqa: SLF001 - the public one has no timeout
-        end = client.sync(run_on_scheduler, exit_of, error.last_worker.pid, callback_timeout=_RESPONSE_TIMEOUT)
+        end = ask_scheduler(client, exit_of, error.last_worker.pid, limit=_RESPONSE_TIMEOUT)
     if end is None:
         return None
     name, count = key_split(error.task), error.allowed_failures + 1
     return WorkersEndedError(
         "workers-over-memory" if end.over_memory_limit else "workers-ended", task=name, count=count, end=end.reason
     )
-
-
-_OF_DISTRIBUTED = "Could not serialize object of type "
-_LOGGED = ("Failed to serialize", "Unserializable Message")
 
 
 def _is_not_raised(record: logging.LogRecord) -> bool:

@@ -22,7 +22,7 @@ from distributed import Client
 from distributed.objects import SchedulerInfo
 from distributed.scheduler import KilledWorker
 
-from ..errors import NotOnGpuError
+from ..errors import NotOnGpuError, ResultsLostError
 from ..fallback.log import TOPIC, fallback_log
 from ..fallback.tasks import WithFallback
 from ..graph.optimize import ArrayOptimizer, WithOptimizer, may_have_arrays
@@ -36,7 +36,6 @@ from ..worker.cell_metrics import BEGIN_CELL
 from ..worker.send_interval import send_sooner
 from ..worker.trial import call_with_small_blocks
 from .failures import (
-    cluster_ended,
     explain_killed_worker,
     explain_loss,
     explain_pickling,
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ..errors import GpuDaskError
-
 
 _PACKAGE = Path(__file__).parents[1]
 _ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("fallback", "graph", "patches", "profiling", "worker"))
@@ -64,8 +62,12 @@ _WORKER_TIMEOUT = 60
 _LARGEST_STACK = 10**9
 _PARTS_OF_MEMORY = 40  # a QR decomposition takes several times the size of its stack
 
-
 _DASHBOARD = re.compile(r'<strong>Dashboard:\s*</strong>\s*<a href="[^"]*" target="_blank">[^<]*</a>')
+
+reconnecting: ContextVar[KernelClient | None] = ContextVar("reconnecting", default=None)
+"""The client that tries to reconnect in this context."""
+
+_SEVERAL = (list, tuple, set, frozenset)
 
 
 class _InfoWithoutDashboards(SchedulerInfo):
@@ -73,10 +75,6 @@ class _InfoWithoutDashboards(SchedulerInfo):
 
     def _repr_html_(self) -> str:
         return _DASHBOARD.sub("", super()._repr_html_())
-
-
-reconnecting: ContextVar[KernelClient | None] = ContextVar("reconnecting", default=None)
-"""The client that tries to reconnect in this context."""
 
 
 class KernelClient(Client):
@@ -225,7 +223,7 @@ class KernelClient(Client):
     def _graph_to_futures(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         if self.end and self.status == "closed":
-            raise cluster_ended(self.end)
+            raise ResultsLostError("cluster-ended", end=self.end)
         with explaining_what_cannot_be_pickled():
             futures = super()._graph_to_futures(self._prepare(expr), *args, **kwargs)
         with self._counted:
@@ -377,9 +375,6 @@ def _copy_without_frames(error: Exception, client: KernelClient) -> Exception | 
     copied.__suppress_context__ = error.__suppress_context__
     error.__traceback__ = error.__context__ = None
     return copied
-
-
-_SEVERAL = (list, tuple, set, frozenset)
 
 
 def with_all_partitions(collections: Any) -> Any:

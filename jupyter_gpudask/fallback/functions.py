@@ -17,7 +17,6 @@ from .values import has_gpu_data, is_aggregation, is_of_installed_package
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-
 _LIBRARIES = {
     *("cucim", "cudf", "cugraph", "cuml", "cupy", "cupyx", "cuvs", "dask_cudf", "jax", "numba_cuda", "pycuda"),
     *("pylibcudf", "pylibraft", "rmm", "tensorflow", "torch"),
@@ -25,6 +24,9 @@ _LIBRARIES = {
 _NUMBA = ("numba.cuda", "numba_cuda")
 _MOST_VALUES = 500
 _THIS_PACKAGE = f"{__name__.partition('.')[0]}."
+
+PACKAGES = ("scipy.ndimage", "scipy.signal", "scipy.fft", "scipy.special")
+"""Packages whose functions have twins in the package of the same name in ``cupyx``."""
 
 
 def names_gpu_library(*values: Any) -> bool:
@@ -103,10 +105,6 @@ def _is_set(cell: Any) -> bool:
     except ValueError:
         return False
     return True
-
-
-PACKAGES = ("scipy.ndimage", "scipy.signal", "scipy.fft", "scipy.special")
-"""Packages whose functions have twins in the package of the same name in ``cupyx``."""
 
 
 class Twins:

@@ -95,11 +95,6 @@ class FallbackLog:
         with self._lock:
             return Counter(self._cells.get(cell, ()))
 
-    def blocks_since(self, before: Counter[Place]) -> Counter[Place]:
-        """The blocks that were counted after `blocks` was copied to `before`."""
-        with self._lock:
-            return self.blocks - before
-
 
 def _make_room(entries: dict[str, Any], limit: int) -> None:
     """Forget the oldest entry if there are as many as the limit."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     RunStep = Callable[[GraphNode, Mapping[Any, Any]], Any]
 
+_OF_FUSION = re.compile(r"(_\.\d+)+$")  # what Dask adds to the name of a collection inside a fused task
+
 
 def with_fallback(graph: Mapping[Any, Any], *, cell: str = "", refuse: bool = False) -> dict[Any, GraphNode]:
     """The same graph, in which the functions of blocks and partitions fall back to the host.
@@ -73,9 +75,6 @@ class WithFallback:
 
     def __dask_annotations__(self) -> Any:
         return self._expression.__dask_annotations__()
-
-
-_OF_FUSION = re.compile(r"(_\.\d+)+$")  # what Dask adds to the name of a collection inside a fused task
 
 
 class TaskWrapper:

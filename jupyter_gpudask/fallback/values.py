@@ -20,13 +20,18 @@ from .missing import words_of_lack
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index)
 _LIBRARIES = frozenset({"_operator", "builtins", "cudf", "cupy", "dask", "dask_cudf", "numpy", "operator", "pandas"})
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 _OF_MISSING = (type(None), float, type(pd.NA), type(pd.NaT))
 _THIS_PACKAGE = __name__.partition(".")[0]
 _Composition = type(compose(str, repr))  # of functions; Dask's reductions are such
+
+_FOLDERS = {"site-packages", "dist-packages"}
+"""Where Python's installers put packages."""
+
+_OF_THE_USER = {"__main__", "__mp_main__"}
+"""Modules of the user's code, also where Python was started as ``python -m PACKAGE``, as some workers are."""
 
 
 def has_gpu_data(value: Any, package: str = "") -> bool:
@@ -220,13 +225,6 @@ def _is_of_tuples(column: Any) -> bool:
         return False
     first = next((value for value in column if type(value) not in _OF_MISSING), None)
     return isinstance(first, tuple)
-
-
-_FOLDERS = {"site-packages", "dist-packages"}
-"""Where Python's installers put packages."""
-
-_OF_THE_USER = {"__main__", "__mp_main__"}
-"""Modules of the user's code, also where Python was started as ``python -m PACKAGE``, as some workers are."""
 
 
 def is_of_installed_package(value: Any) -> bool:

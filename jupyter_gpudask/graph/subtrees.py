@@ -27,10 +27,19 @@ if TYPE_CHECKING:
 
     from dask._task_spec import GraphNode
 
-
 _MOST_LEAVES = 64
 _MOST_INPUTS = 16
 _TASKS_PER_THREAD = 4
+
+ELEMENTS_ON_GPU = 10**8
+"""Numbers in the largest block that a GPU computes again: about half a millisecond for random ones."""
+
+ELEMENTS_ON_CPU = 2**16
+_MOST_COPIES = 4
+_MOST_STEPS = 4
+_CHEAP = frozenset({"random", "random_sample", "uniform", "normal", "standard_normal"})
+_CONSTANTS = (np.ones_like, np.zeros_like, np.full_like)
+_MARK = "_gpudask_draws_the_same_again"  # of `random_numbers.blocks.draw_block`
 
 
 class ClusterSize(NamedTuple):
@@ -139,17 +148,6 @@ def _topological(graph: Mapping[Any, GraphNode], dependencies: Mapping[Any, Coll
                 seen.add(key)
                 stack.append((key, True))
                 stack += [(other, False) for other in dependencies[key] if other in graph and other not in seen]
-
-
-ELEMENTS_ON_GPU = 10**8
-"""Numbers in the largest block that a GPU computes again: about half a millisecond for random ones."""
-ELEMENTS_ON_CPU = 2**16
-
-_MOST_COPIES = 4
-_MOST_STEPS = 4
-_CHEAP = frozenset({"random", "random_sample", "uniform", "normal", "standard_normal"})
-_CONSTANTS = (np.ones_like, np.zeros_like, np.full_like)
-_MARK = "_gpudask_draws_the_same_again"  # of `random_numbers.blocks.draw_block`
 
 
 def with_copies(

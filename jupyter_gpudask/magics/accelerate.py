@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from ..session.session import Session
 
-
 COMM_TARGET = "jupyter_gpudask:accelerate"
 """The target of the comm that is open in an accelerated kernel; the notebook's toolbar shows it."""
 

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
 
+_MAX_WORKERS = 256
+_LINES = 20
+_MOST_LINES = 10_000
+_PRIORITY = 1000
+_MAGIC = re.compile(r"\s*(?:(?:[\w\s,.*()\[\]]+=\s*)?(?P<sign>%{1,2}))?gpudask\s(?P<rest>.*)", re.DOTALL)
+
 
 def as_usage_error(error: GpuDaskError) -> UsageError:
     """What IPython shows as one sentence; its last line is the address of the error, if there is one."""
@@ -31,11 +37,6 @@ def as_usage_error(error: GpuDaskError) -> UsageError:
 def usage_error(code: str, /, **fields: Any) -> UsageError:
     """The error of arguments that has this code in the catalog."""
     return as_usage_error(ArgumentsError(code, **fields))
-
-
-_MAX_WORKERS = 256
-_LINES = 20
-_MOST_LINES = 10_000
 
 
 @dataclass(frozen=True)
@@ -261,8 +262,6 @@ def _parsed(parser: _Parser, line: str) -> dict[str, Any]:
 
 _CELL_VALUES = {flag: option.choices for flag, option in CELL_OPTIONS.items() if option.choices}
 _CELL_FLAGS = frozenset(flag for flag, option in CELL_OPTIONS.items() if not option.metavar)  # these take no value
-_PRIORITY = 1000
-_MAGIC = re.compile(r"\s*(?:(?:[\w\s,.*()\[\]]+=\s*)?(?P<sign>%{1,2}))?gpudask\s(?P<rest>.*)", re.DOTALL)
 
 
 def make_matcher(namespace: Mapping[str, Any]) -> Callable[[CompletionContext], SimpleMatcherResult]:

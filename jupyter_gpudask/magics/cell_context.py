@@ -11,7 +11,7 @@ from IPython.core.displayhook import DisplayHook
 from ..errors import BrokenContextError
 from ..fallback.log import fallback_log
 from .arguments import usage_error
-from .cell_footer import Footer, Price
+from .cell_footer import Footer
 from .cell_interrupt import Interruption, cancel_on_interrupt
 from .cell_reports import report_to
 from .output import show_note
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ..session.session import Session
     from .arguments import CellArguments
     from .settings import MagicsSettings
-
 
 _HINTS = {
     "cupy": "This error comes from CuPy, which does not support everything that NumPy does. "
@@ -61,8 +60,7 @@ def cell_context(
         stack.enter_context(default_client.computing_on(cluster.client))
         line, interruption = None, Interruption()
         if settings.footer and not DisplayHook.semicolon_at_end_of_expression(source):
-            price = Price.of(settings, cluster.ready)
-            line = Footer(shell, session, cluster, backends, record, interruption=interruption, price=price)
+            line = Footer(shell, session, cluster, backends, record, interruption=interruption, settings=settings)
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
         if arguments.profile:

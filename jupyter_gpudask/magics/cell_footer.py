@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from ..errors import GpuDaskError
 from ..fallback.log import fallback_log
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .cell_interrupt import Interruption
     from .settings import MagicsSettings
 
-
 _LIVE_DELAY = 2.0
 _UPDATE_INTERVAL = 1.0
 _RESPONSE_TIMEOUT = 2.0
@@ -38,6 +37,12 @@ _EARLIER_TIMEOUT = 0.5
 # A new thread for each cell would take it half a millisecond to start. More than one are needed for nested cells.
 _live = ThreadPoolExecutor(4, thread_name_prefix="gpudask-live")
 _LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "numpy": "NumPy", "pandas": "pandas"}
+
+_MAX_GPUS = 8
+_JOULES_PER_WATT_HOUR = 3600
+# With fewer finished tasks, the time that is left is not estimated.
+_MIN_DONE, _MIN_SHARE = 10, 0.1
+_SECONDS_PER_HOUR = 3600
 
 
 class Footer:
@@ -60,11 +65,11 @@ class Footer:
         record: CellRecord,
         *,
         interruption: Interruption,
-        price: Price,
+        settings: MagicsSettings,
     ) -> None:
         self._shell, self._line = shell, OutputLine(shell)
         self._session, self._cluster = session, cluster
-        self._backends, self._record, self._price = backends, record, price
+        self._backends, self._record, self._settings = backends, record, settings
         self._interruption = interruption
         self._done = threading.Event()
         self._lock = threading.Lock()
@@ -74,7 +79,7 @@ class Footer:
         self._cluster.wait_until_counted(_EARLIER_TIMEOUT)  # graphs of an earlier cell that the scheduler reads still
         self._began = time.monotonic()
         self._submitted_before = self._cluster.tasks_submitted
-        self._metrics = self._cluster.begin_cell()
+        self._is_measured = self._cluster.begin_cell()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         seconds = time.monotonic() - self._began
@@ -118,6 +123,8 @@ class Footer:
         return self._session.cluster or self._cluster
 
     def _summary(self, seconds: float) -> CellSummary:
+        from ..client.calls import cell_metrics  # it imports Dask
+
         state = None
         with suppress(GpuDaskError):
             state = self._session.state()
@@ -125,10 +132,7 @@ class Footer:
         # By the clock of the scheduler.
         began = state.time - (time.monotonic() - self._began) if state else 0
         ready = self._current.ready
-        metrics = self._metrics
-        if metrics is not None:
-            metrics.finish(self._current.client, _RESPONSE_TIMEOUT)
-        peaks = {} if metrics is None else metrics.peaks
+        peaks, energy = cell_metrics(self._current.client, _RESPONSE_TIMEOUT) if self._is_measured else ({}, None)
         busiest = max(peaks, key=lambda name: peaks[name], default=None)
         index = next((worker.gpu_index for worker in state.workers if worker.name == busiest), None) if state else None
         return CellSummary(
@@ -141,8 +145,8 @@ class Footer:
             peak=None if busiest is None else peaks[busiest],
             peak_gpu=index,
             spilled=_spilled(state),
-            energy=None if metrics is None else metrics.energy,
-            cost=self._price.cost(len(ready.gpus), seconds),
+            energy=energy,
+            cost=cost_of(self._settings, ready, seconds),
             on_host=tuple(sorted(self._record.on_host.items(), key=lambda item: item[1])),
             fallbacks=self._fallbacks(),
             lost_hosts=tuple(lost.host for lost in state.lost_hosts if lost.time > began) if state else (),
@@ -196,12 +200,6 @@ def _by_line(item: tuple[tuple[str, int], int]) -> tuple[int, str]:
 def _spilled(state: ClusterState | None) -> int:
     workers = state.workers if state else ()
     return sum((worker.spilled_to_host or 0) + (worker.spilled_to_disk or 0) for worker in workers)
-
-
-_MAX_GPUS = 8
-_JOULES_PER_WATT_HOUR = 3600
-# With fewer finished tasks, the time that is left is not estimated.
-_MIN_DONE, _MIN_SHARE = 10, 0.1
 
 
 @dataclass(repr=False)
@@ -337,26 +335,14 @@ def _describe_place(name: str, line: int) -> str:
     return f"{name} (line {line})" if line else name
 
 
-_SECONDS_PER_HOUR = 3600
+def cost_of(settings: MagicsSettings, ready: Ready, seconds: float) -> str | None:
+    """The cost of holding the GPUs of a cluster for some seconds, such as ``0.0057 USD``; `None` without a price.
 
-
-@dataclass(frozen=True)
-class Price:
-    """A price; 0 if none is set."""
-
-    per_gpu_hour: float  # of one GPU for one hour
-    currency: str  # in which it is, as text
-
-    @classmethod
-    def of(cls, settings: MagicsSettings, ready: Ready) -> Self:
-        """The price that is set in the kernel, or else in the Jupyter server that holds the cluster."""
-        if settings.price_per_gpu_hour:
-            return cls(settings.price_per_gpu_hour, settings.currency)
-        return cls(ready.price_per_gpu_hour, ready.currency)
-
-    def cost(self, gpus: int, seconds: float) -> str | None:
-        """The cost of holding `gpus` GPUs for `seconds` seconds, such as ``0.0057 USD``; `None` without a price."""
-        cost = self.per_gpu_hour * gpus * seconds / _SECONDS_PER_HOUR
-        if not cost:
-            return None
-        return f"{cost:.2f} {self.currency}" if cost >= 1 else f"{cost:.2g} {self.currency}"
+    The price is that of the kernel, or else that of the Jupyter server that holds the cluster.
+    """
+    set_here = bool(settings.price_per_gpu_hour)
+    price, currency = (settings if set_here else ready).price_per_gpu_hour, (settings if set_here else ready).currency
+    cost = price * len(ready.gpus) * seconds / _SECONDS_PER_HOUR
+    if not cost:
+        return None
+    return f"{cost:.2f} {currency}" if cost >= 1 else f"{cost:.2g} {currency}"

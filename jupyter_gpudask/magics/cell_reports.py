@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from ..profiling.measurements import CellProfile, Operation, WorkerUse
     from ..session.running_cluster import RunningCluster
 
+_UNFINISHED = "The cell was interrupted: the tasks that it cancelled are not in this profile."
+_DASH = "–"
+_MAX_OPERATIONS = 12
+_MAX_WORKERS = 8
+_SMALLEST = 0.0005
+_ALWAYS = ("blocks", "block size", "time", "waiting")
+
 
 @dataclass(repr=False)
 class ReportNote(Note):
@@ -65,9 +72,6 @@ def report_to(file: str) -> Iterator[None]:
             display(ReportNote(f"Dask's performance report: {file}", file))
 
 
-_UNFINISHED = "The cell was interrupted: the tasks that it cancelled are not in this profile."
-
-
 @contextmanager
 def profiled(shell: InteractiveShell, cluster: RunningCluster, moved: tuple[str, ...]) -> Iterator[None]:
     """Profile the code in this context, also if it ends with an error or an interrupt; show the profile after it.
@@ -107,12 +111,6 @@ def _with_names_of_gpus(profile: CellProfile, cluster: RunningCluster) -> CellPr
     workers = [replace(worker, name=names.get(worker.name, f"worker {worker.name}")) for worker in profile.workers]
     workers.sort(key=lambda worker: (len(worker.name), worker.name))  # GPU 2 before GPU 10
     return replace(profile, workers=tuple(workers))
-
-
-_DASH = "–"
-_MAX_OPERATIONS = 12
-_MAX_WORKERS = 8
-_SMALLEST = 0.0005
 
 
 @dataclass(repr=False)
@@ -190,8 +188,6 @@ def _moved(operation: Operation) -> str:
 def _block_size(operation: Operation) -> str:
     return _DASH if operation.block_size is None else format_bytes(round(operation.block_size))
 
-
-_ALWAYS = ("blocks", "block size", "time", "waiting")
 
 # The head of each column, whether it has something to show for an operation, and the text of a cell.
 _COLUMNS: tuple[tuple[str, Callable[[Operation], float], Callable[[Operation], str]], ...] = (

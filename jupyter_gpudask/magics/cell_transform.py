@@ -27,10 +27,22 @@ if TYPE_CHECKING:
 
     from .settings import MagicsSettings
 
-
 _CELL_MAGIC = "%%gpudask"
 ENTER_MAGIC = "_gpudask_cell"
 COMPARE_MAGIC = "_gpudask_compare"
+
+AUTOMATIC_MAGIC = "_gpudask_on"
+_RUNS_PYTHON = ("run",)  # %time, %timeit and %%time pass their code through this transformer themselves
+_LIBRARIES = frozenset({"cudf", "cupy", "matplotlib", "numpy", "pandas"})
+_REACH_ANYTHING = frozenset(
+    {"__import__", "compile", "eval", "exec", "globals", "importlib", "locals", "runpy", "vars"}
+)
+_PLAIN = frozenset({bool, bytes, complex, float, int, range, slice, str, type(None)})
+_DATA = frozenset({"cudf", "cupy", "datetime", "decimal", "matplotlib", "pandas", "pathlib", "re"})
+"""Packages of classes whose objects hold data alone."""
+
+_MOST_PARTS = 1000
+_MAX_DEPTH = 3
 
 
 class CellTransformer:
@@ -99,10 +111,6 @@ def frame_of_cell(namespace: dict[str, Any]) -> FrameType | None:
     while frame is not None and frame.f_globals is not namespace:
         frame = frame.f_back
     return frame
-
-
-AUTOMATIC_MAGIC = "_gpudask_on"
-_RUNS_PYTHON = ("run",)  # %time, %timeit and %%time pass their code through this transformer themselves
 
 
 class AutomaticCells(ast.NodeTransformer):
@@ -194,17 +202,6 @@ def _magic_of(statement: ast.stmt) -> str | None:
         return None
     name = call.args[0] if call.args and call.func.attr in ("run_line_magic", "run_cell_magic") else None
     return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else ""
-
-
-_LIBRARIES = frozenset({"cudf", "cupy", "matplotlib", "numpy", "pandas"})
-_REACH_ANYTHING = frozenset(
-    {"__import__", "compile", "eval", "exec", "globals", "importlib", "locals", "runpy", "vars"}
-)
-_PLAIN = frozenset({bool, bytes, complex, float, int, range, slice, str, type(None)})
-_DATA = frozenset({"cudf", "cupy", "datetime", "decimal", "matplotlib", "pandas", "pathlib", "re"})
-"""Packages of classes whose objects hold data alone."""
-_MOST_PARTS = 1000
-_MAX_DEPTH = 3
 
 
 def may_use_dask(body: list[ast.stmt], namespace: Mapping[str, Any]) -> bool:

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from .cluster import ClusterAccess
     from .settings import MagicsSettings
 
+_HELD_HEADS = ("variable", "results", "size")
+_REST = "(no variable)"
+_RESPONSE_TIMEOUT = 20.0
+_FALLBACK_HEADS = ("operation", "line", "blocks", "seconds", "what the library said")
+
 
 class Commands:
     """Runs the commands; there is a method for each of `magics.declarations.COMMANDS`."""
@@ -138,10 +143,6 @@ class Commands:
         return LogsView(self._session.require().log(arguments.lines))
 
 
-_HELD_HEADS = ("variable", "results", "size")
-_REST = "(no variable)"
-
-
 class HeldView(View):
     """The results on the workers.
 
@@ -215,9 +216,6 @@ def _listed(variables: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in variables.items() if not name.startswith("_") and name not in ("In", "Out")}
 
 
-_RESPONSE_TIMEOUT = 20.0
-
-
 class FreeView(View):
     """How much device memory was released, by GPU of a worker and for the kernel, and how much is still in use."""
 
@@ -266,9 +264,6 @@ def free(session: Session) -> FreeView:
 
 def _name_of(dask_worker: Any) -> str:
     return str(dask_worker.name)
-
-
-_FALLBACK_HEADS = ("operation", "line", "blocks", "seconds", "what the library said")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,18 @@ from dask.base import is_dask_collection
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+_IMMUTABLE = {type(None), bool, int, float, complex, str, bytes, range, slice}
+_CONTAINERS = {tuple, frozenset, list, set, dict, defaultdict, OrderedDict, Counter, deque}
+_MUTABLE = (list, set, deque, OrderedDict, dict)
+"""The base classes of containers, a subclass before its base class."""
+
+_NAMESPACES = {SimpleNamespace, ChainMap, UserDict, UserList}
+_FLAT = {bytearray, array}
+_DATA = np.ndarray | pd.DataFrame | pd.Series
+_GENERATORS = (
+    random.Random | np.random.Generator | np.random.RandomState | np.random.BitGenerator | np.random.SeedSequence
+)
+
 
 def copy_variables(namespace: Mapping[str, Any], code: str) -> dict[str, Any]:
     """Copy the variables that the code reads, directly or through functions of the notebook.
@@ -64,19 +76,6 @@ def _with_globals(function: FunctionType, namespace: dict[str, Any]) -> Function
     copied.__kwdefaults__ = function.__kwdefaults__
     copied.__dict__.update(function.__dict__)
     return copied
-
-
-_IMMUTABLE = {type(None), bool, int, float, complex, str, bytes, range, slice}
-_CONTAINERS = {tuple, frozenset, list, set, dict, defaultdict, OrderedDict, Counter, deque}
-_MUTABLE = (list, set, deque, OrderedDict, dict)
-"""The base classes of containers, a subclass before its base class."""
-
-_NAMESPACES = {SimpleNamespace, ChainMap, UserDict, UserList}
-_FLAT = {bytearray, array}
-_DATA = np.ndarray | pd.DataFrame | pd.Series
-_GENERATORS = (
-    random.Random | np.random.Generator | np.random.RandomState | np.random.BitGenerator | np.random.SeedSequence
-)
 
 
 class Copier:

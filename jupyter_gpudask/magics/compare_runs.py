@@ -30,10 +30,16 @@ if TYPE_CHECKING:
     from .arguments import CellArguments
     from .compare_values import Comparison
 
-
 _IMPORTS = ("dask.array", "dask.dataframe")
 _IMPORT_TIMEOUT = 30.0
 _MOST_CHARACTERS = 120
+
+VALUE = "value of the cell"
+"""The name of the value of the last expression among the results."""
+
+_COMMAND = "%gpudask"
+_MAGICS_WITH_CODE = {"time", "timeit", "prun", "capture"}
+_COMMAND_IN_CODE = re.compile(rf"(?:^|=)[ \t]*{_COMMAND}(?![\w?])(.*)", re.MULTILINE)
 
 
 async def compare_runs(
@@ -141,10 +147,6 @@ async def _evaluate(tree: Any, file: str, mode: str, namespace: dict[str, Any]) 
     return await result if inspect.iscoroutine(result) and code.co_flags & inspect.CO_COROUTINE else result
 
 
-VALUE = "value of the cell"
-"""The name of the value of the last expression among the results."""
-
-
 @dataclass(frozen=True)
 class Run:
     """One run of a cell."""
@@ -153,11 +155,6 @@ class Run:
     seconds: float  # how long it took
     results: dict[str, Any]  # the variables that the cell has assigned, by name, and its value as `VALUE`
     error: BaseException | None = None  # the exception that the cell raised
-
-
-_COMMAND = "%gpudask"
-_MAGICS_WITH_CODE = {"time", "timeit", "prun", "capture"}
-_COMMAND_IN_CODE = re.compile(rf"(?:^|=)[ \t]*{_COMMAND}(?![\w?])(.*)", re.MULTILINE)
 
 
 def refuse(ready: Ready, body: str, file: str, namespace: Mapping[str, Any]) -> None:

@@ -14,9 +14,14 @@ if TYPE_CHECKING:
 
     Values = np.ndarray[Any, Any]
 
-
 _FULL = ("float64", "complex128")
 _SINGLE = ("float32", "complex64")
+
+_MAX_LENGTH = 1000
+_MAX_DEPTH = 20
+_MISSING = type(pd.NA) | type(pd.NaT)
+_ARRAYS = np.ndarray | np.generic | Number | pd.Timestamp | pd.Timedelta | pd.Interval | pd.Period | _MISSING
+_FRAMES = pd.DataFrame | pd.Series | pd.Index
 
 
 @dataclass(frozen=True)
@@ -85,13 +90,6 @@ STRICT_RULES = Rules(
     row_order="fixed",
 )
 """For tests: dtypes and the order of rows are part of the result, and numbers may differ by accumulated rounding."""
-
-
-_MAX_LENGTH = 1000
-_MAX_DEPTH = 20
-_MISSING = type(pd.NA) | type(pd.NaT)
-_ARRAYS = np.ndarray | np.generic | Number | pd.Timestamp | pd.Timedelta | pd.Interval | pd.Period | _MISSING
-_FRAMES = pd.DataFrame | pd.Series | pd.Index
 
 
 def compare(cpu: Any, gpu: Any, rules: Rules = COMPARE_RULES, depth: int = 0) -> Comparison:

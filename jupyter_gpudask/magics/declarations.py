@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-
 TEXT = "a line of text"
+
+_AS_START = "as for `start`"
+_STATE = "has the metrics as `state`"
+ARRAYS = ("cupy", "numpy")
+DATAFRAMES = ("cudf", "pandas")
+RESULTS = ("host", "gpu")
+CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
+"""The options of ``%gpudask connect``."""
+
+_COLUMN, _WIDTH = 23, 110
 
 
 @dataclass(frozen=True)
@@ -36,9 +45,6 @@ class CellOption:
     default: str = ""  # the value without the option, if it is one of the choices and does not depend on a setting
     for_one_cell: bool = False  # whether it makes sense for one cell only, and not after ``%gpudask on``
 
-
-_AS_START = "as for `start`"
-_STATE = "has the metrics as `state`"
 
 COMMANDS = {
     "start": Command(
@@ -94,10 +100,6 @@ COMMANDS = {
 }
 """The commands of ``%gpudask``."""
 
-ARRAYS = ("cupy", "numpy")
-DATAFRAMES = ("cudf", "pandas")
-RESULTS = ("host", "gpu")
-
 CELL_OPTIONS = {
     "--array": CellOption("the library of new Dask arrays: cupy or numpy", "NAME", ARRAYS, "cupy"),
     "--dataframe": CellOption("the library of new Dask dataframes: cudf or pandas", "NAME", DATAFRAMES, "cudf"),
@@ -117,14 +119,8 @@ CELL_OPTIONS = {
 }
 """The options of ``%%gpudask``."""
 
-CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
-"""The options of ``%gpudask connect``."""
-
 ON_OPTIONS = tuple(flag for flag, option in CELL_OPTIONS.items() if not option.for_one_cell)
 """The options of ``%gpudask on``."""
-
-
-_COLUMN, _WIDTH = 23, 110
 
 
 def commands_help() -> str:

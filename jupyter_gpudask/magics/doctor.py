@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..protocol import GpuState
     from ..session.running_cluster import RunningCluster
 
-
 Verdict = Literal["ok", "note", "problem"]
 
 _GPU_LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "rmm": "RMM", "dask_cudf": "dask-cudf", "dask_cuda": "dask-cuda"}

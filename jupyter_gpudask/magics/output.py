@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from IPython.core.display_functions import DisplayHandle
     from IPython.core.interactiveshell import InteractiveShell
 
+_NUMBER = re.compile(r"\b(?:GPU|Worker|pid) \d+|(?:\d[\d.,]* (?:[^\W\d]+ )?of )?\d[\d.,]* (?!of\b)[^\W\d]+|\d[\d.,]* %")
+FONT_SIZE = "var(--jp-ui-font-size1, 13px)"
+_CLEAR = "\r\x1b[K"
+_MIN_WIDTH = 60
+
 
 class View:
     """Base class of the output of the magics: `str` is its text, `to_html` its HTML."""
@@ -86,10 +91,6 @@ def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-_NUMBER = re.compile(r"\b(?:GPU|Worker|pid) \d+|(?:\d[\d.,]* (?:[^\W\d]+ )?of )?\d[\d.,]* (?!of\b)[^\W\d]+|\d[\d.,]* %")
-FONT_SIZE = "var(--jp-ui-font-size1, 13px)"
-
-
 class Html(str):
     """The content of a table's cell that is HTML."""
 
@@ -126,10 +127,6 @@ def state_at(when: float) -> str:
 def format_time(when: float) -> str:
     """Format a time in seconds since the epoch, with its date and time zone."""
     return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(when))
-
-
-_CLEAR = "\r\x1b[K"
-_MIN_WIDTH = 60
 
 
 class OutputLine:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from ..protocol import ClusterState, GpuState, JoinedState, WorkerState
 
-
 _DASH = "–"
+
+_UPDATE_INTERVAL = 1.0
 
 
 class StatusView(View):
@@ -177,9 +178,6 @@ def _used_of(used: int | None, total: int | None) -> str:
         return format_bytes(used)
     (number, unit), whole = format_bytes(used).split(), format_bytes(total)
     return f"{number} of {whole}" if whole.endswith(f" {unit}") else f"{number} {unit} of {whole}"
-
-
-_UPDATE_INTERVAL = 1.0
 
 
 class LiveStatusView(StatusView):

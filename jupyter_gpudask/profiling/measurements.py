@@ -13,6 +13,18 @@ from dask.utils import key_split
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_PARTS_OF_REDUCTIONS = re.compile(r"(?:_chunk|_combine|_agg|-partial|-aggregate)+(?=-|$)")
+_WORDS = {
+    "_sqrt": "sqrt",
+    "empty_like": "empty",  # `da.empty` creates its blocks by it
+    "full_like": "full",
+    "getitem": "indexing",
+    "ones_like": "ones",
+    "random_sample": "random",
+    "zeros_like": "zeros",
+}
+_RESULT = "result"
+
 
 @dataclass
 class Operation:
@@ -49,10 +61,6 @@ class Operation:
     def block_size(self) -> float | None:
         """The mean size of its results; `None` if unknown."""
         return self.nbytes / self.sized if self.sized else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values, which Dask's connections accept."""
-        return asdict(self)
 
 
 @dataclass
@@ -93,13 +101,9 @@ class WorkerRecord:
     transferred: int = 0  # bytes that it fetched from other workers
     spilled: int = 0  # bytes that it wrote to disk
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values, which Dask's connections accept."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
+        """The inverse of `dataclasses.asdict`."""
         steps = {
             task: {name: Operation(**operation) for name, operation in inner.items()}
             for task, inner in values["steps"].items()
@@ -127,19 +131,6 @@ class CellProfile:
     def seconds(self) -> float:
         """Time in tasks, of all workers."""
         return sum(operation.seconds for operation in self.operations.values())
-
-
-_PARTS_OF_REDUCTIONS = re.compile(r"(?:_chunk|_combine|_agg|-partial|-aggregate)+(?=-|$)")
-_WORDS = {
-    "_sqrt": "sqrt",
-    "empty_like": "empty",  # `da.empty` creates its blocks by it
-    "full_like": "full",
-    "getitem": "indexing",
-    "ones_like": "ones",
-    "random_sample": "random",
-    "zeros_like": "zeros",
-}
-_RESULT = "result"
 
 
 def operation_of(key: Any) -> str:
@@ -216,7 +207,7 @@ def _add_task(operations: dict[str, Operation], whole: Operation, steps: dict[st
         return
     factor = max(1.0, whole.seconds / measured)
     for name, step in steps.items():
-        scaled = Operation(**(step.to_dict() | {"seconds": step.seconds * factor}))
+        scaled = Operation(**(asdict(step) | {"seconds": step.seconds * factor}))
         operations.setdefault(name, Operation()).add(scaled)
-    rest = Operation(**(whole.to_dict() | {"seconds": 0.0, "is_source": False}))
+    rest = Operation(**(asdict(whole) | {"seconds": 0.0, "is_source": False}))
     operations.setdefault(result, Operation()).add(rest)

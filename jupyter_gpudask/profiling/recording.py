@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
     from .measurements import CellProfile
 
-
 _START_TIMEOUT = 6.0
 _STOP_TIMEOUT = 10.0
+
+_UNFINISHED = frozenset({"waiting", "queued", "no-worker", "processing"})
+_WORKER_TIMEOUT = 4.0
+_MOVES = frozenset({"disk-write", "disk-read"})
 
 
 class Recording:
@@ -45,11 +48,6 @@ class Recording:
         client = self._client
         run_on_scheduler = client._run_on_scheduler  # noqa: SLF001 - the public one has no timeout
         return client.sync(run_on_scheduler, function, client.id, callback_timeout=limit, **options)
-
-
-_UNFINISHED = frozenset({"waiting", "queued", "no-worker", "processing"})
-_WORKER_TIMEOUT = 4.0
-_MOVES = frozenset({"disk-write", "disk-read"})
 
 
 class SchedulerProfilingPlugin(SchedulerPlugin):

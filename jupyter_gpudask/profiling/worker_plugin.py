@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections import deque
+from dataclasses import asdict
 from operator import call
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     OnStep = Callable[[GraphNode, Mapping[Any, Any], Any], None]
     from collections.abc import Callable, Mapping
 
-
 PROFILING_PLUGIN = "gpudask-profile"
 """The name of the plugin and of the worker's operation that returns its record."""
 
@@ -38,6 +38,13 @@ _STRETCH = 0.001
 """Seconds between two CUDA events, if the steps of a task are short."""
 _ARGUMENT = "__dask_blockwise__"
 _GPU_MODULES = ("cupy", "cudf")
+
+_POLL = 0.005
+_SHORT = 0.0001
+"""Seconds of a step; to measure the end of each shorter one would take a tenth of its time."""
+
+_FIRST = 50
+"""Number of steps of an operation after which it is known whether they are short."""
 
 
 class WorkerProfilingPlugin(WorkerPlugin):
@@ -75,7 +82,7 @@ class WorkerProfilingPlugin(WorkerPlugin):
         with self._lock:
             self._record.transferred = sum(each["total"] for each in fetched)
             self._record.spilled = _bytes_written(self._worker) - self._written
-            return self._record.to_dict()
+            return asdict(self._record)  # Dask's connections accept plain values
 
     def run(self, original: Callable[..., Any], task: Any, *args: Any, **kwargs: Any) -> Any:
         """As ``original(task, ...)``, which calls the task; here step by step."""
@@ -241,13 +248,6 @@ def _run_program(program: Program, inputs: Sequence[Any], on_step: OnStep) -> An
     """As ``program(*inputs)``."""
     values = dict(zip(program.inputs, inputs, strict=True))
     return program.run(values, lambda step, results: run_steps(step, results, on_step))
-
-
-_POLL = 0.005
-_SHORT = 0.0001
-"""Seconds of a step; to measure the end of each shorter one would take a tenth of its time."""
-_FIRST = 50
-"""Number of steps of an operation after which it is known whether they are short."""
 
 
 class GpuClock:

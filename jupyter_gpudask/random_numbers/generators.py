@@ -30,7 +30,6 @@ from .blocks import BOUNDED, HOST_ONLY, BlockGenerator, choose_block, draw_block
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
 WHOLE = {"multinomial": 1, "multivariate_hypergeometric": 0}
 """Methods with a list parameter that is not broadcast: method name -> index of that parameter.
 
@@ -52,6 +51,8 @@ WHOLE_NUMBERS = {
 
 _TYPED_BY_NUMPY = {"integers", "randint"}
 _Chunks = tuple[tuple[int, ...], ...]
+
+_CPU = "numpy"
 
 
 def wrap_func(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -276,9 +277,6 @@ def _with(library: Any, task: Task) -> Task:
     state, a, size, replace, p = task.args
     given, options = parse_input([a]), parse_input({"replace": replace, "p": p})
     return Task(task.key, _apply_random, library, "choice", state, size, given, options)
-
-
-_CPU = "numpy"
 
 
 class SharedStates(dict[str, Any]):

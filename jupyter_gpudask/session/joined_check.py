@@ -13,7 +13,6 @@ import platform
 import re
 import ssl
 import struct
-from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,15 +25,24 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from ..errors import ConnectError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from distributed.comm.core import Comm
 
     from .joined_target import Target
 
-
 _PACKAGES = ("dask", "distributed", "jupyter_gpudask")
 _DIAGNOSIS_DELAY = 2.0
+
+_OPEN_TIMEOUT = 10.0
+_TLS_TIMEOUT = 5.0
+_READ_TIMEOUT = 2.0
+# The reasons of OpenSSL for an answer that is no TLS; they differ between its releases.
+_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"})
+# The error that `distributed.core.Server` raises for an operation of its setting `blocked-handlers`.
+_BLOCKED = re.compile(r"The '(?P<operation>[\w-]+)' handler has been explicitly disallowed in (?P<where>\w+)")
+_MAX_BYTES = 2**28  # thousands of workers
+_LENGTH = struct.Struct("Q")
 
 
 class Identity(BaseModel):
@@ -72,7 +80,8 @@ async def check_scheduler(target: Target) -> Identity:
             identity, scheduler, workers = await _ask_or_diagnose(target)
     except TimeoutError:
         raise ConnectError("check-timeout", address=target.address, limit=target.timeout) from None
-    _check_scheduler_file(target, identity)
+    if target.scheduler_id and identity.id != target.scheduler_id:
+        raise ConnectError("scheduler-file-stale", address=target.address)
     for name, versions in {"the scheduler": scheduler, **workers}.items():
         _check_versions(name, versions)
     if not identity.workers:
@@ -94,7 +103,7 @@ async def _ask_or_diagnose(target: Target) -> tuple[Identity, _Versions, dict[st
         is_other_program = isinstance(error, AnswerError | ValidationError)
         problem = refused_operation(target, error) or await diagnose(target, is_slow=is_other_program)
         if problem is None and is_other_program:
-            problem = not_a_scheduler(target.address)
+            problem = ConnectError("not-a-scheduler", address=target.address)
         reason = f"{type(error).__name__}: {error}".rstrip(".")
         raise problem or ConnectError("connection-failed", address=target.address, error=reason)
     finally:
@@ -104,47 +113,26 @@ async def _ask_or_diagnose(target: Target) -> tuple[Identity, _Versions, dict[st
 
 async def _ask(target: Target) -> tuple[Identity, _Versions, dict[str, _Versions]]:
     packages = ["jupyter_gpudask"]
-    async with connected(target) as comm:
-        identity = Identity.model_validate(await ask(comm, "identity"))
-        versions = _Versions.model_validate(await ask(comm, "versions", packages=packages))
+    async with _connected_as_client(target) as comm:
+        identity = Identity.model_validate(await _ask_for(comm, "identity"))
+        versions = _Versions.model_validate(await _ask_for(comm, "versions", packages=packages))
         message = {"op": "versions", "packages": packages}
-        workers = _versions_of_workers.validate_python(await ask(comm, "broadcast", msg=message, on_error="ignore"))
+        workers = _versions_of_workers.validate_python(
+            await _ask_for(comm, "broadcast", msg=message, on_error="ignore")
+        )
     return identity, versions, {f"the worker {address}": found for address, found in workers.items()}
 
 
-def _check_scheduler_file(target: Target, identity: Identity) -> None:
-    if target.scheduler_id and identity.id != target.scheduler_id:
-        raise ConnectError("scheduler-file-stale", address=target.address)
-
-
 def _check_versions(name: str, found: _Versions) -> None:
-    for what, here, there in _differences(found):
-        if there is None:
-            raise ConnectError("package-missing", where=name, name=what, here=here)
-        raise ConnectError("other-version", name=what, here=here, where=name, there=there)
-
-
-def _differences(found: _Versions) -> Iterator[tuple[str, str, str | None]]:
-    """What differs: its name, the version of the kernel, and the other one, `None` if it is missing."""
-    here = ".".join(platform.python_version_tuple()[:2])
-    there = ".".join(found.host.python.split(".")[:2])
+    here, there = platform.python_version_tuple()[:2], tuple(found.host.python.split(".")[:2])
     if here != there:
-        yield "Python", here, there
-    for name in _PACKAGES:
-        other = found.packages.get(name)
-        if other != version(name):
-            yield name, version(name), other
-
-
-_OPEN_TIMEOUT = 10.0
-_TLS_TIMEOUT = 5.0
-_READ_TIMEOUT = 2.0
-
-# The reasons of OpenSSL for an answer that is no TLS; they differ between its releases.
-_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"})
-
-# The error that `distributed.core.Server` raises for an operation of its setting `blocked-handlers`.
-_BLOCKED = re.compile(r"The '(?P<operation>[\w-]+)' handler has been explicitly disallowed in (?P<where>\w+)")
+        raise ConnectError("other-version", name="Python", here=".".join(here), where=name, there=".".join(there))
+    for package in _PACKAGES:
+        other = found.packages.get(package)
+        if other is None:
+            raise ConnectError("package-missing", where=name, name=package, here=version(package))
+        if other != version(package):
+            raise ConnectError("other-version", name=package, here=version(package), where=name, there=other)
 
 
 def refused_operation(target: Target, error: BaseException) -> ConnectError | None:
@@ -169,44 +157,30 @@ async def diagnose(target: Target, *, is_slow: bool) -> ConnectError | None:
         async with asyncio.timeout(_OPEN_TIMEOUT):
             other = await _protocol_of(host, port)
     except TimeoutError:
-        return None if is_slow else _silence(address)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
+        return None if is_slow else ConnectError("silent", address=address)
+    except OSError as failure:
+        reason = os.strerror(failure.errno) if failure.errno and failure.errno > 0 else failure.strerror or failure
         return ConnectError("unreachable", address=address, error=reason)
     if target.gateway_cluster:  # its proxy chooses the scheduler by a name that only Dask's connection has
         return None
     if other == "tls" and target.uses_tls:
-        return await _try_credentials(target, host, port)
-    if other == "silent":
-        return None if is_slow else _silence(address)
-    return _mismatch(address, other, target.uses_tls)
-
-
-def not_a_scheduler(address: str) -> ConnectError:
-    """The error to raise for another program, such as a web server."""
-    return ConnectError("not-a-scheduler", address=address)
-
-
-def _silence(address: str) -> ConnectError:
-    return ConnectError("silent", address=address)
+        refusal = await _refusal(target, host, port)
+        error = ConnectError("other-credentials", source=target.source, address=address, error=refusal)
+        return error if refusal else None
+    return None if other == "silent" and is_slow else _mismatch(address, other, target.uses_tls)
 
 
 def _mismatch(address: str, other: str, uses_tls: bool) -> ConnectError | None:
     match other, uses_tls:
+        case "silent", _:
+            return ConnectError("silent", address=address)
         case "other", _:
-            return not_a_scheduler(address)
+            return ConnectError("not-a-scheduler", address=address)
         case "plain", True:
             return ConnectError("no-tls", address=address, tcp=f"tcp{address.removeprefix('tls')}")
         case "tls", False:
             return ConnectError("uses-tls", address=address, tls=f"tls{address.removeprefix('tcp')}")
     return None
-
-
-async def _try_credentials(target: Target, host: str, port: int) -> ConnectError | None:
-    refusal = await _refusal(target, host, port)
-    if not refusal:
-        return None
-    return ConnectError("other-credentials", source=target.source, address=target.address, error=refusal)
 
 
 async def _protocol_of(host: str, port: int) -> Literal["plain", "tls", "other", "silent"]:
@@ -262,10 +236,6 @@ async def _connected(
             await writer.wait_closed()
 
 
-_MAX_BYTES = 2**28  # thousands of workers
-_LENGTH = struct.Struct("Q")
-
-
 class AnswerError(Exception):
     """What was received is not an answer of a Dask scheduler."""
 
@@ -274,8 +244,8 @@ class RefusalError(Exception):
     """The scheduler answers with an error, whose text this is."""
 
 
-@asynccontextmanager
-async def connected(target: Target) -> AsyncIterator[Comm]:
+@contextlib.asynccontextmanager
+async def _connected_as_client(target: Target) -> AsyncIterator[Comm]:
     """Connect once; nothing is tried again."""
     scheme, location = parse_address(target.address)
     arguments = {} if target.security is None else target.security.get_connection_args("client")
@@ -288,7 +258,7 @@ async def connected(target: Target) -> AsyncIterator[Comm]:
         comm.abort()
 
 
-async def ask(comm: Comm, operation: str, **arguments: object) -> Any:
+async def _ask_for(comm: Comm, operation: str, **arguments: object) -> Any:
     """Ask for an operation of the scheduler; its answer, of whatever type."""
     await comm.write({"op": operation, "reply": True, **arguments})
     answer = await _read(comm)

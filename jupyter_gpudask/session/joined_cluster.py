@@ -14,7 +14,6 @@ from ..client.connect import (
     leave_cluster,
     read_state,
     read_worker_names,
-    scheduler_log,
     versions_of,
     versions_on_workers,
     worker_log,
@@ -41,6 +40,13 @@ if TYPE_CHECKING:
     from .joined_check import Identity
     from .joined_target import Target
     from .running_cluster import EventLoopThread
+
+logger = logging.getLogger(__name__)
+_RESPONSE_TIMEOUT = 10.0
+_IMPORT_TIMEOUT = 60.0
+_LEAVE_TIMEOUT = 5.0
+_POLL_INTERVAL = 0.2
+_T = TypeVar("_T")
 
 
 def connect(
@@ -110,15 +116,6 @@ def _dashboard(target: Target, port: object) -> str:
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/status"
 
 
-_RESPONSE_TIMEOUT = 10.0
-_IMPORT_TIMEOUT = 60.0
-_LEAVE_TIMEOUT = 5.0
-_POLL_INTERVAL = 0.2
-_OTHER_LIBRARIES = "or run the cell with --array numpy --dataframe pandas."
-
-_T = TypeVar("_T")
-
-
 class JoinedCluster(Cluster):
     """A cluster that somebody else started, as `RunningCluster` uses it."""
 
@@ -177,7 +174,7 @@ class JoinedCluster(Cluster):
     async def worker_log(self, worker: str, lines: int = 50) -> str:
         """The last lines of the log that a worker, or the scheduler, keeps in memory; empty without such a worker."""
         if worker == SUPERVISOR:
-            return await self._ask(scheduler_log(self.client, lines))
+            return await self._ask(worker_log(self.client, "", lines))
         names = await self._ask(read_worker_names(self.client))
         address = next((address for address, name in names.items() if name == worker), None)
         return "" if address is None else await self._ask(worker_log(self.client, address, lines))
@@ -203,7 +200,7 @@ class JoinedCluster(Cluster):
         if self._reporting is not None:
             self._reporting.cancel()
         if not self._leaving:
-            on_lost(lost_connection(self.ready.address))
+            on_lost(ClusterLostError("connection-lost", address=self.ready.address))
 
     async def _ask(self, question: Coroutine[Any, Any, _T], limit: float = _RESPONSE_TIMEOUT) -> _T:
         """Run `question` in the event loop of the client, for at most `limit` seconds."""
@@ -216,15 +213,7 @@ class JoinedCluster(Cluster):
         except (Exception, asyncio.CancelledError) as error:
             if self.running and not isinstance(error, OSError):
                 raise
-            raise lost_connection(self.ready.address) from None
-
-
-def lost_connection(address: str) -> ClusterLostError:
-    """The error to raise when the connection to a scheduler has ended."""
-    return ClusterLostError("connection-lost", address=address)
-
-
-logger = logging.getLogger(__name__)
+            raise ClusterLostError("connection-lost", address=self.ready.address) from None
 
 
 class PanelReports(Reporter):

@@ -12,6 +12,7 @@ from typing import Any
 import dask.config
 from distributed import Security
 
+from ..client.connect import security_of
 from ..errors import ConnectError, SpecError
 from ..installation import pip_install
 from ..protocol.cluster.credentials import read_credentials
@@ -96,8 +97,12 @@ def parse_target(
                 "security-without-tls", file=repr(security), address=address, tls=f"tls{address.removeprefix('tcp')}"
             )
         return Target(address, scheduler_id=scheduler_id, timeout=timeout)
-    credentials, source = _read_security(security) if security else (_configured_security(), "Dask's configuration")
-    return Target(address, credentials, source, scheduler_id, timeout)
+    if security:
+        return Target(address, security_of(read_credentials(security)), security, scheduler_id, timeout)
+    configured: Any = Security(require_encryption=True)
+    if not (configured.tls_ca_file and configured.tls_client_cert):
+        raise ConnectError("no-credentials")
+    return Target(address, configured, "Dask's configuration", scheduler_id, timeout)
 
 
 def _configured_address() -> str:
@@ -133,25 +138,6 @@ def _read_scheduler_file(name: str) -> tuple[str, str]:
     return address, str(content.get("id", ""))
 
 
-def _read_security(name: str) -> tuple[Security, str]:
-    credentials = read_credentials(name)
-    security = Security(
-        require_encryption=True,
-        tls_ca_file=credentials.ca,
-        tls_client_cert=credentials.certificate,
-        tls_client_key=credentials.key,
-    )
-    return security, name
-
-
-def _configured_security() -> Security:
-    security: Any = Security(require_encryption=True)
-    if not (security.tls_ca_file and security.tls_client_cert):
-        raise ConnectError("no-credentials")
-    found: Security = security
-    return found
-
-
 async def locate(target: Target) -> Target:
     """Ask the Gateway of Dask's configuration for the addresses and the credentials of a cluster.
 
@@ -168,15 +154,17 @@ async def locate(target: Target) -> Target:
             "no-dask-gateway", address=target.address, error=error, install=pip_install("gateway")
         ) from None
     name = target.gateway_cluster
-    gateway = _configured(Gateway, target)
+    try:
+        gateway: Any = Gateway(asynchronous=True)
+    except Exception as error:  # noqa: BLE001 - the address is missing, or the authentication cannot be set up
+        raise ConnectError("gateway-unusable", address=target.address, error=_reason(error)) from None
     try:
         async with asyncio.timeout(target.timeout), gateway:
             report = await gateway.get_cluster(name)
     except TimeoutError:
         raise ConnectError("gateway-timeout", gateway=gateway.address, limit=target.timeout) from None
     except Exception as error:  # noqa: BLE001 - whatever dask-gateway, its authentication or aiohttp raise
-        reason = str(error).rstrip(".") or type(error).__name__
-        raise ConnectError("gateway-access", gateway=gateway.address, name=name, error=reason) from None
+        raise ConnectError("gateway-access", gateway=gateway.address, name=name, error=_reason(error)) from None
     if report.scheduler_address is None or report.security is None:
         raise ConnectError("gateway-status", name=name, gateway=gateway.address, status=report.status.name.lower())
     if report.scheduler_address != target.address and target.has_host:
@@ -191,9 +179,5 @@ async def locate(target: Target) -> Target:
     return replace(target, source="the Gateway", **found)
 
 
-def _configured(gateway_class: Any, target: Target) -> Any:
-    try:
-        return gateway_class(asynchronous=True)
-    except Exception as error:  # noqa: BLE001 - the address is missing, or the authentication cannot be set up
-        reason = str(error).rstrip(".") or type(error).__name__
-        raise ConnectError("gateway-unusable", address=target.address, error=reason) from None
+def _reason(error: Exception) -> str:
+    return str(error).rstrip(".") or type(error).__name__

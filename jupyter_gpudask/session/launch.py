@@ -24,9 +24,17 @@ if TYPE_CHECKING:
     from ..protocol import ClusterSpec, Progress, Ready
     from .running_cluster import EventLoopThread
 
-
 _PLACE = ("engine", "gpus", "workers")
 """Options that switch between the GPUs and the CPU stand-in."""
+
+_POLL_INTERVAL = 0.1
+# Credentials, what a Dask client sets itself, and what a cell for GPUs changes.
+_CREDENTIAL = re.compile(
+    r"(?<![a-z])(tls|ca|auth|authorization|password|passphrase|passwd|token|secret|credentials?|cookie|"
+    r"(api|access|private|account|ssh)[-_]?key)s?(?![a-z])",
+    re.IGNORECASE,
+)
+_KEPT = frozenset({("scheduler",), ("shuffle",), ("array", "backend"), ("dataframe", "backend")})
 
 
 def launch(
@@ -149,9 +157,6 @@ def spec_on_this_machine(options: dict[str, Any], running: Ready | None) -> Clus
     return spec
 
 
-_POLL_INTERVAL = 0.1
-
-
 class BackgroundImports:
     """Imports Dask and, for GPUs, CuPy and cuDF early, so that the first cell does not wait for these imports.
 
@@ -214,15 +219,6 @@ class BackgroundImports:
             return self._spec.engine != "cpu" and bool(visible_gpus())
         except GpuUnavailableError:
             return False
-
-
-# Credentials, what a Dask client sets itself, and what a cell for GPUs changes.
-_CREDENTIAL = re.compile(
-    r"(?<![a-z])(tls|ca|auth|authorization|password|passphrase|passwd|token|secret|credentials?|cookie|"
-    r"(api|access|private|account|ssh)[-_]?key)s?(?![a-z])",
-    re.IGNORECASE,
-)
-_KEPT = frozenset({("scheduler",), ("shuffle",), ("array", "backend"), ("dataframe", "backend")})
 
 
 def changed_settings() -> tuple[dict[str, Any], list[str]]:

@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ..errors import ClusterLostError, ClusterStartError
+from ..errors import ClusterLostError, ClusterStartError, ResultsLostError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
-    from ..client.calls import CellMetrics
     from ..client.kernel_client import KernelClient
     from ..launcher.connection import Cluster
     from ..protocol import ClusterSpec, ClusterState, Ready
     from ..protocol.cluster.limits import Action
-
 
 _POLL_INTERVAL = 0.1
 _CANCEL_TIMEOUT = 6.0
@@ -124,34 +122,29 @@ class RunningCluster:
 
     def disconnect(self, end: str, timeout: float) -> None:
         """Close the client after the cluster was closed or lost; code that waits for results raises `end`."""
-        from ..client.failures import cluster_ended
         from ..switch.context import default_client
 
         self.client.end = end
         try:
             self.client.close(timeout=timeout)
         finally:
-            default_client.refuse(self.client, partial(cluster_ended, end))
+            default_client.refuse(self.client, partial(ResultsLostError, "cluster-ended", end=end))
 
     def wait_until_counted(self, limit: float) -> None:
         """Wait at most `limit` seconds until `tasks_submitted` includes everything that was submitted."""
         if self.client.status == "running":
             self.client.wait_until_counted(limit)
 
-    def begin_cell(self) -> CellMetrics | None:
-        """Begin to count the tasks of a cell, and to measure its device memory and energy, without waiting for workers.
+    def begin_cell(self) -> bool:
+        """Begin to count the tasks of a cell; returns whether its device memory and energy are measured, too.
 
         Nothing is measured without GPUs, nor on a cluster of somebody else: RMM's statistics would change the allocator
         of its workers, and the energy is that of all its users.
         """
         if self.client.status != "running":
-            return None
+            return False
         self.client.begin_cell()
-        if not self.is_owned or self.ready.engine != "cuda":
-            return None
-        from ..client.calls import CellMetrics
-
-        return CellMetrics()
+        return self.is_owned and self.ready.engine == "cuda"
 
     def run_on_workers(self, function: Callable[..., Any], limit: float) -> dict[str, Any]:
         """Run `function` in each worker; the results of those that respond within `limit` seconds, by address."""

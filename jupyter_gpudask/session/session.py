@@ -234,9 +234,7 @@ class Session:
             if cluster is None or cluster.client.status == "running":
                 return cluster
             if not cluster.is_owned:
-                from .joined_cluster import lost_connection
-
-                self._on_lost(lost_connection(cluster.ready.address))
+                self._on_lost(ClusterLostError("connection-lost", address=cluster.ready.address))
                 return None
             from ..client.connect import connect
 

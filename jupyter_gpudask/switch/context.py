@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from ..overlay import CellRecord
 
-
 _MODULES = {"cupy": ("cupy",), "cudf": ("cudf", "dask_cudf"), "numpy": (), "pandas": ()}
+
+_SCHEDULER = "dask.distributed"
 
 
 @contextmanager
@@ -83,9 +84,6 @@ def check_backends(array: str, dataframe: str) -> None:
         raise BackendUnavailableError("backend-missing", modules=" and ".join(missing), install=pip_install("cu13"))
     if dataframe == "cudf" and getattr(sys.modules.get("cudf.pandas"), "LOADED", False):
         raise BackendUnavailableError("cudf-pandas")
-
-
-_SCHEDULER = "dask.distributed"
 
 
 class DefaultClient:

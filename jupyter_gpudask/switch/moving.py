@@ -15,9 +15,20 @@ from ..inspection.placement import GPU_BACKENDS, can_move, kind_of, name_of, pla
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 
-
 ALL = "all"
 """Selects every collection on the host that the cell names."""
+
+_Kind = Literal["module", "class", "function", "type parameters"]
+_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+# The field of a node that belongs to a scope of its own.
+_INNER = {
+    ast.FunctionDef: "body",
+    ast.AsyncFunctionDef: "body",
+    ast.Lambda: "body",
+    ast.ClassDef: "body",
+    ast.comprehension: "target",
+}
 
 
 def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[str, str]) -> dict[str, int]:
@@ -93,20 +104,6 @@ def _movable(name: str, namespace: Mapping[str, Any]) -> Any:
     if not can_move(value):
         raise MoveError("dtype-not-movable", name=name, dtype=value.dtype)
     return value
-
-
-_Kind = Literal["module", "class", "function", "type parameters"]
-_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-# The field of a node that belongs to a scope of its own.
-_INNER = {
-    ast.FunctionDef: "body",
-    ast.AsyncFunctionDef: "body",
-    ast.Lambda: "body",
-    ast.ClassDef: "body",
-    ast.comprehension: "target",
-}
 
 
 def names_read(statements: Sequence[ast.stmt]) -> list[tuple[int, str]]:

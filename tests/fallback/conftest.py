@@ -32,7 +32,7 @@ def cell():
         before = fallback_log.blocks.copy()
         stack.enter_context(switched_to("cupy", "pandas", CellRecord(fallback=fallback)))
         stack.enter_context(dask.config.set(scheduler="sync"))
-        return lambda: {place.operation: blocks for place, blocks in fallback_log.blocks_since(before).items()}
+        return lambda: {place.operation: blocks for place, blocks in (fallback_log.blocks - before).items()}
 
     with ExitStack() as stack:
         yield enter

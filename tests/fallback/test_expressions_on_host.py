@@ -29,7 +29,7 @@ def cell():
         overlays.append(Overlay({"array": "cupy", "dataframe": "cudf"}, CellRecord(fallback=fallback)))
         overlays[-1].enter()
         before = fallback_log.blocks.copy()
-        return lambda: {place.operation: blocks for place, blocks in fallback_log.blocks_since(before).items()}
+        return lambda: {place.operation: blocks for place, blocks in (fallback_log.blocks - before).items()}
 
     yield enter
     for overlay in reversed(overlays):
@@ -60,7 +60,7 @@ def test_the_line_and_the_reason_are_noted(cell):
     cell("host")
     before = fallback_log.blocks.copy()
     made_in_cell().rename_axis(index={"a": "b"})
-    ((place, blocks),) = fallback_log.blocks_since(before).items()
+    ((place, blocks),) = (fallback_log.blocks - before).items()
     assert isinstance(place, Place)
     assert (place.operation, place.words, blocks) == ("RenameAxis", "cuDF renames an axis with a name", 3)
     assert place.line > 0

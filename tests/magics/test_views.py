@@ -2,13 +2,13 @@
 
 import pytest
 
-from jupyter_gpudask.magics.cell_footer import CellProgress, CellSummary, Price, format_energy
+from jupyter_gpudask.magics.cell_footer import CellProgress, CellSummary, cost_of, format_energy
 from jupyter_gpudask.magics.commands import FreeView
 from jupyter_gpudask.magics.doctor import DoctorView, Finding
 from jupyter_gpudask.magics.output import FONT_SIZE, format_time, html_table
 from jupyter_gpudask.magics.settings import MagicsSettings
 from jupyter_gpudask.magics.status import StatusView
-from jupyter_gpudask.protocol import ClusterState, Ready
+from jupyter_gpudask.protocol import ClusterState, GpuState, Ready
 
 
 def test_a_quantity_of_a_total_is_not_broken_into_two_lines():
@@ -68,29 +68,27 @@ def test_the_line_under_a_cell_names_several_lost_workers():
     )
 
 
-READY = Ready(engine="cuda", address="", credentials=None, dashboard_port=None, workers=1, pid=1)
+GPU = GpuState(index=0, uuid="GPU-0", name="NVIDIA H200")
 
 
 @pytest.mark.parametrize(
-    ("price", "gpus", "seconds", "text"),
+    ("price", "currency", "gpus", "seconds", "text"),
     [
-        (Price(3, "USD"), 2, 3.4, "0.0057 USD"),
-        (Price(2.5, "EUR"), 8, 3600, "20.00 EUR"),
-        (Price(3, "USD"), 0, 3600, None),
-        (Price(0, ""), 8, 3600, None),
+        (3, "USD", 2, 3.4, "0.0057 USD"),
+        (2.5, "EUR", 8, 3600, "20.00 EUR"),
+        (3, "USD", 0, 3600, None),
+        (0, "", 8, 3600, None),
     ],
 )
-def test_a_cell_costs_its_gpus_for_its_time(price, gpus, seconds, text):
-    assert price.cost(gpus, seconds) == text
-
-
-def test_the_price_of_the_kernel_comes_before_that_of_the_server():
+def test_a_cell_costs_its_gpus_for_its_time_at_the_price_of_the_kernel_or_else_of_the_server(
+    price, currency, gpus, seconds, text
+):
+    cluster = {"engine": "cuda", "address": "", "credentials": None, "dashboard_port": None, "workers": 1, "pid": 1}
+    ready = Ready(**cluster, gpus=[GPU] * gpus, price_per_gpu_hour=price, currency=currency)
     settings = MagicsSettings()
-    assert Price.of(settings, READY).per_gpu_hour == 0
-    served = READY.model_copy(update={"price_per_gpu_hour": 3, "currency": "EUR"})
-    assert Price.of(settings, served) == Price(3, "EUR")
+    assert cost_of(settings, ready, seconds) == text
     settings.price_per_gpu_hour = 4
-    assert Price.of(settings, served) == Price(4, "USD")
+    assert cost_of(settings, ready, 3600) == (f"{4 * gpus:.2f} USD" if gpus else None)
 
 
 def test_energy_is_in_watt_hours():

@@ -3,6 +3,7 @@
 import sys
 import threading
 import types
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ def test_a_gpu_is_busy_while_it_computes():
 
 def test_a_record_of_a_worker_survives_its_way_to_the_scheduler():
     whole = WorkerRecord({"sum": {"add": Operation(tasks=2, is_source=True)}}, {"sum": {"add": 2}}, 5, 6)
-    assert WorkerRecord.from_dict(whole.to_dict()) == whole
+    assert WorkerRecord.from_dict(asdict(whole)) == whole
 
 
 class Event:

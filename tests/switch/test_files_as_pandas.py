@@ -33,7 +33,7 @@ def in_cell(compute):
     before = fallback_log.blocks.copy()
     with cell(), dask.config.set(scheduler="sync"):
         result = compute()
-    return result, {place.operation for place in fallback_log.blocks_since(before)}
+    return result, {place.operation for place in (fallback_log.blocks - before)}
 
 
 def assert_same(read, on_host=()):
