@@ -28,8 +28,7 @@ import pandas as pd
 from dask.base import is_dask_collection
 from dask.callbacks import Callback
 
-from jupyter_gpudask.magics.compare.rules import STRICT_RULES
-from jupyter_gpudask.magics.compare.values import compare
+from jupyter_gpudask.magics.compare_values import STRICT_RULES, compare
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -15,8 +15,7 @@ from processes import NOT_RUN
 from programs import names
 from sides import Side, on_side
 
-from jupyter_gpudask.magics.compare.rules import STRICT_RULES
-from jupyter_gpudask.magics.compare.values import compare
+from jupyter_gpudask.magics.compare_values import STRICT_RULES, compare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

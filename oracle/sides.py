@@ -57,7 +57,7 @@ def on_side(side: Side) -> Iterator[dict[str, int]]:
         if side.graphs:
             stack.enter_context(_optimized_graphs(on_gpus=side.graphs == "gpu"))
         if side.name == "switch":
-            from jupyter_gpudask.overlay.cell_record import CellRecord
+            from jupyter_gpudask.overlay import CellRecord
             from jupyter_gpudask.switch.context import switched_to
 
             record = CellRecord(results=side.results, fallback=side.fallback)
@@ -65,7 +65,7 @@ def on_side(side: Side) -> Iterator[dict[str, int]]:
         try:
             yield on_cpu
         finally:
-            for place, number in fallback_log.blocks_since(blocks).items():
+            for place, number in (fallback_log.blocks - blocks).items():
                 on_cpu[place.operation] = on_cpu.get(place.operation, 0) + number
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 
 CPU, SWITCHED = Side(), Side.switched("numpy", "pandas", results="gpu")
 
-IS_SWITCHED = "__import__('jupyter_gpudask.overlay.config_overlay', fromlist=['x']).current_overlay() is not None"
+IS_SWITCHED = "__import__('jupyter_gpudask.overlay', fromlist=['x']).current_overlay() is not None"
 
 CHOSEN = (
     "da.where",

@@ -59,11 +59,11 @@ ALLOWED = {
 
 # Libraries, and the only places that may name them.
 ONLY = {
-    "dask_gateway": ["client/connect.py", "session/joined/gateway.py"],
+    "dask_gateway": ["client/connect.py", "session/joined_target.py"],
     "dask_cuda": ["supervisor/engines.py", "worker/command.py"],
-    "cupy": ["comm/device_memory.py", "gpu_libraries/", "patches/", "random_numbers/", "inspection/", "fallback/"],
-    "cudf": ["gpu_libraries/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
-    "rmm": ["worker/memory.py", "gpu_libraries/free_memory.py"],
+    "cupy": ["comm/device_memory.py", "gpu_libraries.py", "patches/", "random_numbers/", "inspection/", "fallback/"],
+    "cudf": ["gpu_libraries.py", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
+    "rmm": ["worker/memory.py", "gpu_libraries.py"],
     "pynvml": ["machine/gpus.py", "machine/nvml.py"],
     "IPython": ["magics/", "errors.py", "__init__.py"],
 }

@@ -1,4 +1,4 @@
-"""Connect a Dask client to a running cluster."""
+"""Connect a Dask client to a running cluster, of this kernel or of somebody else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from distributed import Security
 from distributed.client import AllExit
 from distributed.protocol.pickle import dumps
 
+from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state, worker_names
 from ..scheduler.settings import SchedulerPathPlugin, shorten_logs
+from ..worker.environment import examine_libraries, has_gpu, versions_of
 from ..worker.preload import PATH_PLUGIN, PathPlugin
 from .kernel_client import KernelClient, reconnecting
 
@@ -20,37 +22,30 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from ..protocol import Ready
+    from ..protocol import JoinedState, Ready
+    from ..protocol.state import TlsCredentials
 
 _RESPONSE_TIMEOUT = 3.0
 
 
 def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0) -> KernelClient:
-    """Connect a client with the credentials of the cluster.
-
-    Parameters
-    ----------
-    ready
-        The event with which the supervisor reported the cluster.
-    set_as_default
-        Whether the client becomes Dask's default client.
-    timeout
-        Seconds for the first connection.
-    """
-    credentials = ready.credentials
-    security = None
-    if credentials is not None:
-        security = Security(
-            require_encryption=True,
-            tls_ca_file=credentials.ca,
-            tls_client_cert=credentials.certificate,
-            tls_client_key=credentials.key,
-        )
+    """Connect a client with the credentials of the cluster."""
+    security = None if ready.credentials is None else security_of(ready.credentials)
     client = connect_to(ready.address, security, set_as_default=set_as_default, timeout=timeout)
     client.dashboard = ready.dashboard_link
     client.is_on_gpus = ready.engine == "cuda"
     client.device_memory = min((gpu.memory_total or 0 for gpu in ready.gpus), default=0)
     return client
+
+
+def security_of(credentials: TlsCredentials) -> Security:
+    """Credentials, as Dask takes them."""
+    return Security(
+        require_encryption=True,
+        tls_ca_file=credentials.ca,
+        tls_client_cert=credentials.certificate,
+        tls_client_key=credentials.key,
+    )
 
 
 def connect_to(
@@ -102,3 +97,88 @@ def _handle_loop_exception(loop: asyncio.AbstractEventLoop, context: dict[str, A
     """Report exceptions, except of Dask's tasks that waited for a cancelled result."""
     if not isinstance(context.get("exception"), AllExit):
         loop.default_exception_handler(context)
+
+
+__all__ = ["versions_of"]
+
+
+def connect_joined(address: str, security: Security | None, timeout: float) -> KernelClient:
+    """Connect a client, which becomes Dask's default client, and register its plugins.
+
+    Raises
+    ------
+    OSError
+        The connection failed.
+    Exception
+        Whatever Dask or a worker raises if the plugins cannot be registered; they were removed again.
+    """
+    client = connect_to(address, security, timeout=timeout)
+    client.is_joined = True
+    scheduler: Any = client.scheduler
+    try:
+        # Interrupts, the state and leaving need it: a scheduler that refuses it must not be joined.
+        client.sync(client._run_on_scheduler, worker_names, callback_timeout=timeout)  # noqa: SLF001
+        client.sync(
+            scheduler.register_scheduler_plugin,
+            plugin=dumps(JoinedClientPlugin(client.id)),
+            idempotent=False,
+            callback_timeout=timeout,
+        )
+        client.is_on_gpus = any(client.sync(_ask_for_gpus, client, callback_timeout=timeout))
+    except BaseException:
+        client.close(timeout=2)
+        raise
+    return client
+
+
+async def read_state(client: KernelClient, start_timeout: float) -> JoinedState:
+    """The state of the cluster; to be run in the event loop of the client, as the functions below."""
+    state: JoinedState = await client._run_on_scheduler(read_joined_state, client.id, start_timeout)  # noqa: SLF001
+    return state
+
+
+async def leave_cluster(client: KernelClient) -> None:
+    """Release the results of the client, and remove its plugins; it stays connected."""
+    await client._run_on_scheduler(leave, client.id)  # noqa: SLF001
+
+
+async def read_worker_names(client: KernelClient) -> dict[str, str]:
+    """The name of each worker, by address."""
+    names: dict[str, str] = await client._run_on_scheduler(worker_names)  # noqa: SLF001
+    return names
+
+
+async def worker_log(client: KernelClient, address: str, lines: int) -> str:
+    """The last lines of the log that a worker keeps in memory; of the scheduler's, without an address."""
+    scheduler: Any = client.scheduler
+    logs = (
+        {"": await scheduler.logs(n=lines)} if not address else await scheduler.worker_logs(n=lines, workers=[address])
+    )
+    return "\n".join(text for _, text in reversed(logs.get(address, ())))  # Dask sends the newest first
+
+
+async def versions_on_workers(
+    client: KernelClient, names: Sequence[str], workers: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """The versions of libraries on workers, by address and name; empty for one that cannot be imported."""
+    # Not `Client.run`, which has no timeout.
+    run: Any = client._run  # noqa: SLF001
+    return await run(examine_libraries, list(names), on_error="ignore", workers=list(workers))  # type: ignore[no-any-return]
+
+
+async def workers_without_gpu(client: KernelClient, workers: Sequence[str]) -> list[str]:
+    """The addresses of those of `workers` that see no GPU."""
+    answers = await client._run(has_gpu, on_error="ignore", workers=list(workers))  # noqa: SLF001
+    return [address for address, answer in answers.items() if not answer]
+
+
+async def _ask_for_gpus(client: KernelClient) -> list[bool]:
+    """Whether each worker has a GPU, without those that have ended; raises the error of one that refuses the question.
+
+    A worker that has not answered must not count as one without a GPU, with which cells would run on the CPU.
+    """
+    answers = list((await client._run(has_gpu, on_error="return")).values())  # noqa: SLF001
+    for answer in answers:
+        if isinstance(answer, Exception) and not isinstance(answer, OSError):
+            raise answer
+    return [answer for answer in answers if not isinstance(answer, Exception)]

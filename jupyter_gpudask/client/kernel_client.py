@@ -16,29 +16,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dask.config
-from dask._expr import LLGExpr
+from dask._expr import HLGExpr, LLGExpr
+from dask.base import collections_to_expr
 from distributed import Client
 from distributed.objects import SchedulerInfo
 from distributed.scheduler import KilledWorker
 
-from ..errors import NotOnGpuError
-from ..fallback.graph import WithFallback
+from ..errors import NotOnGpuError, ResultsLostError
 from ..fallback.log import TOPIC, fallback_log
+from ..fallback.tasks import WithFallback
 from ..graph.optimize import ArrayOptimizer, WithOptimizer, may_have_arrays
 from ..graph.subtrees import ClusterSize
 from ..inspection.error_origin import library_behind
-from ..overlay.config_overlay import current_record
-from ..overlay.thread_context import in_context_of_cell
+from ..overlay import current_record, in_context_of_cell
 from ..scheduler.graph_router import UPDATE_GRAPH
 from ..scheduler.joined_client import JOINED_BEGIN_CELL, JOINED_UPDATE_GRAPH
 from ..scheduler.results import RELEASED
 from ..worker.cell_metrics import BEGIN_CELL
 from ..worker.preload import send_sooner
 from ..worker.trial import call_with_small_blocks
-from .all_partitions import with_all_partitions
-from .lost_results import cluster_ended, explain_loss
-from .lost_workers import explain_killed_worker
-from .pickling import explain_pickling, explaining_what_cannot_be_pickled
+from .failures import (
+    explain_killed_worker,
+    explain_loss,
+    explain_pickling,
+    explaining_what_cannot_be_pickled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -60,8 +62,12 @@ _WORKER_TIMEOUT = 60
 _LARGEST_STACK = 10**9
 _PARTS_OF_MEMORY = 40  # a QR decomposition takes several times the size of its stack
 
-
 _DASHBOARD = re.compile(r'<strong>Dashboard:\s*</strong>\s*<a href="[^"]*" target="_blank">[^<]*</a>')
+
+reconnecting: ContextVar[KernelClient | None] = ContextVar("reconnecting", default=None)
+"""The client that tries to reconnect in this context."""
+
+_SEVERAL = (list, tuple, set, frozenset)
 
 
 class _InfoWithoutDashboards(SchedulerInfo):
@@ -69,10 +75,6 @@ class _InfoWithoutDashboards(SchedulerInfo):
 
     def _repr_html_(self) -> str:
         return _DASHBOARD.sub("", super()._repr_html_())
-
-
-reconnecting: ContextVar[KernelClient | None] = ContextVar("reconnecting", default=None)
-"""The client that tries to reconnect in this context."""
 
 
 class KernelClient(Client):
@@ -153,15 +155,7 @@ class KernelClient(Client):
         return scheduler, _InfoWithoutDashboards(info)
 
     def sync(self, func: Any, *args: Any, asynchronous: bool | None = None, **kwargs: Any) -> Any:
-        """Override of Dask's method, through which all blocking calls go.
-
-        Raises
-        ------
-        ResultsLostError, WorkersEndedError
-            The results are lost, or the workers of a task have ended.
-        PicklingError, ResultPicklingError
-            A value cannot be sent to the workers, or a result cannot be sent from them.
-        """
+        """Override of Dask's method, through which all blocking calls go; its errors are those of `client.failures`."""
         __tracebackhide__ = True
         if self.asynchronous if asynchronous is None else asynchronous:
             return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
@@ -229,7 +223,7 @@ class KernelClient(Client):
     def _graph_to_futures(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         if self.end and self.status == "closed":
-            raise cluster_ended(self.end)
+            raise ResultsLostError("cluster-ended", end=self.end)
         with explaining_what_cannot_be_pickled():
             futures = super()._graph_to_futures(self._prepare(expr), *args, **kwargs)
         with self._counted:
@@ -381,3 +375,40 @@ def _copy_without_frames(error: Exception, client: KernelClient) -> Exception | 
     copied.__suppress_context__ = error.__suppress_context__
     error.__traceback__ = error.__context__ = None
     return copied
+
+
+def with_all_partitions(collections: Any) -> Any:
+    """The argument of `distributed.Client.persist`, so that it keeps all partitions of each dataframe.
+
+    Dask keeps as many partitions as a dataframe has before it is optimized. Its optimizer makes fewer if a file has
+    columns that are not read, and more in a reduction: the dataframe then needs results that do not exist, or has only
+    a part of its rows.
+    """
+    if not isinstance(collections, _SEVERAL):
+        return _with_all_partitions([collections])[0]
+    return _with_all_partitions(list(collections))
+
+
+def _with_all_partitions(collections: list[Any]) -> list[Any]:
+    if not any(map(_is_frame, collections)):
+        return collections
+    from dask._collections import new_collection
+
+    # As in `persist`: dataframes are optimized together, so that those of the same files are divided alike, but each
+    # alone if a collection beside them has no expression.
+    together = collections_to_expr(collections)
+    is_mixed = any(isinstance(expression, HLGExpr) for expression in together.operands)
+    expressions = together.operands if is_mixed else together.optimize().operands
+    optimized = [
+        new_collection(expression.optimize() if is_mixed else expression) if _is_frame(collection) else collection
+        for collection, expression in zip(collections, expressions, strict=True)
+    ]
+    pairs = zip(collections, optimized, strict=True)
+    if all(old.npartitions == new.npartitions for old, new in pairs if _is_frame(old)):
+        return collections
+    return optimized  # which the second optimization, in `persist`, leaves as it is
+
+
+def _is_frame(collection: Any) -> bool:
+    kind = type(collection)  # a Delayed object has every attribute, but its class does not
+    return hasattr(kind, "expr") and hasattr(kind, "divisions")

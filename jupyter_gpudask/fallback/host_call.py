@@ -38,11 +38,6 @@ class Lacking:
     """The functions of this process that have run on the host, with the error of the GPU library.
 
     The key is the name of a collection and of a function. There is none for metadata.
-
-    Attributes
-    ----------
-    layers
-        The names of these collections.
     """
 
     def __init__(self) -> None:
@@ -81,14 +76,8 @@ class HostFallback:
 
     Parameters
     ----------
-    function
-        The function.
     layer
         The name of the collection whose blocks it computes; empty for metadata, which is not reported.
-    cell
-        The id of the cell that submits the task.
-    refuse
-        Whether to raise `NotOnGpuError` in place of the second call.
     """
 
     def __init__(self, function: Callable[..., Any], layer: str = "", *, cell: str = "", refuse: bool = False) -> None:
@@ -105,13 +94,7 @@ class HostFallback:
         return funcname(self.function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The result of the function.
-
-        Raises
-        ------
-        jupyter_gpudask.errors.NotOnGpuError
-            The GPU library lacks something, and `refuse` is set.
-        """
+        """The result; raises `NotOnGpuError` if the GPU library lacks something, and `refuse` is set."""
         if self.layer in lacking.layers:
             words = lacking.words_of((self.layer, self.__name__))
             if words and has_gpu_data((self.function, args, kwargs)):
@@ -131,13 +114,7 @@ class HostFallback:
             del failure  # its traceback refers to this frame, and so to the blocks
 
     def after_failure(self, failure: Exception, /, *args: Any, **kwargs: Any) -> Any:
-        """The result on the host, where the call on the GPU has raised `failure`, for which `words_of_lack` has words.
-
-        Raises
-        ------
-        jupyter_gpudask.errors.NotOnGpuError
-            `refuse` is set.
-        """
+        """The result on the host, after the call on the GPU has raised `failure`, which means a lack."""
         try:
             if not has_gpu_data((self.function, args, kwargs)):
                 if not is_move_of_frame(self.function):

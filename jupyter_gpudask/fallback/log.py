@@ -19,27 +19,13 @@ _MOST_CELLS = 1_000
 
 @dataclass(frozen=True)
 class Fallback:
-    """One block that was computed on the host.
+    """One block that was computed on the host."""
 
-    Attributes
-    ----------
-    operation
-        The name of the function.
-    layer
-        The name of the collection that the task belongs to.
-    cell
-        The id of the cell that submitted the task.
-    words
-        The error in which the GPU library said that it lacks the operation.
-    seconds
-        The time on the host, with the copies of the data.
-    """
-
-    operation: str
-    layer: str
-    cell: str
-    words: str
-    seconds: float
+    operation: str  # the name of the function
+    layer: str  # the name of the collection that the task belongs to
+    cell: str  # the id of the cell that submitted the task
+    words: str  # the error in which the GPU library said that it lacks the operation
+    seconds: float  # the time on the host, with the copies of the data
 
 
 class Place(NamedTuple):
@@ -51,15 +37,7 @@ class Place(NamedTuple):
 
 
 class FallbackLog:
-    """The operations that ran on the host in this process and, in the kernel, in its workers.
-
-    Attributes
-    ----------
-    blocks
-        The number of blocks, by `Place`.
-    seconds
-        Their time, likewise.
-    """
+    """The blocks that ran on the host, and their seconds, in this process and, in the kernel, in its workers."""
 
     def __init__(self) -> None:
         self.blocks: Counter[Place] = Counter()
@@ -79,15 +57,6 @@ class FallbackLog:
         """Remember the line of the user's code that made the collection `layer`.
 
         Of one cell the first line counts, because Dask may create a collection again; a later cell replaces it.
-
-        Parameters
-        ----------
-        layer
-            The name of the collection.
-        line
-            Its line.
-        cell
-            The id of the cell.
         """
         with self._lock:
             if layer not in self._lines:
@@ -125,11 +94,6 @@ class FallbackLog:
         """The blocks of a cell that were counted so far."""
         with self._lock:
             return Counter(self._cells.get(cell, ()))
-
-    def blocks_since(self, before: Counter[Place]) -> Counter[Place]:
-        """The blocks that were counted after `blocks` was copied to `before`."""
-        with self._lock:
-            return self.blocks - before
 
 
 def _make_room(entries: dict[str, Any], limit: int) -> None:

@@ -1,4 +1,4 @@
-"""Tasks, and several tasks fused into one, that fall back to the host."""
+"""Graphs whose tasks, also those that are fused into one, fall back to the host."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ import re
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from dask._task_spec import Alias, DataNode, NestedContainer, Task, TaskRef, _execute_subgraph, _identity_cast
+from dask._task_spec import (
+    Alias,
+    DataNode,
+    NestedContainer,
+    Task,
+    TaskRef,
+    _execute_subgraph,
+    _identity_cast,
+    convert_legacy_graph,
+)
 
 from ..graph.program import Program, evaluated
 from .host_call import HostFallback, PackageFallback, lacking
 from .missing import words_of_lack
-from .origin import is_of_installed_package
-from .values import has_function_of_user, is_of_linear_algebra
+from .values import has_function_of_user, is_of_installed_package, is_of_linear_algebra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +30,51 @@ if TYPE_CHECKING:
     RunStep = Callable[[GraphNode, Mapping[Any, Any]], Any]
 
 _OF_FUSION = re.compile(r"(_\.\d+)+$")  # what Dask adds to the name of a collection inside a fused task
+
+
+def with_fallback(graph: Mapping[Any, Any], *, cell: str = "", refuse: bool = False) -> dict[Any, GraphNode]:
+    """The same graph, in which the functions of blocks and partitions fall back to the host.
+
+    Of the tasks of `dask.delayed` and of futures, whose keys are strings, the user's functions stay as they are: they
+    may have side effects. Those of installed packages, which libraries such as `dask.array.stats` and dask-image call
+    there, fall back if they get nothing of the user. Dask may fuse the only block of an array with a task of
+    `dask.delayed`; then the functions of the block fall back.
+    """
+    wrapper = TaskWrapper(cell, refuse=refuse)
+    nodes = convert_legacy_graph(dict(graph))
+    return {
+        key: wrapper.node(node, key) if isinstance(key, tuple) or _fuses_blocks(node) else wrapper.delayed(node, key)
+        for key, node in nodes.items()
+    }
+
+
+def _fuses_blocks(node: GraphNode) -> bool:
+    """Whether tasks of blocks are fused in a task."""
+    return any(isinstance(key, tuple) for key in _fused_tasks(node) or ())
+
+
+def _fused_tasks(node: Any) -> Mapping[Any, GraphNode] | None:
+    """The tasks that are fused in a task, by key; `None` if it is a single one."""
+    function = getattr(node, "func", None)
+    if function is _execute_subgraph:
+        tasks: Mapping[Any, GraphNode] = node.args[0]
+        return tasks
+    return {step.key: step for step, _ in function.steps} if isinstance(function, Program) else None
+
+
+class WithFallback:
+    """An expression as a client submits it, whose graph falls back to the host."""
+
+    def __init__(self, expression: Any, *, cell: str = "", refuse: bool = False) -> None:
+        self._expression = expression
+        self._cell = cell
+        self._refuse = refuse
+
+    def __dask_graph__(self) -> dict[Any, GraphNode]:
+        return with_fallback(self._expression.__dask_graph__(), cell=self._cell, refuse=self._refuse)
+
+    def __dask_annotations__(self) -> Any:
+        return self._expression.__dask_annotations__()
 
 
 class TaskWrapper:
@@ -180,13 +233,6 @@ class ProgramWithFallback(Program):
 
     A step runs as it is; only if it fails, and the GPU library lacks something, it runs on the host. Those steps that a
     `TaskWrapper` has wrapped already see to that themselves.
-
-    Parameters
-    ----------
-    steps, inputs
-        As for `Program`.
-    cell, refuse
-        As for `HostFallback`.
     """
 
     __slots__ = ("cell", "refuse")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from tlz import compose
 from ..inspection.placement import can_move, is_type_of_gpu
 from ..inspection.results import is_plain_tuple, results_to_host
 from .missing import words_of_lack
-from .origin import is_of_installed_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -26,6 +26,12 @@ _CONTAINERS = (dict, list, tuple, set, frozenset)
 _OF_MISSING = (type(None), float, type(pd.NA), type(pd.NaT))
 _THIS_PACKAGE = __name__.partition(".")[0]
 _Composition = type(compose(str, repr))  # of functions; Dask's reductions are such
+
+_FOLDERS = {"site-packages", "dist-packages"}
+"""Where Python's installers put packages."""
+
+_OF_THE_USER = {"__main__", "__mp_main__"}
+"""Modules of the user's code, also where Python was started as ``python -m PACKAGE``, as some workers are."""
 
 
 def has_gpu_data(value: Any, package: str = "") -> bool:
@@ -219,3 +225,32 @@ def _is_of_tuples(column: Any) -> bool:
         return False
     first = next((value for value in column if type(value) not in _OF_MISSING), None)
     return isinstance(first, tuple)
+
+
+def is_of_installed_package(value: Any) -> bool:
+    """Whether an object, and the functions of which it is made, belong to installed packages or to Python.
+
+    The class of an object counts, of a function its module, and of a method the class of its object.
+    """
+    if isinstance(value, functools.partial):
+        return all(map(is_of_installed_package, (value.func, *value.args, *value.keywords.values())))
+    if is_type_of_gpu(type(value)):
+        return True
+    # A function that wraps another one has its ``__module__``.
+    code = getattr(value, "__globals__", None)
+    module = code.get("__name__", "") if code else getattr(value, "__module__", None) or type(value).__module__
+    inner = (getattr(value, name, None) for name in ("__self__", "__wrapped__", "pyfunc"))  # `numpy.vectorize.pyfunc`
+    return _is_installed(str(module).partition(".")[0]) and all(
+        is_of_installed_package(part) for part in inner if part is not None
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_installed(package: str) -> bool:
+    if package in _OF_THE_USER:
+        return False
+    if package in sys.stdlib_module_names:
+        return True
+    spec = getattr(sys.modules.get(package), "__spec__", None)
+    folders = [getattr(spec, "origin", None) or "", *(getattr(spec, "submodule_search_locations", None) or ())]
+    return any(_FOLDERS.intersection(Path(folder).parts) for folder in folders)

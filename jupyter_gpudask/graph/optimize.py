@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import dask.config
 from dask._expr import Expr, HLGExpr, _ExprSequence, _HLGExprSequence
-from dask._task_spec import cull
+from dask._task_spec import convert_legacy_graph, cull, fuse_linear_task_spec
+from dask.array.optimization import _optimize_slices
 from dask.array.optimization import optimize as optimize_by_dask
+from dask.blockwise import fuse_roots, optimize_blockwise
 from dask.core import flatten
+from dask.highlevelgraph import HighLevelGraph
+from dask.utils import ensure_dict
 
+from .decompositions import ONLY_R, ONLY_VALUES, with_taller_blocks, without_unused_parts
 from .program import with_programs
-from .repeated import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU
-from .slices import slice_first
-from .stacks import with_taller_blocks
-from .subgraphs import with_subgraphs
-from .subtrees import ClusterSize, fuse_subtrees
-from .unused import ONLY_R, ONLY_VALUES, without_unused_parts
+from .slices import with_slices_first
+from .subtrees import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU, ClusterSize, fuse_subtrees
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,48 +29,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ArrayOptimizer:
-    """Replaces `dask.array.optimization.optimize` for one computation.
+    """Replaces `dask.array.optimization.optimize` for one computation."""
 
-    Attributes
-    ----------
-    size
-        Of the cluster that computes.
-    is_on_gpus
-        Whether its workers have GPUs. There slices are taken before arithmetic too; NumPy would add the numbers that
-        are left in another order, and give another last digit.
-    largest_stack
-        Bytes of blocks that one QR decomposition takes together; 0 where a worker's memory is not known.
-    fuses
-        Whether tasks are fused at all: Dask's setting ``optimization.fuse.active`` where the computation was submitted,
-        which is another process.
-    """
-
-    size: ClusterSize
+    size: ClusterSize  # of the cluster that computes
+    # whether its workers have GPUs. There slices are taken before arithmetic too; NumPy would add the numbers that are
+    # left in another order, and give another last digit
     is_on_gpus: bool = False
+    # bytes of blocks that one QR decomposition takes together; 0 where a worker's memory is not known
     largest_stack: int = 0
+    # whether tasks are fused at all: Dask's setting ``optimization.fuse.active`` where the computation was submitted,
+    # which is another process
     fuses: bool = True
 
-    def __call__(self, graph: Any, keys: Any, **options: Any) -> Mapping[Any, GraphNode]:
-        """As `dask.array.optimization.optimize`."""
-        if not self.fuses:
-            with dask.config.set({"optimization.fuse.active": False}):
-                return optimize_by_dask(graph, keys, **options)  # type: ignore[no-any-return]
-        optimized = optimize_by_dask(graph, keys, **options)
-        if not isinstance(optimized, dict):  # that setting is off here, too
-            return optimized  # type: ignore[no-any-return]
+    def __call__(self, graph: Any, keys: Any, **_: Any) -> Mapping[Any, GraphNode]:
+        """As `dask.array.optimization.optimize`, with our steps before and after the fusion of chains of tasks."""
         wanted = list(flatten(keys if isinstance(keys, list | set) else [keys]))
+        if not isinstance(graph, HighLevelGraph):
+            graph = HighLevelGraph.from_collections(str(id(graph)), graph, dependencies=())
+        graph = fuse_roots(optimize_blockwise(graph, keys=wanted), keys=wanted).cull(set(wanted))
+        if not self.fuses or dask.config.get("optimization.fuse.active", None) is False:
+            return graph  # type: ignore[no-any-return]
         # Dask keeps tasks that nobody needs: of ``svd(x)[1]``, those of U. They would keep others from being fused.
-        needed = cull(optimized, wanted)
-        functions = ONLY_R | ONLY_VALUES if self.is_on_gpus else ONLY_R
-        needed_tasks = {key: task for key, task in optimized.items() if key in needed}
-        optimized = without_unused_parts(needed_tasks, wanted, functions)
+        tasks = cull(convert_legacy_graph(ensure_dict(graph)), wanted)
+        tasks = without_unused_parts(tasks, wanted, ONLY_R | ONLY_VALUES if self.is_on_gpus else ONLY_R)
         if self.is_on_gpus:
-            optimized = with_taller_blocks(
-                optimized, wanted, most_bytes=self.largest_stack, least_stacks=self.size.threads
-            )
-            optimized = with_subgraphs(optimized, lambda inner, _: slice_first(inner))
-        most_repeated = ELEMENTS_ON_GPU if self.is_on_gpus else ELEMENTS_ON_CPU
-        fused = fuse_subtrees(optimized, wanted, self.size, most_repeated)
+            tasks = with_taller_blocks(tasks, wanted, most_bytes=self.largest_stack, least_stacks=self.size.threads)
+        tasks = _optimize_slices(fuse_linear_task_spec(tasks, keys=wanted))
+        if self.is_on_gpus:
+            tasks = with_slices_first(tasks)
+        fused = fuse_subtrees(tasks, wanted, self.size, ELEMENTS_ON_GPU if self.is_on_gpus else ELEMENTS_ON_CPU)
         return with_programs(fused, {})  # Dask's fused tasks compute their order each time they run
 
 
@@ -78,13 +66,6 @@ class WithOptimizer:
 
     Dask's optimizer is replaced where the graph is made, which is not in the kernel: to make the expressions anew takes
     the kernel longer than to send them.
-
-    Parameters
-    ----------
-    expression
-        The expression, as Dask has optimized it.
-    optimizer
-        Takes the place of `dask.array.optimization.optimize`.
     """
 
     def __init__(self, expression: Any, optimizer: ArrayOptimizer) -> None:

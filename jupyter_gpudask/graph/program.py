@@ -1,14 +1,14 @@
-"""Run several tasks of a graph as one task, one after the other, depth first."""
+"""Several tasks of a graph as one task, and changes of the graphs inside of those that Dask has fused."""
 
 from __future__ import annotations
 
 import operator
 from typing import TYPE_CHECKING, Any
 
-from dask._task_spec import GraphNode, Task, TaskRef, _execute_subgraph
+from dask._task_spec import Alias, GraphNode, Task, TaskRef, _execute_subgraph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 
 class Program:
@@ -42,8 +42,6 @@ class Program:
 
         Parameters
         ----------
-        values
-            The results of the tasks that are inputs, by key. Those of the steps are added, and released.
         run_step
             Called with each task and the results so far; returns its result.
         """
@@ -74,15 +72,7 @@ def evaluated(arguments: Iterable[Any], values: Mapping[Any, Any]) -> list[Any]:
 
 
 def as_one_task(key: Any, tasks: Mapping[Any, GraphNode]) -> Task:
-    """One task that gives what `tasks` give for `key`.
-
-    Parameters
-    ----------
-    key
-        Of the task that needs all others.
-    tasks
-        By key. What they need of other tasks becomes an argument.
-    """
+    """One task that gives what `tasks` give for `key`; what they need of other tasks becomes an argument."""
     order = _depth_first(key, tasks)
     inputs = tuple(sorted({other for task in order for other in task.dependencies if other not in tasks}, key=_place))
     return Task(key, Program(_with_last_uses(order, key), inputs), *map(TaskRef, inputs), _data_producer=not inputs)
@@ -127,15 +117,7 @@ def _with_last_uses(order: Sequence[GraphNode], key: Any) -> list[tuple[GraphNod
 
 
 def with_programs(tasks: Mapping[Any, GraphNode], programs: dict[Any, Any]) -> dict[Any, GraphNode]:
-    """`tasks`, of which those that Dask has fused are programs.
-
-    Parameters
-    ----------
-    tasks
-        By key.
-    programs
-        Those that are known already, by the graph inside of a fused task; new ones are added.
-    """
+    """`tasks`, of which those that Dask has fused are programs; `programs` are known ones, by the graph inside."""
     return {key: _with_program(task, programs) for key, task in tasks.items()}
 
 
@@ -149,3 +131,26 @@ def _with_program(task: GraphNode, programs: dict[Any, Any]) -> GraphNode:
     needed = dict(zip(names, values, strict=True))
     arguments = [needed[name] for name in program.inputs]
     return Task(task.key, program, *arguments, _data_producer=task.data_producer)
+
+
+def without_aliases(tasks: Mapping[Any, GraphNode], wanted: Collection[Any]) -> dict[Any, GraphNode]:
+    """The same tasks without the second names of results that nobody needs by that name; `wanted` ones remain."""
+    others = {key: task.target for key, task in tasks.items() if isinstance(task, Alias) and key not in wanted}
+    others = {key: target for key, target in others.items() if target in tasks}
+    if not others:
+        return dict(tasks)
+    targets = {key: _last(target, others) for key, target in others.items()}
+    return {key: with_names(task, targets) for key, task in tasks.items() if key not in targets}
+
+
+def with_names(task: GraphNode, names: Mapping[Any, Any]) -> GraphNode:
+    """The same task, which needs other results instead of those in `names`."""
+    # Dask looks at all names for each task.
+    needed = {key: names[key] for key in task.dependencies if key in names}
+    return task.substitute(needed) if needed else task
+
+
+def _last(key: Any, others: Mapping[Any, Any]) -> Any:
+    while key in others:
+        key = others[key]
+    return key

@@ -49,14 +49,24 @@ _ELEMENTWISE = frozenset(
 )
 
 
-def slice_first(tasks: Mapping[Any, GraphNode]) -> dict[Any, GraphNode]:
-    """The same tasks, with each slice taken before the element-wise functions of one array that it follows.
+def with_slices_first(tasks: Mapping[Any, GraphNode]) -> dict[Any, GraphNode]:
+    """The same tasks, with `slice_first` of the graph inside each fused one; graphs in common remain common."""
+    changes: dict[int, Mapping[Any, GraphNode]] = {}
+    changed = dict(tasks)
+    for key, task in tasks.items():
+        if not isinstance(task, Task) or task.func is not _execute_subgraph:
+            continue
+        inner, *rest = task.args
+        if id(inner) not in changes:
+            sliced = slice_first(inner)
+            changes[id(inner)] = inner if all(sliced[name] is node for name, node in inner.items()) else sliced
+        if changes[id(inner)] is not inner:
+            changed[key] = Task(task.key, task.func, changes[id(inner)], *rest, _data_producer=task.data_producer)
+    return changed
 
-    Parameters
-    ----------
-    tasks
-        Of one fused task, by key. The keys, and what each task needs, stay the same.
-    """
+
+def slice_first(tasks: Mapping[Any, GraphNode]) -> dict[Any, GraphNode]:
+    """The same tasks, with each slice taken before the element-wise functions of one array that it follows."""
     changed = dict(tasks)
     dependents = reverse_dict(DependenciesMapping(changed))
     for key in tasks:
@@ -102,15 +112,7 @@ def _only_operand(task: Any) -> Any:
 
 
 def _is_elementwise(task: Any, arrays: Collection[Any], numbers: Collection[Any] = ()) -> bool:
-    """Whether each number of its result comes from the numbers at the same place in `arrays`, which have one shape.
-
-    Parameters
-    ----------
-    task
-        Of a graph.
-    arrays, numbers
-        Keys of what it may need.
-    """
+    """Whether each number of its result comes from the numbers at the same place in `arrays`, which have one shape."""
     if not isinstance(task, Task) or task.kwargs:
         return False
     if task.func is _execute_subgraph:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dask._task_spec import DependenciesMapping
+import numpy as np
+from dask._task_spec import Alias, DataNode, DependenciesMapping, Task, TaskRef, _execute_subgraph
+from dask.array.random import _apply_random
+from dask.array.wrap import _broadcast_trick_inner
 from dask.core import reverse_dict
 
-from .names import without_aliases
-from .program import as_one_task, with_programs
-from .repeated import with_copies, without_copies
+from .program import as_one_task, with_names, with_programs, without_aliases
+from .slices import is_elementwise_function
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -27,20 +31,22 @@ _MOST_LEAVES = 64
 _MOST_INPUTS = 16
 _TASKS_PER_THREAD = 4
 
+ELEMENTS_ON_GPU = 10**8
+"""Numbers in the largest block that a GPU computes again: about half a millisecond for random ones."""
+
+ELEMENTS_ON_CPU = 2**16
+_MOST_COPIES = 4
+_MOST_STEPS = 4
+_CHEAP = frozenset({"random", "random_sample", "uniform", "normal", "standard_normal"})
+_CONSTANTS = (np.ones_like, np.zeros_like, np.full_like)
+_MARK = "_gpudask_draws_the_same_again"  # of `random_numbers.blocks.draw_block`
+
 
 class ClusterSize(NamedTuple):
-    """The size of the cluster, which limits the size of a task.
+    """The size of the cluster, which limits the size of a task."""
 
-    Attributes
-    ----------
-    workers
-        How many there are.
-    threads
-        Of all of them together; enough tasks remain to feed them.
-    """
-
-    workers: int = 1
-    threads: int = 1
+    workers: int = 1  # how many there are
+    threads: int = 1  # of all of them together; enough tasks remain to feed them
 
 
 def fuse_subtrees(
@@ -50,14 +56,8 @@ def fuse_subtrees(
 
     Parameters
     ----------
-    graph
-        Optimized by Dask: without tasks that nobody needs.
-    keys
-        Whose results are wanted; they remain tasks of their own.
-    size
-        Of the cluster that computes it.
     most_repeated
-        Random numbers of the largest block that is created in each task that needs it; see `.repeated`.
+        Random numbers of the largest block that is created in each task that needs it; see `with_copies`.
     """
     wanted = frozenset(keys)
     given, graph = graph, without_aliases(graph, wanted)
@@ -89,21 +89,11 @@ def fuse_subtrees(
 
 @dataclass(slots=True)
 class _Subtree:
-    """A task and the tasks that are fused into it.
+    """A task and the tasks that are fused into it."""
 
-    Attributes
-    ----------
-    members
-        Their keys, that of the task itself first.
-    inputs
-        Keys of other tasks that they need.
-    leaves
-        How many of them need nothing within the subtree.
-    """
-
-    members: list[Any]
-    inputs: set[Any]
-    leaves: float
+    members: list[Any]  # their keys, that of the task itself first
+    inputs: set[Any]  # keys of other tasks that they need
+    leaves: float  # how many of them need nothing within the subtree
 
 
 def _find_subtrees(
@@ -158,3 +148,154 @@ def _topological(graph: Mapping[Any, GraphNode], dependencies: Mapping[Any, Coll
                 seen.add(key)
                 stack.append((key, True))
                 stack += [(other, False) for other in dependencies[key] if other in graph and other not in seen]
+
+
+def with_copies(
+    graph: Mapping[Any, GraphNode], wanted: Collection[Any], most_elements: int
+) -> tuple[dict[Any, GraphNode], dict[Any, Any]]:
+    """The same graph, in which each task that needs a cheap block has a copy of the task that creates it.
+
+    Parameters
+    ----------
+    graph
+        With the dependencies of tasks in it or outside; without aliases, which would hide who needs a block.
+    most_elements
+        Numbers in the largest block that is computed more than once; a constant may be larger.
+
+    Returns
+    -------
+    originals
+        By the key of each copy, the key of its original.
+    """
+    changed = dict(graph)
+    originals: dict[Any, Any] = {}
+    dependents = reverse_dict({key: task.dependencies for key, task in graph.items()})
+    for key, task in graph.items():
+        users = dependents[key]
+        if not 2 <= len(users) <= _MOST_COPIES or key in wanted or not isinstance(key, tuple):
+            continue
+        if any(isinstance(graph[user], Alias) or graph[user].block_fusion for user in users):
+            continue
+        if not _is_cheap(task, most_elements):
+            continue
+        del changed[key]
+        for number, user in enumerate(sorted(users, key=str)):
+            copy = (*key, f"copy-{number}")
+            originals[copy] = key
+            changed[copy] = task.substitute({}, key=copy)
+            changed[user] = changed[user].substitute({key: copy})
+    return changed, originals
+
+
+def without_copies(
+    graph: Mapping[Any, GraphNode], originals: Mapping[Any, Any], tasks: Mapping[Any, GraphNode]
+) -> dict[Any, GraphNode]:
+    """`graph` with the original `tasks` in the place of copies that have remained tasks of their own."""
+    remaining = {copy: original for copy, original in originals.items() if copy in graph}
+    if not remaining:
+        return dict(graph)
+    changed = {key: with_names(task, remaining) for key, task in graph.items() if key not in remaining}
+    return changed | {original: tasks[original] for original in remaining.values()}
+
+
+def created_shape(tasks: Mapping[Any, Any]) -> tuple[int, ...] | None:
+    """The shape of the block that tasks, by key, together create from nothing; `None` if it is not known."""
+    block = _Block()
+    given = {key: task for key, task in tasks.items() if isinstance(task, DataNode)}
+    if not all(block.add(task, given) for task in tasks.values()):
+        return None
+    return block.shape if block.sizes else None
+
+
+def _is_cheap(task: Any, most_elements: int) -> bool:
+    """Whether a task creates a block, and does at most a few steps of element-wise arithmetic with it."""
+    if not isinstance(task, Task) or task.dependencies:
+        return False
+    block = _Block()
+    if not block.add(task, {}) or not block.sizes or block.steps > _MOST_STEPS:
+        return False
+    if not block.is_drawn and not block.steps:  # a constant is one number in memory, of whatever shape
+        return True
+    shape = block.shape
+    return shape is not None and math.prod(shape) <= most_elements
+
+
+class _Block:
+    """A block that a task creates without inputs.
+
+    Attributes
+    ----------
+    sizes
+        Of the constants and random numbers that it creates.
+    steps
+        Operations of element-wise arithmetic.
+    is_drawn
+        Whether it draws random numbers.
+    """
+
+    def __init__(self) -> None:
+        self.sizes: list[tuple[int, ...]] = []
+        self.steps = 0
+        self.is_drawn = False
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Of the block; `None` if the sizes do not fit."""
+        try:
+            return np.broadcast_shapes(*self.sizes)
+        except ValueError:
+            return None
+
+    def add(self, node: Any, given: Mapping[Any, Any]) -> bool:
+        """Whether a node is known to be cheap; `given` are the values from outside of its graph, by name."""
+        if isinstance(node, Alias):
+            return True
+        if isinstance(node, DataNode):
+            return _is_small(node)
+        if not isinstance(node, Task):
+            return False
+        if node.func is _execute_subgraph:
+            inner, _, names, *values = node.args
+            values = [given.get(value.key, value) if isinstance(value, TaskRef) else value for value in values]
+            known = dict(zip(names, values, strict=True))
+            are_small = all(isinstance(value, TaskRef) or _is_small(value) for value in values)
+            return are_small and all(self.add(other, known) for other in inner.values())
+        if is_elementwise_function(node.func):
+            self.steps += 1
+            return not node.kwargs and all(isinstance(arg, TaskRef) or _is_small(arg) for arg in node.args)
+        return self._add_creation(node, given)
+
+    def _add_creation(self, task: Task, given: Mapping[Any, Any]) -> bool:
+        function = task.func
+        if _is_constant(function) and len(task.args) == 1:
+            size = task.args[0]
+        elif function is _apply_random:
+            library, name, _, size, *_ = task.args
+            self.is_drawn = True
+            if name not in _CHEAP or library not in {None, np.random.RandomState}:
+                return False
+        elif getattr(function, _MARK, False):
+            name, size = task.args[1], task.kwargs.get("size")
+            self.is_drawn = True
+            if name not in _CHEAP:
+                return False
+        else:
+            return False
+        size = given.get(size.key) if isinstance(size, TaskRef) else size
+        size = size.value if isinstance(size, DataNode) else size
+        if not isinstance(size, tuple):
+            return False
+        self.sizes.append(size)
+        return True
+
+
+def _is_constant(function: Any) -> bool:
+    """Whether it is the function of Dask's `ones`, `zeros` or `full`, which keeps one number of a block in memory."""
+    creation: Any = function.func if isinstance(function, partial) else function
+    is_known = getattr(creation, "func", None) is _broadcast_trick_inner.func
+    return is_known and bool(creation.args) and creation.args[0] in _CONSTANTS
+
+
+def _is_small(value: Any) -> bool:
+    value = value.value if isinstance(value, DataNode) else value
+    return isinstance(value, Number | np.generic | np.dtype | str | tuple | None)

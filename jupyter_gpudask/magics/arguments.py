@@ -1,51 +1,57 @@
-"""Parse the arguments of ``%gpudask`` and ``%%gpudask``; `ClusterSpec` validates the values of cluster options."""
+"""Parse and complete the arguments of ``%gpudask`` and ``%%gpudask``; `ClusterSpec` validates those of clusters."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import sys
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+from IPython.core.completer import SimpleCompletion, context_matcher
+from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
 
-from .declarations import CELL_OPTIONS, COMMANDS, CONNECT_OPTIONS
-from .usage_error import usage_error
+from ..errors import ArgumentsError, GpuDaskError
+from .declarations import CELL_OPTIONS, COMMANDS, CONNECT_OPTIONS, ON_OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from IPython.core.completer import CompletionContext, SimpleMatcherResult
 
 _MAX_WORKERS = 256
 _LINES = 20
 _MOST_LINES = 10_000
+_PRIORITY = 1000
+_MAGIC = re.compile(r"\s*(?:(?:[\w\s,.*()\[\]]+=\s*)?(?P<sign>%{1,2}))?gpudask\s(?P<rest>.*)", re.DOTALL)
+
+
+def as_usage_error(error: GpuDaskError) -> UsageError:
+    """What IPython shows as one sentence; its last line is the address of the error, if there is one."""
+    return UsageError("\n".join(filter(None, [str(error), error.address])))
+
+
+def usage_error(code: str, /, **fields: Any) -> UsageError:
+    """The error of arguments that has this code in the catalog."""
+    return as_usage_error(ArgumentsError(code, **fields))
 
 
 @dataclass(frozen=True)
 class LineArguments:
-    """The arguments of ``%gpudask``.
+    """The arguments of ``%gpudask``."""
 
-    Attributes
-    ----------
-    command
-        One of `COMMANDS`.
-    options
-        The options of the cluster that were given, by field of `ClusterSpec`; of ``connect``, the arguments of
-        `jupyter_gpudask.session.joined.target.parse_target`.
-    lines
-        The value of ``--lines``.
-    number, maximum
-        The number of workers of ``scale``; the smallest and the largest one of ``adapt``.
-    cell
-        The options of ``on``, as they were typed.
-    release
-        The variables that ``held`` deletes.
-    """
-
-    command: str
+    command: str  # one of `COMMANDS`
+    # the options of the cluster that were given, by field of `ClusterSpec`; of ``connect``, the arguments of
+    # `jupyter_gpudask.session.joined_target.parse_target`
     options: dict[str, Any]
-    lines: int
+    lines: int  # the value of ``--lines``
+    # number, maximum: the number of workers of ``scale``; the smallest and the largest one of ``adapt``
     number: int | None
-    cell: str = ""
-    release: tuple[str, ...] = ()
+    cell: str = ""  # the options of ``on``, as they were typed
+    release: tuple[str, ...] = ()  # the variables that ``held`` deletes
     maximum: int | None = None
 
 
@@ -114,13 +120,7 @@ class _Parser(MagicArgumentParser):
 
 
 def parse_line(line: str) -> LineArguments:
-    """Parse the arguments of ``%gpudask``; without any the command is ``status``.
-
-    Raises
-    ------
-    IPython.core.error.UsageError
-        The arguments are invalid.
-    """
+    """Parse the arguments of ``%gpudask``; without any the command is ``status``."""
     command, _, rest = line.strip().partition(" ")
     if command == "on":
         check_on_options(rest)
@@ -223,13 +223,7 @@ def _parse_connect(line: str) -> LineArguments:
 
 @lru_cache  # it takes longer than an empty cell
 def parse_cell(line: str) -> CellArguments:
-    """Parse the arguments of ``%%gpudask``.
-
-    Raises
-    ------
-    IPython.core.error.UsageError
-        The arguments are invalid.
-    """
+    """Parse the arguments of ``%%gpudask``."""
     parser = _Parser("%%gpudask")
     for flag, option in CELL_OPTIONS.items():
         if option.choices:
@@ -247,13 +241,7 @@ def parse_cell(line: str) -> CellArguments:
 
 
 def check_on_options(line: str) -> None:
-    """Check the options of ``%gpudask on``, which apply to many cells.
-
-    Raises
-    ------
-    IPython.core.error.UsageError
-        They are invalid, or make sense for one cell only.
-    """
+    """Check the options of ``%gpudask on``, some of which make sense for one cell only."""
     parsed = parse_cell(line)
     if parsed.compare or parsed.report is not None:
         option = "--compare" if parsed.compare else "--report"
@@ -270,3 +258,81 @@ def _parsed(parser: _Parser, line: str) -> dict[str, Any]:
             parser.refuse_comment(comment[1])
         raise usage_error("quotation", error=error) from None
     return parser.parse(words)
+
+
+_CELL_VALUES = {flag: option.choices for flag, option in CELL_OPTIONS.items() if option.choices}
+_CELL_FLAGS = frozenset(flag for flag, option in CELL_OPTIONS.items() if not option.metavar)  # these take no value
+
+
+def make_matcher(namespace: Mapping[str, Any]) -> Callable[[CompletionContext], SimpleMatcherResult]:
+    """Create a matcher for IPython's completer.
+
+    It suppresses other matchers in lines of these magics, because Jedi would complete the line as Python.
+    """
+
+    def match(context: CompletionContext) -> SimpleMatcherResult:
+        found = _MAGIC.fullmatch(context.text_until_cursor)
+        if found is None or (not found["sign"] and "gpudask" in namespace):
+            return {"completions": [], "suppress": False}
+        *before, typed = re.split(r"[\s=]+", found["rest"])
+        typed = typed.rpartition(",")[2]
+        words = _cell_words(before, namespace) if found["sign"] == "%%" else _line_words(before, namespace)
+        return {
+            "completions": [SimpleCompletion(word, type="magic") for word in words if word.startswith(typed)],
+            "matched_fragment": typed,
+            "ordered": True,
+            "suppress": True,
+        }
+
+    matcher: Callable[[CompletionContext], SimpleMatcherResult]
+    matcher = context_matcher(identifier="jupyter_gpudask", priority=_PRIORITY)(match)
+    return matcher
+
+
+def _cell_words(before: list[str], namespace: Mapping[str, Any]) -> Iterable[str]:
+    """The words that may follow the arguments `before` of ``%%gpudask``."""
+    last = before[-1] if before else ""
+    if last == "--move":
+        return ["all", *_collections(namespace)]
+    if last.startswith("--") and last not in _CELL_FLAGS:
+        return _CELL_VALUES.get(last, ())
+    return [option for option in CELL_OPTIONS if option not in before]
+
+
+def _line_words(before: list[str], namespace: Mapping[str, Any]) -> Iterable[str]:
+    """The words that may follow the arguments `before` of ``%gpudask``."""
+    from ..protocol.spec import start_options
+
+    last, options = before[-1] if before else "", start_options()
+    if last in options and not options[last].value_is_optional:
+        return options[last].words
+    if last == "--release":
+        return _collections(namespace)
+    if last in ("--lines", *CONNECT_OPTIONS):
+        return ()
+    command = next((word for word in before if word in COMMANDS), None)
+    if command == "on":
+        values = _CELL_VALUES | {"--move": ("all",)}
+        return values.get(last, [option for option in ON_OPTIONS if option not in before])
+    return _command_words(command, before)
+
+
+def _command_words(command: str | None, before: list[str]) -> Iterable[str]:
+    """The words that may follow a command for the cluster."""
+    from ..protocol.spec import start_options
+
+    if command is None:
+        return COMMANDS
+    if command in ("start", "restart"):
+        options = start_options().items()
+        return [flag for flag, option in options if flag not in before or option.is_repeatable]
+    flags = {"logs": ("--lines",), "held": ("--release",), "connect": CONNECT_OPTIONS}.get(command, ())
+    return [flag for flag in flags if flag not in before]
+
+
+def _collections(namespace: Mapping[str, Any]) -> list[str]:
+    dask = sys.modules.get("dask.base")
+    if dask is None:
+        return []
+    names = [name for name, value in namespace.items() if not name.startswith("_") and dask.is_dask_collection(value)]
+    return sorted(names)

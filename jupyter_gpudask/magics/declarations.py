@@ -1,62 +1,50 @@
-"""The commands of ``%gpudask`` and the options of ``%%gpudask``, declared once.
+"""The commands of ``%gpudask`` and the options of ``%%gpudask``, declared once, and their help.
 
-The parser, the completion, the help and the reference in the documentation are made from them. The options of
+The parser, the completion and the reference in the documentation are made from them, too. The options of
 ``%gpudask start`` are those of `ClusterSpec`.
 """
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 TEXT = "a line of text"
+
+_AS_START = "as for `start`"
+_STATE = "has the metrics as `state`"
+ARRAYS = ("cupy", "numpy")
+DATAFRAMES = ("cudf", "pandas")
+RESULTS = ("host", "gpu")
+CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
+"""The options of ``%gpudask connect``."""
+
+_COLUMN, _WIDTH = 23, 110
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command of ``%gpudask``.
+    """A command of ``%gpudask``."""
 
-    Attributes
-    ----------
-    help
-        What it does.
-    arguments
-        What follows the command.
-    value
-        What the value of the magic is.
-    """
-
-    help: str
-    arguments: str = ""
-    value: str = TEXT
+    help: str  # what it does
+    arguments: str = ""  # what follows the command
+    value: str = TEXT  # what the value of the magic is
 
 
 @dataclass(frozen=True)
 class CellOption:
-    """An option of ``%%gpudask``.
+    """An option of ``%%gpudask``."""
 
-    Attributes
-    ----------
-    help
-        What it does.
-    metavar
-        Stands for the value in the help; empty if the option has none.
-    choices
-        The values that it can have; empty if it can have others.
-    default
-        The value without the option, if it is one of the choices and does not depend on a setting.
-    for_one_cell
-        Whether it makes sense for one cell only, and not after ``%gpudask on``.
-    """
+    help: str  # what it does
+    metavar: str = ""  # stands for the value in the help; empty if the option has none
+    choices: tuple[str, ...] = ()  # the values that it can have; empty if it can have others
+    default: str = ""  # the value without the option, if it is one of the choices and does not depend on a setting
+    for_one_cell: bool = False  # whether it makes sense for one cell only, and not after ``%gpudask on``
 
-    help: str
-    metavar: str = ""
-    choices: tuple[str, ...] = ()
-    default: str = ""
-    for_one_cell: bool = False
-
-
-_AS_START = "as for `start`"
-_STATE = "has the metrics as `state`"
 
 COMMANDS = {
     "start": Command(
@@ -112,10 +100,6 @@ COMMANDS = {
 }
 """The commands of ``%gpudask``."""
 
-ARRAYS = ("cupy", "numpy")
-DATAFRAMES = ("cudf", "pandas")
-RESULTS = ("host", "gpu")
-
 CELL_OPTIONS = {
     "--array": CellOption("the library of new Dask arrays: cupy or numpy", "NAME", ARRAYS, "cupy"),
     "--dataframe": CellOption("the library of new Dask dataframes: cudf or pandas", "NAME", DATAFRAMES, "cudf"),
@@ -135,8 +119,42 @@ CELL_OPTIONS = {
 }
 """The options of ``%%gpudask``."""
 
-CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
-"""The options of ``%gpudask connect``."""
-
 ON_OPTIONS = tuple(flag for flag, option in CELL_OPTIONS.items() if not option.for_one_cell)
 """The options of ``%gpudask on``."""
+
+
+def commands_help() -> str:
+    """The commands of ``%gpudask``."""
+    return _two_columns((f"{name} {command.arguments}".strip(), command.help) for name, command in COMMANDS.items())
+
+
+def start_help() -> str:
+    """The options of ``%gpudask start`` and ``restart``, with their defaults."""
+    from ..protocol.spec import start_options
+
+    rows = []
+    for flag, option in start_options().items():
+        head = f"{flag} {f'[{option.metavar}]' if option.value_is_optional else option.metavar}"
+        text = option.help + (f" (default: {option.default})" if option.default else "")
+        rows.append((head, text + ("; may be repeated" if option.is_repeatable else "")))
+    return _two_columns(rows)
+
+
+def cell_help() -> str:
+    """The options of ``%%gpudask``."""
+    rows = []
+    for flag, option in CELL_OPTIONS.items():
+        default = f" (default: {option.default})" if option.default else ""
+        rows.append((f"{flag} {option.metavar}".rstrip(), option.help + default))
+    return _two_columns(rows)
+
+
+def _two_columns(rows: Iterable[tuple[str, str]]) -> str:
+    lines = []
+    for head, text in rows:
+        wrapped = textwrap.wrap(text, _WIDTH - _COLUMN, break_on_hyphens=False)
+        if len(head) >= _COLUMN:
+            wrapped.insert(0, "")
+        margins = [head, *[""] * (len(wrapped) - 1)]
+        lines += [f"{left:<{_COLUMN}}{right}".rstrip() for left, right in zip(margins, wrapped, strict=True)]
+    return "\n".join(lines)

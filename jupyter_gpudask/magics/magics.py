@@ -13,20 +13,23 @@ from IPython.display import display
 
 from ..errors import GpuDaskError, NotOwnedError
 from ..session.session import process_session
-from .arguments import CellArguments, check_on_options, parse_cell, parse_line
-from .cell.automatic import AutomaticCells, source_of_cell
-from .cell.body import cell_context
-from .cell.context_stack import CellContextStack
-from .cell.transform import CellTransformer, restore_source
-from .cluster_access import ClusterAccess
-from .commands.commands import Commands
-from .compare.both_runs import compare_runs
-from .compare.refusals import refuse
-from .completion import make_matcher
-from .help import cell_help, commands_help, start_help
+from .arguments import (
+    CellArguments,
+    as_usage_error,
+    check_on_options,
+    make_matcher,
+    parse_cell,
+    parse_line,
+    usage_error,
+)
+from .cell_context import CellContextStack, cell_context
+from .cell_transform import AutomaticCells, CellTransformer, restore_source, source_of_cell
+from .cluster import ClusterAccess
+from .commands import Commands
+from .compare_runs import compare_runs, refuse
+from .declarations import cell_help, commands_help, start_help
+from .output import Note, View
 from .settings import MagicsSettings
-from .usage_error import as_usage_error, usage_error
-from .views.base import Note, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,23 +61,7 @@ def _as_usage_errors() -> Iterator[None]:
 
 @magics_class
 class GpuDaskMagics(Magics):
-    """The magics of one shell.
-
-    Attributes
-    ----------
-    session
-        The kernel's cluster.
-    contexts
-        The contexts of the running cells.
-    transformer
-        Rewrites ``%%gpudask`` cells before they run.
-    automatic
-        Switches the other cells after ``%gpudask on``.
-    settings
-        What ``%config GpuDask`` shows.
-    matcher
-        Completes the arguments of the magics.
-    """
+    """The magics of one shell."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
@@ -154,13 +141,7 @@ class GpuDaskMagics(Magics):
     @no_var_expand
     @line_magic("_gpudask_compare")  # type: ignore[arg-type]
     def compare_cell(self, text: str) -> Any:
-        """Run a cell on the CPU and on the GPUs; `CellTransformer` puts this in place of a ``--compare`` cell.
-
-        Returns
-        -------
-        View or coroutine
-            A coroutine if the cell uses ``await``.
-        """
+        """Run a cell on the CPU and on the GPUs, for `CellTransformer`; a coroutine if the cell uses ``await``."""
         __tracebackhide__ = True
         arguments, _, body = text.partition("\n")
         file, source = restore_source(self._shell.user_ns, arguments, body)
@@ -185,7 +166,7 @@ class GpuDaskMagics(Magics):
         """Switch the running cell if it can use Dask; `AutomaticCells` adds this call to cells."""
         if "dask" not in sys.modules or not self.settings.on:
             return
-        from ..overlay.config_overlay import current_overlay
+        from ..overlay import current_overlay
 
         if current_overlay() is not None:  # `%%gpudask` itself, or a cell inside another one
             return

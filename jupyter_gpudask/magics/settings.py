@@ -9,7 +9,7 @@ from traitlets import Bool, Enum, Float, Unicode, observe
 from traitlets.config import Configurable
 
 from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE
-from ..overlay.cell_record import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
+from ..overlay import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
 from .declarations import RESULTS
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from ..inspection.arguments import bind, calling_frame, first_argument
 from ..inspection.placement import GPU_BACKENDS, kind_of, name_of, place_of, to_host
 from ..inspection.results import in_containers, results_to_host
 from ..inspection.user_code import description_of, names_of, user_line
-from ..overlay.config_overlay import current_overlay, current_record
+from ..overlay import current_overlay, current_record
 from .result_size import refusing_what_does_not_fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from ..overlay.cell_record import CellRecord
+    from ..overlay import CellRecord
 
 _RETURN_RESULTS = frozenset(
     {"compute", "head", "tail", "safe_head", "item", "iterrows", "itertuples", "__array__", "__iter__", "__len__"}

@@ -19,7 +19,7 @@ from ..fallback.missing import words_behind
 from ..inspection.arguments import calling_frame, signature_of
 from ..inspection.placement import can_move, place_of, to_gpu
 from ..inspection.results import results_to_host
-from ..overlay.config_overlay import current_record
+from ..overlay import current_record
 from .arrays.marks import mark_frame
 from .arrays.operand_placement import placed
 from .frames.files.parquet_readers import read_parquet

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 from dask._expr import Expr
 
 from ..errors import NotOnGpuError
-from ..fallback.graph import with_fallback
 from ..fallback.log import Place, fallback_log
 from ..fallback.missing import words_of_lack
+from ..fallback.tasks import with_fallback
 from ..fallback.values import has_function_of_user, operation_of
 from ..inspection.arguments import bind
 from ..inspection.placement import place_of, place_of_partitions, to_gpu, to_host
 from ..inspection.results import results_to_host
 from ..inspection.user_code import user_line
-from ..overlay.config_overlay import current_record
+from ..overlay import current_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..overlay.cell_record import CellRecord
+    from ..overlay import CellRecord
 
 
 def reduce_blocks(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -13,13 +13,13 @@ from dask.utils import funcname
 from distributed import client as distributed_client
 
 from ..errors import NotOnGpuError
-from ..fallback.gpu_code import names_gpu_library
+from ..fallback.functions import names_gpu_library
 from ..fallback.host_call import HostFallback
 from ..fallback.values import has_function_of_user, has_gpu_data, has_results_on_host, on_host, to_gpu
 from ..inspection.arguments import bind
 from ..inspection.results import results_to_host
 from ..inspection.user_code import user_line
-from ..overlay.config_overlay import current_record
+from ..overlay import current_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

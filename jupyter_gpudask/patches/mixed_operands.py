@@ -19,7 +19,7 @@ from ..errors import MixedBackendsError
 from ..inspection.placement import can_move, name_of, place_of, place_of_partitions, to_gpu
 from ..inspection.results import results_to_host
 from ..inspection.user_code import description_of, names_behind, names_of
-from ..overlay.config_overlay import current_record
+from ..overlay import current_record
 from .arrays.marks import is_plain_data, may_be_moved
 from .host_fallback import note_on_host, on_host, place_of_inputs, refuse_if_strict
 

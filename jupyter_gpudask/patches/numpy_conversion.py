@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..inspection.arguments import bind
 from ..inspection.placement import name_of, to_host
-from ..overlay.config_overlay import current_overlay
+from ..overlay import current_overlay
 
 if TYPE_CHECKING:
     from collections.abc import Callable

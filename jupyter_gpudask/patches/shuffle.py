@@ -18,7 +18,7 @@ from distributed import client as distributed_client
 
 from ..inspection.arguments import bind
 from ..inspection.placement import is_type_of_gpu, place_of
-from ..overlay.config_overlay import current_overlay
+from ..overlay import current_overlay
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ _CUPY = {"cupy": "<15"}
 _HERE = "jupyter_gpudask.patches"
 _RANDOM = "dask.array.random"
 _SHUFFLE = "dask.dataframe.dask_expr._shuffle"
-_GENERATORS = "jupyter_gpudask.random_numbers"
+_GENERATORS = "jupyter_gpudask.random_numbers.generators"
 
 ARRAY_FUNCTIONS = (
     "array",
@@ -94,11 +94,11 @@ PATCHES = (
         (
             Change(
                 "dask.config:update",
-                "jupyter_gpudask.overlay.config_overlay:install_sections",
+                "jupyter_gpudask.overlay:install_sections",
                 how="call",
-                undo="jupyter_gpudask.overlay.config_overlay:remove_sections",
+                undo="jupyter_gpudask.overlay:remove_sections",
             ),
-            Change("dask.config:refresh", "jupyter_gpudask.overlay.config_overlay:refresh", how="code"),
+            Change("dask.config:refresh", "jupyter_gpudask.overlay:refresh", how="code"),
         ),
         process="kernel",
         reason="dask.config.set is process-wide: other threads see its changes, and with overlapping exits the "
@@ -113,12 +113,12 @@ PATCHES = (
         (
             Change(
                 "threading:Thread.start",
-                "jupyter_gpudask.overlay.thread_context:start",
+                "jupyter_gpudask.overlay:start",
                 unless="sys:flags.thread_inherit_context",
             ),
-            Change("concurrent.futures:ThreadPoolExecutor.submit", "jupyter_gpudask.overlay.thread_context:submit"),
+            Change("concurrent.futures:ThreadPoolExecutor.submit", "jupyter_gpudask.overlay:submit"),
             *(
-                Change(f"multiprocessing.pool:Pool.{name}", "jupyter_gpudask.overlay.thread_context:submit_to_pool")
+                Change(f"multiprocessing.pool:Pool.{name}", "jupyter_gpudask.overlay:submit_to_pool")
                 for name in ("apply_async", "_map_async", "imap", "imap_unordered")
             ),
         ),
@@ -152,19 +152,19 @@ PATCHES = (
     Patch(
         "random numbers",
         (
-            Change(f"{_RANDOM}:RandomState.choice", f"{_GENERATORS}.cpu_generators:choose_on_cpu"),
+            Change(f"{_RANDOM}:RandomState.choice", f"{_GENERATORS}:choose_on_cpu"),
             *(
-                Change(f"{_RANDOM}:{kind}.permutation", f"{_GENERATORS}.cpu_generators:permute_on_cpu")
+                Change(f"{_RANDOM}:{kind}.permutation", f"{_GENERATORS}:permute_on_cpu")
                 for kind in ("RandomState", "Generator")
             ),
-            Change(f"{_RANDOM}:_wrap_func", f"{_GENERATORS}.generators:wrap_func"),
+            Change(f"{_RANDOM}:_wrap_func", f"{_GENERATORS}:wrap_func"),
             *(
-                Change(f"{_RANDOM}:{kind}.{name}", f"{_GENERATORS}.generators:{name}")
+                Change(f"{_RANDOM}:{kind}.{name}", f"{_GENERATORS}:{name}")
                 for name in ("choice", "permutation")
                 for kind in ("RandomState", "Generator")
             ),
-            Change(f"{_RANDOM}:_cached_states", f"{_GENERATORS}.seed:SharedStates", how="value"),
-            Change(f"{_RANDOM}:RandomState.seed", f"{_GENERATORS}.seed:seed"),
+            Change(f"{_RANDOM}:_cached_states", f"{_GENERATORS}:SharedStates", how="value"),
+            Change(f"{_RANDOM}:RandomState.seed", f"{_GENERATORS}:seed"),
         ),
         process="kernel",
         reason="CuPy's Generator lacks half of NumPy's methods, and its RandomState accepts only numbers where NumPy "

@@ -17,12 +17,12 @@ from dask.base import is_dask_collection, normalize_token
 from dask.sizeof import sizeof
 from dask.utils import funcname
 
-from ..fallback.twins import with_twin
+from ..fallback.functions import with_twin
 from ..fallback.values import frame_to_gpu, on_host
 from ..inspection.arguments import bind
 from ..inspection.placement import can_move, place_of, to_host
 from ..inspection.transfers import TO_GPU, TO_HOST, transfer
-from ..overlay.config_overlay import current_record
+from ..overlay import current_record
 from .arrays.operand_placement import is_plain, may_be_placed
 
 if TYPE_CHECKING:

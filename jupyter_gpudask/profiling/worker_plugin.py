@@ -1,28 +1,34 @@
-"""Measurements in a worker: the steps of its tasks, moves between host and device, and transfers."""
+"""Measurements in a worker: the steps of its tasks, their time on the GPU, moves of data, and transfers."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
+from collections import deque
+from dataclasses import asdict
 from operator import call
 from typing import TYPE_CHECKING, Any
 
+from dask._task_spec import GraphNode, Task, _execute_subgraph
 from dask.sizeof import sizeof
 from distributed import WorkerPlugin
 from distributed.metrics import context_meter
 
+from ..graph.program import Program, as_one_task, evaluated
 from ..inspection.transfers import TO_GPU, TO_HOST
+from ..worker.graphs import OpaqueNode
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
-from .gpu_clock import GpuClock
-from .measurements import Operation, WorkerRecord
-from .operations import operation_of
-from .steps import run_steps
+from .measurements import Operation, WorkerRecord, operation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from distributed import Worker
+
+    OnStep = Callable[[GraphNode, Mapping[Any, Any], Any], None]
+    from collections.abc import Callable, Mapping
 
 PROFILING_PLUGIN = "gpudask-profile"
 """The name of the plugin and of the worker's operation that returns its record."""
@@ -33,15 +39,16 @@ _STRETCH = 0.001
 _ARGUMENT = "__dask_blockwise__"
 _GPU_MODULES = ("cupy", "cudf")
 
+_POLL = 0.005
+_SHORT = 0.0001
+"""Seconds of a step; to measure the end of each shorter one would take a tenth of its time."""
+
+_FIRST = 50
+"""Number of steps of an operation after which it is known whether they are short."""
+
 
 class WorkerProfilingPlugin(WorkerPlugin):
-    """Records the steps of all tasks of the worker, until it is removed.
-
-    Parameters
-    ----------
-    on_gpus
-        Whether the worker has a GPU.
-    """
+    """Records the steps of all tasks of the worker, until it is removed."""
 
     def __init__(self, *, on_gpus: bool) -> None:
         self._on_gpus = on_gpus
@@ -75,7 +82,7 @@ class WorkerProfilingPlugin(WorkerPlugin):
         with self._lock:
             self._record.transferred = sum(each["total"] for each in fetched)
             self._record.spilled = _bytes_written(self._worker) - self._written
-            return self._record.to_dict()
+            return asdict(self._record)  # Dask's connections accept plain values
 
     def run(self, original: Callable[..., Any], task: Any, *args: Any, **kwargs: Any) -> Any:
         """As ``original(task, ...)``, which calls the task; here step by step."""
@@ -209,3 +216,112 @@ def _bytes_written(worker: Any) -> int:
     """Bytes that Dask has written to disk since the worker started; dask-cuda does not count them."""
     metrics: Mapping[Any, float] = getattr(worker.data, "cumulative_metrics", {})
     return int(metrics.get(("disk-write", "bytes"), 0))
+
+
+def run_steps(task: GraphNode, values: Mapping[Any, Any], on_step: OnStep) -> Any:
+    """The result of ``task(values)``, by the same functions with the same arguments.
+
+    Parameters
+    ----------
+    on_step
+        Called after each step, with its task, the results that it had, and its result.
+    """
+    if isinstance(task, OpaqueNode):
+        task = task.unpickle()
+    if type(task) is not Task:  # data, or another name for a result
+        return task(values)
+    function, arguments = task.func, task.args
+    if isinstance(function, Program):
+        return _run_program(function, evaluated(arguments, values), on_step)
+    if function is _execute_subgraph and arguments[1] in arguments[0]:
+        inner, key, names, *given = arguments
+        program: Any = as_one_task(key, inner).func
+        needed = dict(zip(names, evaluated(given, values), strict=True))
+        return _run_program(program, [needed[name] for name in program.inputs], on_step)
+    options = dict(zip(task.kwargs, evaluated(task.kwargs.values(), values), strict=True)) if task.kwargs else {}
+    result = function(*evaluated(arguments, values), **options)
+    on_step(task, values, result)
+    return result
+
+
+def _run_program(program: Program, inputs: Sequence[Any], on_step: OnStep) -> Any:
+    """As ``program(*inputs)``."""
+    values = dict(zip(program.inputs, inputs, strict=True))
+    return program.run(values, lambda step, results: run_steps(step, results, on_step))
+
+
+class GpuClock:
+    """Measures the steps of tasks on the GPU of this process, without waiting for it, and calls `add` with them."""
+
+    def __init__(self, add: Callable[[str, str, float], None]) -> None:
+        self.add = add
+        self._draining = threading.Lock()
+        self._unused: deque[Any] = deque()
+        self._pending: deque[tuple[str, int, Sequence[Mapping[str, float]], list[Any]]] = deque()
+        self._totals: dict[str, tuple[float, int]] = {}
+
+    def record(self) -> Any:
+        """An event that the GPU reaches after what this thread has submitted; `None` without CuPy."""
+        cuda: Any = getattr(sys.modules.get("cupy"), "cuda", None)
+        if not hasattr(cuda, "get_elapsed_time"):
+            return None
+        try:
+            event = self._unused.pop()
+        except IndexError:
+            event = cuda.Event()
+        event.record()
+        return event
+
+    def has_short_steps(self, task: str) -> bool:
+        """Whether the steps of tasks of that name have been so short that events between all of them cost much."""
+        seconds, count = self._totals.get(task, (0.0, 0))
+        return count >= _FIRST and seconds < _SHORT * count
+
+    def measure(self, task: str, count: int, stretches: Sequence[Mapping[str, float]], events: list[Any]) -> None:
+        """Measure the steps of a task between `events`; later, when the GPU has reached them.
+
+        Parameters
+        ----------
+        stretches
+            For each two neighboring events, the seconds of the host in the steps between them, by the name of the step.
+            Where they have several names, the time on the GPU is divided in proportion.
+        """
+        if all(event is not None for event in events):
+            self._pending.append((task, count, stretches, events))
+        self._drain()
+
+    def finish(self, limit: float) -> None:
+        """Wait at most `limit` seconds for the GPU."""
+        end = time.monotonic() + limit
+        while self._drain() and time.monotonic() < end:
+            time.sleep(_POLL)
+
+    def _drain(self) -> bool:
+        """Add the times of what the GPU has done; returns whether there may be more."""
+        if not self._draining.acquire(blocking=False):  # another thread does it
+            return True
+        try:
+            while self._pending and self._pending[0][-1][-1].done:
+                task, count, stretches, events = self._pending.popleft()
+                on_gpu = _seconds_of_steps(stretches, events)
+                for step, seconds in on_gpu.items():
+                    self.add(task, step, seconds)
+                before, known = self._totals.get(task, (0.0, 0))
+                self._totals[task] = before + sum(on_gpu.values()), known + count
+                self._unused.extend(events)
+            return bool(self._pending)
+        finally:
+            self._draining.release()
+
+
+def _seconds_of_steps(stretches: Sequence[Mapping[str, float]], events: Sequence[Any]) -> dict[str, float]:
+    """The time on the GPU by the names of steps."""
+    on_gpu: dict[str, float] = {}
+    elapsed = sys.modules["cupy"].cuda.get_elapsed_time
+    for number, on_host in enumerate(stretches):
+        seconds = elapsed(events[number], events[number + 1]) / 1000
+        whole = sum(on_host.values())
+        for step, part in on_host.items():
+            share = part / whole if whole else 1 / len(on_host)
+            on_gpu[step] = on_gpu.get(step, 0.0) + seconds * share
+    return on_gpu

@@ -17,7 +17,7 @@ BOUNDED = ("integers", "randint")
 """Whole numbers between two bounds, by their names in the two kinds of generator."""
 
 DRAWS_THE_SAME_AGAIN = "_gpudask_draws_the_same_again"
-"""An attribute of functions that draw the same block each time; `graph.repeated` reads it."""
+"""An attribute of functions that draw the same block each time; `graph.subtrees` reads it."""
 
 _RENAMED = {"random": "random_sample"}
 _METHODS = {"XORWOW": "XORWOW", "MRG32k3a": "MRG32K3A", "Philox4x3210": "PHILOX4_32_10"}
@@ -29,17 +29,10 @@ class BlockGenerator:
 
     CuPy's ``RandomState`` draws. CuPy's ``Generator`` lacks half of NumPy's methods, takes but 32 bits of a seed, and
     makes 32,768 streams ready for every block.
-
-    Attributes
-    ----------
-    kind
-        Name of a bit generator of `cupy.random`, or `None`, which is NumPy's older kind of generator.
-    seed
-        A `numpy.random.SeedSequence`, or with no `kind` a whole number of 64 bits.
     """
 
-    kind: str | None
-    seed: Any
+    kind: str | None  # name of a bit generator of `cupy.random`, or `None`, which is NumPy's older kind of generator
+    seed: Any  # a `numpy.random.SeedSequence`, or with no `kind` a whole number of 64 bits
 
     def on_gpu(self) -> Any:
         """CuPy's generator; until this thread asks for another one of the same method."""
@@ -94,24 +87,16 @@ def draw_block(
     dtype: np.dtype[Any],
     options: dict[str, Any],
 ) -> Any:
-    """Draw one block.
+    """Draw one block with CuPy, by NumPy's name of the method.
 
     Parameters
     ----------
-    generator
-        Where from.
-    name
-        The method, as NumPy calls it.
     parameters
         Numbers, and arrays that broadcast to `size`, of CuPy or NumPy.
     size, dtype
         Of the result. Axes that the method adds, such as the classes of a multinomial, are no part of `size`.
     options
         What else the method takes: ``endpoint``, ``method``.
-
-    Returns
-    -------
-    cupy.ndarray
     """
     import cupy
 

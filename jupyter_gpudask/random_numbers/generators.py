@@ -1,7 +1,8 @@
-"""All distributions of NumPy for the CuPy generators that Dask makes in a GPU cell.
+"""All distributions of NumPy for the CuPy generators that Dask makes in a GPU cell, and the seed of all backends.
 
 Dask calls the methods of a CuPy generator by NumPy's names. CuPy lacks many of them, or accepts only numbers as their
-parameters. Here each block is drawn by `draw_block`, which handles these cases; on the CPU nothing changes.
+parameters. Here each block is drawn by `draw_block`, which handles these cases. Generators that were created outside of
+a GPU cell draw on the CPU inside it too; Dask would look up the backend again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import inspect
 import math
 import numbers
+import sys
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ import numpy as np
 from dask._task_spec import Task, TaskRef, parse_input
 from dask.array.backends import array_creation_dispatch
 from dask.array.core import Array, asarray, broadcast_shapes, broadcast_to, normalize_chunks
-from dask.array.random import Generator, RandomState, _choice_validate_params
+from dask.array.random import Generator, RandomState, _apply_random, _choice_validate_params
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import random_state_data, typename
@@ -49,6 +51,8 @@ WHOLE_NUMBERS = {
 
 _TYPED_BY_NUMPY = {"integers", "randint"}
 _Chunks = tuple[tuple[int, ...], ...]
+
+_CPU = "numpy"
 
 
 def wrap_func(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -90,18 +94,8 @@ def draw(
 
     Parameters
     ----------
-    rng
-        A CuPy generator.
-    funcname
-        The method's name in NumPy.
-    args
-        The distribution's parameters: numbers, or arrays of any kind that broadcast.
-    size, chunks
-        As in Dask.
     extra_chunks
         Chunks of the axes that the method adds.
-    options
-        The method's other arguments.
     """
     name = funcname
     if options.pop("out", None) is not None:
@@ -254,3 +248,70 @@ def _is_generator(rng: Any) -> bool:
 
 def _to_host(value: Any) -> Any:
     return value.get() if typename(type(value)).startswith("cupy") else value
+
+
+def permute_on_cpu(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
+    """As Dask's ``permutation``; for a number, permute a NumPy ``arange`` whatever the configuration is."""
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    x = call.arguments["x"]
+    if not isinstance(x, numbers.Number):
+        return original(*args, **kwargs)
+    call.arguments["x"] = array_creation_dispatch.dispatch("numpy").arange(x, chunks="auto")
+    return original(*call.args, **call.kwargs)
+
+
+def choose_on_cpu(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
+    """As ``RandomState.choice``; in Dask its tasks use the configuration of the process in which they run."""
+    __tracebackhide__ = True
+    array = original(*args, **kwargs)
+    state: RandomState = first_argument(original, args, kwargs)
+    layer = {key: _with(state._RandomState, task) for key, task in array.dask.layers[array.name].items()}  # noqa: SLF001
+    layers = dict(array.dask.layers) | {array.name: layer}
+    graph = HighLevelGraph(layers, array.dask.dependencies)
+    return Array(graph, array.name, array.chunks, meta=array._meta)  # noqa: SLF001
+
+
+def _with(library: Any, task: Task) -> Task:
+    """The task of ``choice`` with its generator as an argument, as in Dask's other methods."""
+    state, a, size, replace, p = task.args
+    given, options = parse_input([a]), parse_input({"replace": replace, "p": p})
+    return Task(task.key, _apply_random, library, "choice", state, size, given, options)
+
+
+class SharedStates(dict[str, Any]):
+    """The generators of ``da.random`` by backend; GPU generators start from the state of the CPU's generator."""
+
+    def __init__(self, states: dict[str, Any]) -> None:
+        super().__init__(states)
+        self._replaced = states  # restored when the patches are undone
+
+    def __missing__(self, backend: str) -> Any:
+        if backend == _CPU or _CPU not in self:
+            state = RandomState()
+        else:
+            # Not the CPU's own stream: both would draw the same numbers.
+            _, words, place, *_ = self[_CPU]._numpy_state.get_state(legacy=True)  # noqa: SLF001
+            digest = hashlib.sha256(f"{backend} {place}".encode() + np.asarray(words).tobytes())
+            state = RandomState(np.frombuffer(digest.digest(), dtype=np.uint32))
+        self[backend] = state
+        if backend == _CPU:
+            self._replaced[_CPU] = state
+        return state
+
+    def seed(self, seed: Any) -> None:
+        """Seed the CPU's generator as Dask does; GPU generators restart from its state."""
+        self[_CPU] = self._replaced[_CPU] = RandomState(seed, RandomState=np.random.RandomState)
+        for backend in set(self) - {_CPU}:
+            self.pop(backend, None)
+
+
+def seed(original: Callable[..., None], /, *args: Any, **kwargs: Any) -> None:
+    """As `RandomState.seed`; the generators of ``da.random`` are seeded for all backends."""
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs).arguments
+    states: Any = vars(sys.modules[type(call["self"]).__module__]).get("_cached_states", {})
+    if any(call["self"] is state for state in list(states.values())):
+        states.seed(call.get("seed"))
+    else:
+        original(*args, **kwargs)

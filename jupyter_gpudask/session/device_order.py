@@ -20,15 +20,10 @@ _NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 
 
 def set_first_device(gpus: Sequence[str]) -> None:
-    """Make the first of `gpus` device 0 of this process, unless CUDA is initialized already.
+    """Make the first of `gpus`, by UUID, device 0 of this process, unless CUDA is initialized already.
 
     Results that are moved to the kernel are then on a GPU that its cluster holds, and not on a GPU that another cluster
     holds. All other GPUs stay visible.
-
-    Parameters
-    ----------
-    gpus
-        UUIDs of the cluster's GPUs.
     """
     if not gpus:
         return
@@ -48,16 +43,9 @@ def hold_first_device(visible: Sequence[GpuState], kernel_id: str, supervisor: i
 
     Parameters
     ----------
-    visible
-        The GPUs that are visible to this process, at least one, in its device order.
     kernel_id, supervisor
         This kernel, and the pid of its supervisor if it has a cluster. A GPU of this cluster is preferred; otherwise
         it is the free GPU with the most free memory.
-
-    Yields
-    ------
-    GpuState
-        Device 0.
 
     Raises
     ------

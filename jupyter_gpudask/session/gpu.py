@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from ..overlay.cell_record import Fallback, Results
+    from ..overlay import Fallback, Results
 
 _NOTES = {
     "cupy": 'CuPy does not support everything that NumPy does. To compute arrays with NumPy, use gpu(array="numpy").',
@@ -64,9 +64,8 @@ class GpuSwitch(ContextDecorator):
             if _has_magics():
                 raise
             raise ClusterExistsError("other-options-in-script", **error.fields) from None
-        from ..overlay.cell_record import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
-        from ..switch.context import switched_to
-        from ..switch.default_client import default_client
+        from ..overlay import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
+        from ..switch.context import default_client, switched_to
 
         on_gpus = cluster.ready.engine == "cuda"
         if on_gpus:
@@ -100,13 +99,7 @@ class GpuSwitch(ContextDecorator):
             error.add_note(_NOTES[library])
 
     def __call__(self, function: _F) -> _F:
-        """Run `function` in this context; a coroutine function until it has finished.
-
-        Raises
-        ------
-        TypeError
-            `function` is a class or no function; or it is or returns a generator, whose body runs after the call.
-        """
+        """Run `function` in this context; a coroutine function until it has finished."""
         if isinstance(function, type):
             raise TypeError(f"gpu() cannot decorate the class {function.__name__}. Decorate its methods.")
         if not callable(function):

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
+import re
 import sys
+import threading
 import warnings
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from .background_imports import BackgroundImports
-from .changed_settings import changed_settings
+from ..errors import GpuUnavailableError
+from .device_order import set_first_device
 from .running_cluster import RunningCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from ..launcher.connection import Cluster, LostCallback, ProgressCallback
     from ..protocol import ClusterSpec, Progress, Ready
-    from .event_loop import EventLoopThread
-
+    from .running_cluster import EventLoopThread
 
 _PLACE = ("engine", "gpus", "workers")
 """Options that switch between the GPUs and the CPU stand-in."""
+
+_POLL_INTERVAL = 0.1
+# Credentials, what a Dask client sets itself, and what a cell for GPUs changes.
+_CREDENTIAL = re.compile(
+    r"(?<![a-z])(tls|ca|auth|authorization|password|passphrase|passwd|token|secret|credentials?|cookie|"
+    r"(api|access|private|account|ssh)[-_]?key)s?(?![a-z])",
+    re.IGNORECASE,
+)
+_KEPT = frozenset({("scheduler",), ("shuffle",), ("array", "backend"), ("dataframe", "backend")})
 
 
 def launch(
@@ -35,10 +48,6 @@ def launch(
 
     Parameters
     ----------
-    loop
-        Runs the connection to the supervisor.
-    spec
-        The options.
     on_progress
         Called in another thread for each worker that is up.
     while_waiting
@@ -135,20 +144,7 @@ def options_after(options: Mapping[str, Any], changes: dict[str, Any]) -> dict[s
 
 
 def spec_on_this_machine(options: dict[str, Any], running: Ready | None) -> ClusterSpec:
-    """The options as a `ClusterSpec`, checked as far as possible while the cluster that will be replaced still runs.
-
-    Parameters
-    ----------
-    options
-        Attributes of a `ClusterSpec`.
-    running
-        The running cluster, if there is one.
-
-    Raises
-    ------
-    SpecError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError
-        A cluster with these options could not start.
-    """
+    """The options as a `ClusterSpec`, checked as far as possible while the cluster that will be replaced still runs."""
     from ..machine.plan import check_replacement, make_plan
     from ..protocol import ClusterSpec
 
@@ -158,3 +154,113 @@ def spec_on_this_machine(options: dict[str, Any], running: Ready | None) -> Clus
     if running is not None:
         check_replacement(spec, running.pid)
     return spec
+
+
+class BackgroundImports:
+    """Imports Dask and, for GPUs, CuPy and cuDF early, so that the first cell does not wait for these imports.
+
+    The kernel runs no user code meanwhile, so no import meets another one that is half done.
+    """
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        self._spec = spec
+        self._error: BaseException | None = None
+        self._gpus_known = threading.Event()
+        self._gpus: tuple[str, ...] | None = None
+        self._thread = threading.Thread(target=self._run, name="gpudask-imports", daemon=True)
+        self._thread.start()
+
+    def on_progress(self, progress: Progress | Ready) -> None:
+        """Read from the first message of the supervisor which GPUs the cluster will have; later ones are ignored.
+
+        A start that waits for GPUs reports no number of workers.
+        """
+        is_waiting = getattr(progress, "total", 1) == 0
+        if not self._gpus_known.is_set() and not is_waiting:
+            uuids = tuple(gpu if isinstance(gpu, str) else gpu.uuid for gpu in progress.gpus)
+            self._gpus = uuids if progress.engine == "cuda" else None
+            self._gpus_known.set()
+
+    def cancel(self) -> None:
+        """Let the thread end without CUDA: the cluster did not start."""
+        self._gpus_known.set()
+
+    def wait(self, while_waiting: Callable[[], None]) -> None:
+        """Wait for the imports, and call `while_waiting` ten times a second; raises what an import of Dask raised."""
+        while self._thread.is_alive():
+            self._thread.join(_POLL_INTERVAL)
+            while_waiting()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            from ..client import connect  # noqa: F401
+
+            if not self._will_use_gpus():
+                return
+            for name in ("dask.dataframe", "cupy"):  # these do not initialize CUDA when they are imported
+                with suppress(Exception):  # a cell that needs the library shows the error
+                    importlib.import_module(name)
+            self._gpus_known.wait()
+            if self._gpus is not None:
+                set_first_device(self._gpus)
+                from ..gpu_libraries import prepare_gpu_backends
+
+                prepare_gpu_backends(spilling=self._spec.spilling)
+        except BaseException as error:  # noqa: BLE001 - raised by `wait`
+            self._error = error
+
+    def _will_use_gpus(self) -> bool:
+        from ..machine.gpus import visible_gpus
+
+        try:
+            return self._spec.engine != "cpu" and bool(visible_gpus())
+        except GpuUnavailableError:
+            return False
+
+
+def changed_settings() -> tuple[dict[str, Any], list[str]]:
+    """The settings that differ from Dask's defaults, without credentials.
+
+    Returns
+    -------
+    (dict, list of str)
+        The settings, nested as in `dask.config.config`, and the names of those whose values JSON does not represent,
+        which are left out. Both are empty if this kernel has not imported Dask: each process reads Dask's files and
+        environment variables itself.
+    """
+    config = sys.modules.get("dask.config")
+    if config is None:
+        return {}, []
+    left_out: list[str] = []
+    with config.config_lock:
+        defaults = config.merge(*reversed(config.defaults))
+        return _changes(config.config, defaults, (), left_out), left_out
+
+
+def _changes(
+    settings: Mapping[str, Any], defaults: Mapping[str, Any], section: tuple[str, ...], left_out: list[str]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        path, default = (*section, str(name)), defaults.get(name)
+        if path in _KEPT or _CREDENTIAL.search(path[-1]):
+            continue
+        if isinstance(value, Mapping):
+            if changed := _changes(value, default if isinstance(default, Mapping) else {}, path, left_out):
+                found[name] = changed
+        elif value is default:
+            continue
+        elif not _is_json({name: value}):
+            left_out.append(".".join(path))
+        elif name not in defaults or value != default:
+            found[name] = value
+    return found
+
+
+def _is_json(value: object) -> bool:
+    try:
+        return bool(json.loads(json.dumps(value, ensure_ascii=False).encode()) == value)
+    except (TypeError, ValueError, RecursionError):
+        return False

@@ -1,26 +1,26 @@
-"""A running cluster, as the kernel sees it: its control, and a Dask client."""
+"""A running cluster, as the kernel sees it: its control, a Dask client, and the event loop of its connection."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ..errors import ClusterLostError, ClusterStartError
+from ..errors import ClusterLostError, ClusterStartError, ResultsLostError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from ..client.kernel_client import KernelClient
-    from ..client.worker_calls import CellMetrics
     from ..launcher.connection import Cluster
     from ..protocol import ClusterSpec, ClusterState, Ready
     from ..protocol.messages import Action
-    from .event_loop import EventLoopThread
 
 _POLL_INTERVAL = 0.1
+_CANCEL_TIMEOUT = 6.0
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -28,24 +28,12 @@ _T = TypeVar("_T")
 
 @dataclass
 class RunningCluster:
-    """A running cluster and this kernel's client of it; all methods block.
+    """A running cluster and this kernel's client of it; all methods block."""
 
-    Attributes
-    ----------
-    loop
-        Runs the coroutines of `process`.
-    process
-        The cluster: over its supervisor, or over the client of a scheduler that somebody else started.
-    client
-        The Dask client.
-    stand_in_announced
-        Whether a cell has said that the cluster is the CPU stand-in.
-    """
-
-    loop: EventLoopThread
-    process: Cluster
-    client: KernelClient
-    stand_in_announced: bool = False
+    loop: EventLoopThread  # runs the coroutines of `process`
+    process: Cluster  # the cluster: over its supervisor, or over the client of a scheduler that somebody else started
+    client: KernelClient  # the Dask client
+    stand_in_announced: bool = False  # whether a cell has said that the cluster is the CPU stand-in
 
     @property
     def ready(self) -> Ready:
@@ -98,13 +86,7 @@ class RunningCluster:
         return self.ask(self.process.state)
 
     def scale(self, workers: int) -> ClusterState:
-        """Scale to `workers` workers, and wait until they are up, or are jobs of a batch system that wait.
-
-        Raises
-        ------
-        GpuDaskError
-            The cluster cannot have so many workers, or they do not start.
-        """
+        """Scale to `workers` workers, and wait until they are up, or are jobs of a batch system that wait."""
 
         async def scale() -> ClusterState:
             state = await self.process.scale(workers)
@@ -139,46 +121,70 @@ class RunningCluster:
         self.ask(self.process.check_libraries, names)
 
     def disconnect(self, end: str, timeout: float) -> None:
-        """Close the client after the cluster was closed or lost.
-
-        Parameters
-        ----------
-        end
-            What happened to the cluster, as a sentence; code that waits for results raises it.
-        timeout
-            Seconds.
-        """
-        from ..client.lost_results import cluster_ended
-        from ..switch.default_client import default_client
+        """Close the client after the cluster was closed or lost; code that waits for results raises `end`."""
+        from ..switch.context import default_client
 
         self.client.end = end
         try:
             self.client.close(timeout=timeout)
         finally:
-            default_client.refuse(self.client, partial(cluster_ended, end))
+            default_client.refuse(self.client, partial(ResultsLostError, "cluster-ended", end=end))
 
     def wait_until_counted(self, limit: float) -> None:
         """Wait at most `limit` seconds until `tasks_submitted` includes everything that was submitted."""
         if self.client.status == "running":
             self.client.wait_until_counted(limit)
 
-    def begin_cell(self) -> CellMetrics | None:
-        """Begin to count the tasks of a cell, and to measure its device memory and energy, without waiting for workers.
+    def begin_cell(self) -> bool:
+        """Begin to count the tasks of a cell; returns whether its device memory and energy are measured, too.
 
         Nothing is measured without GPUs, nor on a cluster of somebody else: RMM's statistics would change the allocator
         of its workers, and the energy is that of all its users.
         """
         if self.client.status != "running":
-            return None
+            return False
         self.client.begin_cell()
-        if not self.is_owned or self.ready.engine != "cuda":
-            return None
-        from ..client.worker_calls import CellMetrics
-
-        return CellMetrics()
+        return self.is_owned and self.ready.engine == "cuda"
 
     def run_on_workers(self, function: Callable[..., Any], limit: float) -> dict[str, Any]:
         """Run `function` in each worker; the results of those that respond within `limit` seconds, by address."""
-        from ..client.worker_calls import run_on_workers
+        from ..client.calls import run_on_workers
 
         return run_on_workers(self.client, function, limit)
+
+
+class EventLoopThread:
+    """Runs coroutines for blocking code."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="gpudask-loop", daemon=True).start()
+
+    def start(self, coroutine: Coroutine[Any, Any, object]) -> None:
+        """Run `coroutine`, which handles its errors itself, and do not wait for it."""
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def run(self, coroutine: Coroutine[Any, Any, _T], while_waiting: Callable[[], None] | None = None) -> _T:
+        """Wait for `coroutine` and return its result; ten times a second, call `while_waiting` in this thread.
+
+        If this thread is interrupted, the coroutine is cancelled; its clean-up has finished when this raises.
+        """
+        done = threading.Event()
+
+        async def run_and_signal() -> _T:
+            try:
+                return await coroutine
+            finally:
+                done.set()
+
+        future = asyncio.run_coroutine_threadsafe(run_and_signal(), self._loop)
+        try:
+            while not done.wait(_POLL_INTERVAL):
+                if while_waiting is not None:
+                    while_waiting()
+            return future.result()
+        except BaseException:
+            if not done.is_set():
+                future.cancel()
+                done.wait(_CANCEL_TIMEOUT)
+            raise

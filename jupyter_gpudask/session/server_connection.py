@@ -41,8 +41,6 @@ class ServerCluster(ClusterConnection):
 
         Raises
         ------
-        NoClusterError
-            There is no cluster, and the request has no options to start one.
         GpuDaskError
             The cluster did not start. Its processes have been stopped, as when this coroutine is cancelled.
         """
@@ -133,8 +131,6 @@ async def start_cluster(
 
     Parameters
     ----------
-    spec, path, settings, on_progress
-        See `ClusterProcess.start`.
     on_lost
         Called if the cluster is lost; `None` for a temporary cluster, which is always a child of this process.
     """
@@ -149,13 +145,7 @@ async def start_cluster(
 
 
 async def check_options(spec: ClusterSpec) -> None:
-    """Ask the Jupyter server, if there is one, whether it would restart the cluster with these options.
-
-    Raises
-    ------
-    LimitError, ProfileNotFoundError, SpecError
-        It would not.
-    """
+    """Raise the error with which the Jupyter server, if there is one, would refuse to restart the cluster so."""
     stream = await request_stream(options=_options(spec), check=True)
     if stream is None:
         return

@@ -11,8 +11,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
-from .event_loop import EventLoopThread
 from .launch import attach, import_path, launch, options_after, spec_on_this_machine
+from .running_cluster import EventLoopThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,15 +47,7 @@ class Session:
         return self._cluster is None and self._loss is None
 
     def require(self) -> RunningCluster:
-        """Return the cluster.
-
-        Raises
-        ------
-        NoClusterError
-            There is none.
-        ClusterLostError
-            There was one, and it was lost.
-        """
+        """The cluster; raises `NoClusterError`, or if it was lost, `ClusterLostError`."""
         cluster = self._cluster or self._attach()
         if cluster is not None:
             return cluster
@@ -64,13 +56,7 @@ class Session:
         raise NoClusterError
 
     def pop_loss(self) -> tuple[ClusterLostError, dict[str, Any]] | None:
-        """Why the last cluster was lost, and its options; `None` when called again.
-
-        Raises
-        ------
-        ClusterLostError
-            It was a cluster that somebody else started; no other one is started in its place.
-        """
+        """Why the last cluster was lost, and its options; `None` when called again."""
         self.require_connection()
         loss, self._loss = self._loss, None
         return None if loss is None else (loss, self._options or {})
@@ -78,21 +64,12 @@ class Session:
     def start(
         self, options: dict[str, Any], on_progress: ProgressCallback, while_waiting: Callable[[], None]
     ) -> tuple[RunningCluster, bool]:
-        """Start a cluster, or return the running one if it has these options.
+        """Start a cluster, or return the running one if it has these options; and whether it is new.
 
         Parameters
         ----------
         options
             Attributes of a `ClusterSpec`, only those that the user gave.
-        on_progress
-            Called in another thread for each worker that is up.
-        while_waiting
-            Called in this thread ten times a second.
-
-        Returns
-        -------
-        (RunningCluster, bool)
-            The cluster, and whether it is new.
 
         Raises
         ------
@@ -142,13 +119,6 @@ class Session:
     def connect(self, arguments: dict[str, str], while_waiting: Callable[[], None]) -> RunningCluster:
         """Connect to a scheduler that somebody else started.
 
-        Parameters
-        ----------
-        arguments
-            The arguments of `session.joined.target.parse_target`.
-        while_waiting
-            Called in this thread ten times a second.
-
         Raises
         ------
         ClusterExistsError
@@ -156,7 +126,7 @@ class Session:
         SpecError, ConnectError
             The connection is not possible; nothing is left at the scheduler.
         """
-        from .joined.connect import connect
+        from .joined_cluster import connect
 
         with self._lock:
             running = self._cluster or self._attach()
@@ -181,15 +151,7 @@ class Session:
             return cluster.ready.address
 
     def require_owned(self, action: Action) -> None:
-        """Check that no cluster of somebody else is meant.
-
-        Raises
-        ------
-        NotOwnedError
-            The kernel is connected to such a cluster.
-        ClusterLostError
-            The connection to such a cluster was lost.
-        """
+        """Raise an error if a cluster of somebody else is meant, or the connection to it was lost."""
         self.require_connection()
         if self._cluster is not None and not self._cluster.can(action):
             from ..protocol.messages import refusal
@@ -197,13 +159,7 @@ class Session:
             raise refusal(self._cluster.ready.address, action)
 
     def require_connection(self) -> None:
-        """Check that no connection to a cluster of somebody else was lost; no other cluster takes its place.
-
-        Raises
-        ------
-        ClusterLostError
-            It was.
-        """
+        """Raise `ClusterLostError` if the connection to a cluster of somebody else was lost."""
         if self._cluster is not None and not self._cluster.is_owned:
             self.reconnect()  # notices a loss
         if self._options is None and self._loss is not None:
@@ -224,13 +180,7 @@ class Session:
                 self._cluster.notify(self._cluster.process.report_automatic, on=on)
 
     def restart_options(self, changes: dict[str, Any]) -> dict[str, Any]:
-        """The options of the last cluster with `changes`, checked as far as possible while that cluster still runs.
-
-        Raises
-        ------
-        SpecError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError, LimitError, ProfileNotFoundError
-            A cluster with these options could not start; the running one is not touched.
-        """
+        """The options of the last cluster with `changes`; raises an error if a cluster could not start with them."""
         from .server_connection import check_options
 
         self.require_owned("restart")
@@ -284,9 +234,7 @@ class Session:
             if cluster is None or cluster.client.status == "running":
                 return cluster
             if not cluster.is_owned:
-                from .joined.cluster import lost_connection
-
-                self._on_lost(lost_connection(cluster.ready.address))
+                self._on_lost(ClusterLostError("connection-lost", address=cluster.ready.address))
                 return None
             from ..client.connect import connect
 

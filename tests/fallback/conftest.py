@@ -13,7 +13,7 @@ import device  # noqa: F401 - before whatever imports CuPy
 from cudf_stand_in import in_use
 
 from jupyter_gpudask.fallback.log import fallback_log
-from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.overlay import CellRecord
 from jupyter_gpudask.switch.context import switched_to
 
 
@@ -32,7 +32,7 @@ def cell():
         before = fallback_log.blocks.copy()
         stack.enter_context(switched_to("cupy", "pandas", CellRecord(fallback=fallback)))
         stack.enter_context(dask.config.set(scheduler="sync"))
-        return lambda: {place.operation: blocks for place, blocks in fallback_log.blocks_since(before).items()}
+        return lambda: {place.operation: blocks for place, blocks in (fallback_log.blocks - before).items()}
 
     with ExitStack() as stack:
         yield enter

@@ -11,8 +11,7 @@ from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
 from jupyter_gpudask.fallback.log import Place, fallback_log
 from jupyter_gpudask.inspection import frames
 from jupyter_gpudask.inspection.placement import place_of, place_of_partitions, to_gpu, to_host
-from jupyter_gpudask.overlay.cell_record import CellRecord
-from jupyter_gpudask.overlay.config_overlay import Overlay
+from jupyter_gpudask.overlay import CellRecord, Overlay
 from jupyter_gpudask.patches import creation, host_fallback
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -30,7 +29,7 @@ def cell():
         overlays.append(Overlay({"array": "cupy", "dataframe": "cudf"}, CellRecord(fallback=fallback)))
         overlays[-1].enter()
         before = fallback_log.blocks.copy()
-        return lambda: {place.operation: blocks for place, blocks in fallback_log.blocks_since(before).items()}
+        return lambda: {place.operation: blocks for place, blocks in (fallback_log.blocks - before).items()}
 
     yield enter
     for overlay in reversed(overlays):
@@ -61,7 +60,7 @@ def test_the_line_and_the_reason_are_noted(cell):
     cell("host")
     before = fallback_log.blocks.copy()
     made_in_cell().rename_axis(index={"a": "b"})
-    ((place, blocks),) = fallback_log.blocks_since(before).items()
+    ((place, blocks),) = (fallback_log.blocks - before).items()
     assert isinstance(place, Place)
     assert (place.operation, place.words, blocks) == ("RenameAxis", "cuDF renames an axis with a name", 3)
     assert place.line > 0

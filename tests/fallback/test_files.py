@@ -13,8 +13,7 @@ from cudf_stand_in import Frame
 from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
-from jupyter_gpudask.overlay.cell_record import CellRecord
-from jupyter_gpudask.overlay.config_overlay import Overlay
+from jupyter_gpudask.overlay import CellRecord, Overlay
 from jupyter_gpudask.patches import creation
 from jupyter_gpudask.patches.frames.files import writers
 from jupyter_gpudask.patches.frames.files.parquet import with_categories
@@ -67,7 +66,7 @@ def read(name, calls, *args, **options):
     reader.__name__ = name
     before = fallback_log.blocks.copy()
     frame = creation.read_frame(reader, *args, **options)
-    return frame, [place.operation for place in fallback_log.blocks_since(before)]
+    return frame, [place.operation for place in (fallback_log.blocks - before)]
 
 
 @pytest.fixture
@@ -210,7 +209,7 @@ def test_text_is_written_by_pandas(cell, monkeypatch, tmp_path):
     writers.write_by_pandas(dd.to_sql, frame, "table_of_x", f"sqlite:///{tmp_path / 'data.db'}")
     with closing(sqlite3.connect(tmp_path / "data.db")) as database:
         assert database.execute("select count(*) from table_of_x").fetchall() == [(2,)]
-    assert [place.operation for place in fallback_log.blocks_since(before)] == ["to_csv", "to_sql"]
+    assert [place.operation for place in (fallback_log.blocks - before)] == ["to_csv", "to_sql"]
     cell("strict")
     with pytest.raises(NotOnGpuError, match="to_csv"):
         writers.write_by_pandas(dd.to_csv, frame, str(tmp_path / "*.csv"))
@@ -243,7 +242,7 @@ def test_parquet_files_are_written_by_pandas_if_cudf_would_ignore_an_option(cell
     cell()
     before = fallback_log.blocks.copy()
     written, engine = writers.write_parquet(to_parquet, frame, "path", **options)
-    noted = [(place.operation, words in place.words) for place in fallback_log.blocks_since(before)]
+    noted = [(place.operation, words in place.words) for place in (fallback_log.blocks - before)]
     assert noted == ([("to_parquet", True)] if words else [])
     assert (written is frame) == (not words)
     assert engine is (GpuEngine if not words else "pyarrow")

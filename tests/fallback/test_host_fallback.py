@@ -18,14 +18,13 @@ from helpers import wait_until
 
 from jupyter_gpudask.client.kernel_client import KernelClient
 from jupyter_gpudask.errors import NotOnGpuError
-from jupyter_gpudask.fallback.graph import with_fallback
 from jupyter_gpudask.fallback.host_call import HostFallback
 from jupyter_gpudask.fallback.log import fallback_log
-from jupyter_gpudask.fallback.origin import is_of_installed_package
+from jupyter_gpudask.fallback.tasks import with_fallback
+from jupyter_gpudask.fallback.values import is_of_installed_package
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.overlay.cell_record import CellRecord
-from jupyter_gpudask.switch.context import switched_to
-from jupyter_gpudask.switch.default_client import default_client
+from jupyter_gpudask.overlay import CellRecord
+from jupyter_gpudask.switch.context import default_client, switched_to
 
 pytestmark = MARKS
 
@@ -85,7 +84,7 @@ def test_each_block_is_counted_with_its_line_and_the_words_of_the_library(cell):
     code = "x = array()\n\nmapped = x.map_blocks(host_only, dtype=float)\nmapped.sum()"
     exec(compile(code, "cell", "exec"), names)  # noqa: S102 - as a cell of a notebook
     names["mapped"].compute()
-    ((place, blocks),) = fallback_log.blocks_since(before).items()
+    ((place, blocks),) = (fallback_log.blocks - before).items()
     assert (place.operation, place.line, blocks) == ("host_only", 3, 4)
     assert place.words.startswith("TypeError: Implicit conversion to a NumPy array is not allowed.")
     assert fallback_log.seconds[place] > 0
@@ -208,8 +207,8 @@ def test_a_client_submits_the_fallback_and_receives_what_ran_on_the_host():
             kept = x.map_blocks(host_only, dtype=float).persist()
             assert float(kept[0, 0].compute()) == 4
         # The other blocks are computed, and reported, after that result has come.
-        wait_until(lambda: sum(fallback_log.blocks_since(before).values()) >= 2 + 4)
-        counted = fallback_log.blocks_since(before)
+        wait_until(lambda: sum((fallback_log.blocks - before).values()) >= 2 + 4)
+        counted = fallback_log.blocks - before
         assert {place.operation for place in counted} == {"host_only"}
         assert sum(counted.values()) == 2 + 4
         # A report is about the cell that submitted the task, whenever it arrives. Those of other kernels arrive, too.
@@ -218,7 +217,7 @@ def test_a_client_submits_the_fallback_and_receives_what_ran_on_the_host():
             (array() + 2).map_blocks(host_only, dtype=float).compute()
         wait_until(lambda: sum(fallback_log.blocks_of(second.id).values()) == 4)
         assert fallback_log.blocks_of(first.id) == counted
-        assert sum(fallback_log.blocks_since(before).values()) == 2 + 4 + 4
+        assert sum((fallback_log.blocks - before).values()) == 2 + 4 + 4
         with switched_to("cupy", "pandas", CellRecord(fallback="strict")):
             mapped = (array() + 3).map_blocks(host_only, dtype=float)
             with pytest.raises(NotOnGpuError, match=r"host_only \(line \d+\) cannot run on the GPU"):

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from device import MARKS, cupy
 
+from jupyter_gpudask.fallback.functions import PACKAGES, Twins, with_twin
 from jupyter_gpudask.fallback.missing import words_of_lack
-from jupyter_gpudask.fallback.twins import PACKAGES, Twins, with_twin
 from jupyter_gpudask.fallback.values import on_host
 from jupyter_gpudask.inspection.error_origin import library_behind
-from jupyter_gpudask.overlay.cell_record import DEFAULT_FALLBACK
+from jupyter_gpudask.overlay import DEFAULT_FALLBACK
 from jupyter_gpudask.patches.user_functions import ResultsAt
 
 pytestmark = MARKS

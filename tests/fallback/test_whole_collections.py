@@ -14,7 +14,7 @@ from device import MARKS
 
 from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
-from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.overlay import CellRecord
 from jupyter_gpudask.patches.frames.differences import (
     _NOT_SYMMETRIC,
     _WITH_NAN,

@@ -133,7 +133,7 @@ WITHOUT_CUML = "scikit-learn stays on the CPU; to change that, type: %pip instal
 
 def test_a_gpu_of_the_kernels_own_cluster_is_used(run_python, accelerators):
     lines = (
-        "from jupyter_gpudask.magics.commands import accelerate as command",
+        "from jupyter_gpudask.magics import accelerate as command",
         "command.kernel_id = lambda: 'ours'",
         "hold(1, kernel_id='ours')",
         "print(accelerate())",

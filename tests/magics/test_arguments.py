@@ -4,8 +4,7 @@ import pytest
 from IPython.core.error import UsageError
 
 from jupyter_gpudask.magics.arguments import parse_cell, parse_line
-from jupyter_gpudask.magics.declarations import CELL_OPTIONS, COMMANDS
-from jupyter_gpudask.magics.help import cell_help, commands_help, start_help
+from jupyter_gpudask.magics.declarations import CELL_OPTIONS, COMMANDS, cell_help, commands_help, start_help
 from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.protocol.spec import flag_of, start_options
 

@@ -15,8 +15,7 @@ from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import TransformerManager
 
 from jupyter_gpudask.magics.arguments import check_on_options, parse_line
-from jupyter_gpudask.magics.cell.automatic import AUTOMATIC_MAGIC, AutomaticCells
-from jupyter_gpudask.magics.cell.transform import CellTransformer
+from jupyter_gpudask.magics.cell_transform import AUTOMATIC_MAGIC, AutomaticCells, CellTransformer
 from jupyter_gpudask.magics.declarations import ON_OPTIONS
 
 SETTINGS = SimpleNamespace(on=True)

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jupyter_gpudask.magics.compare.rules import STRICT_RULES
-from jupyter_gpudask.magics.compare.values import compare
+from jupyter_gpudask.magics.compare_values import STRICT_RULES, compare
 
 FRAME = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, np.nan, 2.5], "c": ["x", "y", None]})
 

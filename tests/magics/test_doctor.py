@@ -86,7 +86,7 @@ BROKEN = {
 }
 TRY = """
 import os
-from jupyter_gpudask.gpu_libraries.examination import try_libraries
+from jupyter_gpudask.gpu_libraries import try_libraries
 os.environ["PYTHONPATH"] = os.environ["BROKEN"]
 print(sorted(try_libraries(["cudf", "dask_cudf", "cupy", "rmm", "dask_cuda"], limit=4).items()))
 """

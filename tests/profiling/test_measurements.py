@@ -3,17 +3,16 @@
 import sys
 import threading
 import types
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 from dask._task_spec import List, Task
 
 from jupyter_gpudask.graph.program import as_one_task
-from jupyter_gpudask.profiling.combine import combine
-from jupyter_gpudask.profiling.gpu_clock import GpuClock
-from jupyter_gpudask.profiling.measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse
-from jupyter_gpudask.profiling.scheduler_plugin import SchedulerProfilingPlugin
-from jupyter_gpudask.profiling.worker_plugin import WorkerProfilingPlugin
+from jupyter_gpudask.profiling.measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse, combine
+from jupyter_gpudask.profiling.recording import SchedulerProfilingPlugin
+from jupyter_gpudask.profiling.worker_plugin import GpuClock, WorkerProfilingPlugin
 
 
 def record(**operations):
@@ -59,7 +58,7 @@ def test_a_gpu_is_busy_while_it_computes():
 
 def test_a_record_of_a_worker_survives_its_way_to_the_scheduler():
     whole = WorkerRecord({"sum": {"add": Operation(tasks=2, is_source=True)}}, {"sum": {"add": 2}}, 5, 6)
-    assert WorkerRecord.from_dict(whole.to_dict()) == whole
+    assert WorkerRecord.from_dict(asdict(whole)) == whole
 
 
 class Event:
@@ -203,7 +202,7 @@ def task_message(start, stop, *, thread=1, **more):
 def plugin(monkeypatch):
     """A plugin of a scheduler with one worker, whose clock the test sets."""
     clock = [0.0]
-    monkeypatch.setattr("jupyter_gpudask.profiling.scheduler_plugin.time", lambda: clock[0])
+    monkeypatch.setattr("jupyter_gpudask.profiling.recording.time", lambda: clock[0])
     worker = types.SimpleNamespace(name="0", nthreads=2)
     plugin = SchedulerProfilingPlugin(types.SimpleNamespace(workers={"tcp://a": worker}, tasks={}), "client")
     plugin.set_time = lambda now: clock.__setitem__(0, now)

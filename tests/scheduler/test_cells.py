@@ -10,8 +10,8 @@ import pytest
 from distributed import Semaphore
 from helpers import wait_until
 
-from jupyter_gpudask.client import cancellation
-from jupyter_gpudask.client.cancellation import cancel_unfinished
+from jupyter_gpudask.client import calls
+from jupyter_gpudask.client.calls import cancel_unfinished
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
@@ -87,7 +87,7 @@ class Worker:
         before = set(self.client.futures)
         futures = submit()
         time.sleep(after)
-        with mock.patch.multiple(cancellation, _STOP_TIMEOUT=limit, _RESPONSE_TIMEOUT=2 * PATIENCE):
+        with mock.patch.multiple(calls, _STOP_TIMEOUT=limit, _RESPONSE_TIMEOUT=2 * PATIENCE):
             stuck = cancel_unfinished(self.client, before)
         del futures
         return stuck

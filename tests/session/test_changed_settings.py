@@ -41,7 +41,7 @@ def test_what_the_kernel_has_set_reaches_scheduler_and_workers_without_credentia
 
 
 BEFORE_DASK = """
-from jupyter_gpudask.session.changed_settings import changed_settings
+from jupyter_gpudask.session.launch import changed_settings
 
 print(changed_settings())
 import distributed
@@ -57,7 +57,7 @@ def test_a_kernel_that_has_changed_nothing_sends_nothing(run_python):
 
 LEFT_OUT = """
 import dask
-from jupyter_gpudask.session.changed_settings import changed_settings
+from jupyter_gpudask.session.launch import changed_settings
 
 names = [
     "distributed.comm.tls.ca-file", "gateway.auth.type", "mine.api_key", "mine.TOKEN", "mine.secrets",

@@ -18,9 +18,8 @@ from others import OthersCluster
 
 from jupyter_gpudask.errors import ConnectError, SpecError
 from jupyter_gpudask.protocol.credentials import read_credentials
-from jupyter_gpudask.session.joined.check import check_scheduler
-from jupyter_gpudask.session.joined.gateway import locate
-from jupyter_gpudask.session.joined.target import parse_target
+from jupyter_gpudask.session.joined_check import check_scheduler
+from jupyter_gpudask.session.joined_target import locate, parse_target
 from jupyter_gpudask.session.session import Session
 from jupyter_gpudask.worker.command import main as start_workers
 

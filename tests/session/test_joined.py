@@ -8,7 +8,7 @@ from distributed import Client, Event
 from helpers import FAKE_GPUS, Kernel, fake_gpu_environment, wait_until
 from others import OthersCluster
 
-from jupyter_gpudask.client.joined_client import connect_joined
+from jupyter_gpudask.client.connect import connect_joined
 
 pytestmark = pytest.mark.cluster
 

@@ -3,8 +3,8 @@
 import dask.config
 import pytest
 
-from jupyter_gpudask.session.joined.connect import _dashboard
-from jupyter_gpudask.session.joined.target import parse_target
+from jupyter_gpudask.session.joined_cluster import _dashboard
+from jupyter_gpudask.session.joined_target import parse_target
 
 TARGET = parse_target("tcp://10.0.0.1:8786")
 

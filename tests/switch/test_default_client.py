@@ -6,9 +6,8 @@ import pytest
 from distributed import Client, LocalCluster, get_client
 from distributed import client as distributed_client
 
-from jupyter_gpudask.overlay.cell_record import CellRecord
-from jupyter_gpudask.switch.context import switched_to
-from jupyter_gpudask.switch.default_client import DefaultClient, default_client
+from jupyter_gpudask.overlay import CellRecord
+from jupyter_gpudask.switch.context import DefaultClient, default_client, switched_to
 
 
 @pytest.fixture(scope="module")

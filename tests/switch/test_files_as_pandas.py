@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.overlay import CellRecord
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = [
@@ -33,7 +33,7 @@ def in_cell(compute):
     before = fallback_log.blocks.copy()
     with cell(), dask.config.set(scheduler="sync"):
         result = compute()
-    return result, {place.operation for place in fallback_log.blocks_since(before)}
+    return result, {place.operation for place in (fallback_log.blocks - before)}
 
 
 def assert_same(read, on_host=()):

@@ -9,7 +9,7 @@ from frames import FRAME, NAMES, make_frames
 
 from jupyter_gpudask.inspection.arguments import CODE_FILE
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
-from jupyter_gpudask.overlay.config_overlay import Overlay
+from jupyter_gpudask.overlay import Overlay
 from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.patches.frames.files.readers import read_as_pandas
 from jupyter_gpudask.patches.interception import intercept

@@ -17,7 +17,7 @@ import pytest
 from dask.array.random import RandomState
 from device import MARKS, cupy
 
-from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.overlay import CellRecord
 from jupyter_gpudask.patches import interception
 from jupyter_gpudask.patches.interception import intercept, release
 from jupyter_gpudask.patches.patch import resolve

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from cudf_stand_in import FRAME, Frame, Series
 
-from jupyter_gpudask.fallback.gpu_code import names_gpu_library
+from jupyter_gpudask.fallback.functions import names_gpu_library
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")

@@ -9,7 +9,7 @@ import pytest
 from device import MARKS, cupy
 from helpers import kernel_with_cupy
 
-from jupyter_gpudask.fallback.gpu_code import names_gpu_library
+from jupyter_gpudask.fallback.functions import names_gpu_library
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.switch.context import switched_to
 

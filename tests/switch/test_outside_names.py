@@ -8,7 +8,7 @@ from textwrap import dedent
 import dask.array as da
 import pytest
 
-from jupyter_gpudask.switch.outside_names import names_read
+from jupyter_gpudask.switch.moving import names_read
 
 # A line of code for each line; everything that is read is listed, whatever it is.
 READS = {

@@ -12,8 +12,7 @@ from dask.dataframe.io.parquet.arrow import ArrowDatasetEngine
 
 from jupyter_gpudask.inspection.frames import ToGpu
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.overlay.cell_record import CellRecord
-from jupyter_gpudask.overlay.config_overlay import Overlay
+from jupyter_gpudask.overlay import CellRecord, Overlay
 from jupyter_gpudask.patches import creation
 from jupyter_gpudask.patches.frames.files import parquet_readers
 from jupyter_gpudask.patches.frames.files.parquet_readers import GpuEngine, ReadParquetOnGpu

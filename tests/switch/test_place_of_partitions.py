@@ -11,8 +11,7 @@ from dask.dataframe.dask_expr._expr import Fused
 
 from jupyter_gpudask.inspection.frames import FromGraphOnGpu, FromPandasOnGpu, ToGpu, ToHost
 from jupyter_gpudask.inspection.placement import place_of, place_of_partitions, to_gpu, to_host
-from jupyter_gpudask.overlay.cell_record import CellRecord
-from jupyter_gpudask.overlay.config_overlay import Overlay
+from jupyter_gpudask.overlay import CellRecord, Overlay
 from jupyter_gpudask.patches.frames import collection
 from jupyter_gpudask.patches.frames.collection import MetaOfPandas
 

@@ -13,10 +13,9 @@ from distributed import LocalCluster, wait
 from helpers import wait_until
 
 from jupyter_gpudask.client.kernel_client import KernelClient
-from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.overlay import CellRecord
 from jupyter_gpudask.patches.arrays import storing
-from jupyter_gpudask.switch.context import switched_to
-from jupyter_gpudask.switch.default_client import default_client
+from jupyter_gpudask.switch.context import default_client, switched_to
 
 pytestmark = [*MARKS, pytest.mark.cluster]
 

@@ -16,7 +16,7 @@ from dask.array.backends import array_creation_dispatch
 from dask.dataframe.backends import dataframe_creation_dispatch
 
 from jupyter_gpudask.errors import BackendUnavailableError
-from jupyter_gpudask.overlay.config_overlay import Overlay
+from jupyter_gpudask.overlay import Overlay
 from jupyter_gpudask.switch.context import check_backends, switched_to
 
 OUTSIDE = ("mine", "own")
@@ -237,6 +237,6 @@ def test_a_missing_package_is_refused_with_the_fix_and_switches_nothing(monkeypa
 def test_dataframes_of_cudf_are_refused_beside_cudf_pandas(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "cudf.pandas", SimpleNamespace(LOADED=True))
-    with pytest.raises(BackendUnavailableError, match=r"cudf\.pandas has replaced pandas"):
+    with pytest.raises(BackendUnavailableError, match=r"in which cudf\.pandas .* is loaded"):
         check_backends("numpy", "cudf")
     check_backends("cupy", "pandas")

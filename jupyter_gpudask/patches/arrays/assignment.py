@@ -16,7 +16,7 @@ from ...errors import NotOnGpuError
 from ...inspection.arguments import bind
 from ...inspection.placement import place_of, to_host
 from ...inspection.user_code import user_line
-from ...overlay.config_overlay import current_record
+from ...overlay import current_record
 from ..host_fallback import note_on_host
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from ...fallback.missing import words_behind
 from ...inspection.placement import can_move, place_of, to_gpu, to_host
-from ...overlay.config_overlay import current_record
+from ...overlay import current_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dask.base import normalize_token
 
 from ...inspection.arguments import bind
-from ...overlay.config_overlay import current_overlay
+from ...overlay import current_overlay
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...inspection.arguments import bind
 from ...inspection.placement import can_move, name_of, place_of, to_gpu, to_host
-from ...overlay.config_overlay import current_record
+from ...overlay import current_record
 from ..host_fallback import note_on_host, refuse_if_strict
 
 if TYPE_CHECKING:

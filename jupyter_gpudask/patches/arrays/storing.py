@@ -23,7 +23,7 @@ from ...fallback.values import to_gpu
 from ...inspection.arguments import bind
 from ...inspection.placement import name_of, place_of, to_host
 from ...inspection.user_code import user_frame
-from ...overlay.config_overlay import current_overlay, current_record
+from ...overlay import current_overlay, current_record
 from .hdf5 import reads_file_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from dask.dataframe.dask_expr._merge import JoinRecursive, Merge
 from ...inspection.arguments import bind, first_argument
 from ...inspection.frames import FromGraphOnGpu, frame_to_host, meta_of_pandas
 from ...inspection.placement import can_move, is_type_of_gpu, name_of, place_of_partitions
-from ...overlay.config_overlay import current_overlay, current_record
+from ...overlay import current_overlay, current_record
 from ..arrays.numeric import warn_about_cudf_division
 from ..host_fallback import frame_to_gpu, note_line, note_on_host, on_host, refuse_if_strict
 from ..mixed_operands import in_one_place

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...inspection.arguments import bind
 from ...inspection.placement import to_host
-from ...overlay.config_overlay import current_record
+from ...overlay import current_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....inspection.arguments import bind
 from ....inspection.placement import name_of, place_of, to_host
-from ....overlay.config_overlay import current_record
+from ....overlay import current_record
 from ...host_fallback import note_on_host, refuse_if_strict
 from .parquet_readers import GpuEngine
 

@@ -1,0 +1,157 @@
+"""Ask the scheduler and the workers within a time limit: metrics of a cell, held results, the end of its tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from dask.base import is_dask_collection
+from distributed import Future
+from distributed.client import futures_of
+
+from ..scheduler.cells import StuckWorker, cancel_tasks, count_unfinished
+from ..scheduler.results import HeldReport, report_held
+from ..worker.cell_metrics import WorkerCellMetrics, take_cell_metrics, total_energy
+from ..worker.environment import versions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from distributed import Client
+
+
+__all__ = ["HeldReport", "StuckWorker"]  # re-exported for type hints
+
+_STOP_TIMEOUT = 1.2
+_RESPONSE_TIMEOUT = 1.9
+_COUNT_TIMEOUT = 0.8
+REST = ""
+"""The name of the results that none of the variables holds."""
+
+_REPORT_TIMEOUT = 10.0
+_RELEASE_TIMEOUT = 2.0
+_POLL = 0.05
+_CONTAINERS = (list, tuple, set, dict)
+
+
+def run_on_workers(client: Client, function: Callable[..., Any], limit: float) -> dict[str, Any]:
+    """Run `function` in each worker; the results of those that respond within `limit` seconds, by address."""
+    if client.status != "running":
+        return {}
+    end = time.monotonic() + limit
+    addresses = client.scheduler_info(-1)["workers"]
+    loop: Any = client.loop
+    calls = [  # not by `run`, which has no timeout
+        asyncio.run_coroutine_threadsafe(
+            client._run(function, on_error="ignore", workers=[address]),  # noqa: SLF001
+            loop.asyncio_loop,
+        )
+        for address in addresses
+    ]
+    results: dict[str, Any] = {}
+    for call in calls:
+        try:
+            results |= call.result(max(0.0, end - time.monotonic()))
+        except Exception:  # noqa: BLE001 - a missing metric must not fail the cell
+            call.cancel()
+    return results
+
+
+def import_on_cluster(client: Client, names: Sequence[str], limit: float) -> None:
+    """Import modules in the workers and in the scheduler within `limit` seconds each; the first task would do it."""
+    run_on_workers(client, partial(versions_of, names), limit)
+    with suppress(Exception):  # the first task does it then
+        ask_scheduler(client, versions_of, names, limit=limit)
+
+
+def cell_metrics(client: Client, limit: float) -> tuple[dict[str, int], float | None]:
+    """Since `begin_cell`, the peak of device memory of each worker in bytes, by name, and the energy in joules.
+
+    Workers that do not respond within `limit` seconds are left out. The energy is `None` if it is not known of each.
+    """
+    ended: list[WorkerCellMetrics] = list(run_on_workers(client, take_cell_metrics, limit).values())
+    return {each.name: each.peak for each in ended if each.peak is not None}, total_energy(ended)
+
+
+def ask_scheduler(client: Client, function: Callable[..., Any], *args: Any, limit: float, **options: Any) -> Any:
+    """Run a function in the scheduler; not by the public method, which has no timeout."""
+    run_on_scheduler = client._run_on_scheduler  # noqa: SLF001
+    return client.sync(run_on_scheduler, function, *args, callback_timeout=limit, **options)
+
+
+def cancel_unfinished(client: Client, before: set[Any]) -> list[StuckWorker]:
+    """Cancel the unfinished futures of `client` but those in `before`; the workers whose tasks did not stop in time."""
+    keys = _pending_keys(client, before)
+    stuck: list[StuckWorker] = []
+    end = time.monotonic() + _RESPONSE_TIMEOUT
+    # An error here must not hide the interrupt; if the cluster is lost there is nothing to stop.
+    with suppress(Exception):
+        only_client = client.id if getattr(client, "is_joined", False) else None
+        stuck = ask_scheduler(
+            client, cancel_tasks, keys, _STOP_TIMEOUT, only_client=only_client, limit=_RESPONSE_TIMEOUT
+        )
+    with suppress(Exception):
+        client.sync(_release, client, keys, callback_timeout=max(0.1, end - time.monotonic()))
+    return stuck
+
+
+def count_unfinished_tasks(client: Client, before: set[Any]) -> int | None:
+    """The number of tasks that `cancel_unfinished` would cancel; `None` if the scheduler does not respond in time."""
+    keys = _pending_keys(client, before)
+    with suppress(Exception):
+        return cast("int", ask_scheduler(client, count_unfinished, keys, client.id, limit=_COUNT_TIMEOUT))
+    return None
+
+
+def _pending_keys(client: Client, before: set[Any]) -> list[Any]:
+    return [key for key, state in list(client.futures.items()) if key not in before and state.status == "pending"]
+
+
+async def _release(client: Client, keys: list[Any]) -> None:
+    """Cancel the futures in the kernel, and release their keys on the scheduler.
+
+    `Client.cancel` is not used: in distributed 2026.7 the scheduler closes the client's connection if a task between
+    these futures is wanted by no client.
+    """
+    client._send_to_scheduler({"op": "client-releases-keys", "keys": keys, "client": client.id})  # noqa: SLF001
+    for key in keys:
+        state = client.futures.pop(key, None)
+        if state is not None:
+            state.cancel()
+
+
+def report_variables(client: Client, variables: Mapping[str, Any]) -> HeldReport:
+    """The results on the workers, with those that each variable holds.
+
+    Results that several variables hold count for each of them. Those that no variable holds have the name `REST`. On a
+    cluster of somebody else only the results of this client are reported.
+    """
+    keys = {name: _keys_of(value, client) for name, value in variables.items()}
+    named = {key for found in keys.values() for key in found}
+    keys[REST] = [key for key in list(client.futures) if key not in named]
+    return _report(client, {name: found for name, found in keys.items() if found})
+
+
+def wait_until_released(client: Client, before: set[Any]) -> None:
+    """Wait at most two seconds until the scheduler has released the futures that `client` has no longer."""
+    _report(client, {})  # futures are removed by callbacks of the event loop, which this call waits for
+    gone = list(before - set(client.futures))
+    end = time.monotonic() + _RELEASE_TIMEOUT
+    while time.monotonic() < end and _report(client, {REST: gone}).counts[REST][0]:
+        time.sleep(_POLL)
+
+
+def _report(client: Client, keys: Mapping[str, list[Any]]) -> HeldReport:
+    only_client = client.id if getattr(client, "is_joined", False) else None
+    return cast("HeldReport", ask_scheduler(client, report_held, keys, only_client, limit=_REPORT_TIMEOUT))
+
+
+def _keys_of(value: Any, client: Client) -> list[Any]:
+    if not (is_dask_collection(value) or isinstance(value, (Future, *_CONTAINERS))):
+        return []
+    with suppress(Exception):  # a graph that cannot be built holds nothing that is known
+        return list({future.key for future in futures_of(value) if future.client is client})
+    return []

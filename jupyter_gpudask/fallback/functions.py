@@ -1,0 +1,159 @@
+"""Functions for a GPU library: find them without calling them, and exchange those of SciPy for those of CuPy."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from importlib import import_module
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from dask.base import normalize_token
+from dask.utils import funcname
+
+from .values import has_gpu_data, is_aggregation, is_of_installed_package
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_LIBRARIES = {
+    *("cucim", "cudf", "cugraph", "cuml", "cupy", "cupyx", "cuvs", "dask_cudf", "jax", "numba_cuda", "pycuda"),
+    *("pylibcudf", "pylibraft", "rmm", "tensorflow", "torch"),
+}
+_NUMBA = ("numba.cuda", "numba_cuda")
+_MOST_VALUES = 500
+_THIS_PACKAGE = f"{__name__.partition('.')[0]}."
+
+PACKAGES = ("scipy.ndimage", "scipy.signal", "scipy.fft", "scipy.special")
+"""Packages whose functions have twins in the package of the same name in ``cupyx``."""
+
+
+def names_gpu_library(*values: Any) -> bool:
+    """Whether functions name a module or an object of a GPU library, themselves or in the functions that they call.
+
+    Parameters
+    ----------
+    *values
+        Functions, and what they are called with. Variables are looked up as they are now; functions of Python and of
+        installed packages that do not name such a library by their own module are not followed.
+    """
+    seen: dict[int, Any] = {}  # keeps what it has seen, so that no id is used twice
+    waiting = list(values)
+    while waiting and len(seen) < _MOST_VALUES:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if _is_of_gpu_library(value):
+            return True
+        if isinstance(value, FunctionType) and not _is_of_package(value):
+            names = set(_names(value.__code__))
+            if names & _LIBRARIES:
+                return True
+            waiting += [value.__globals__[name] for name in names if name in value.__globals__]
+        waiting += _parts(value)
+    return False
+
+
+def _is_of_gpu_library(value: Any) -> bool:
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    if not isinstance(module, str):
+        module = type(value).__module__
+    return module.partition(".")[0] in _LIBRARIES or module.startswith(_NUMBA)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Global names, attributes and imported modules of a function and of those that are defined in it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """What a function or a container holds; of an object of the user's class, its attributes and its ``__call__``."""
+    if isinstance(value, FunctionType):
+        yield from (cell.cell_contents for cell in value.__closure__ or () if _is_set(cell))
+        yield from (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        yield from filter(None, [getattr(value, "__wrapped__", None)])
+    elif isinstance(value, MethodType):
+        yield from (value.__func__, value.__self__)
+    elif isinstance(value, functools.partial):
+        yield from (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from value
+    elif is_aggregation(type(value)):
+        yield from vars(value).values()
+    elif isinstance(getattr(type(value), "__call__", None), FunctionType):  # noqa: B004 - its code is wanted
+        yield type(value).__call__
+        yield from getattr(value, "__dict__", {}).values()
+
+
+def _is_of_package(function: FunctionType) -> bool:
+    """Whether it is of an installed package or of this one."""
+    module = str(function.__globals__.get("__name__", ""))
+    return module.startswith(_THIS_PACKAGE) or is_of_installed_package(function)
+
+
+def _is_set(cell: Any) -> bool:
+    """Whether a variable of an outer function has a value yet."""
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+class Twins:
+    """A function of SciPy, for data on the host, and its counterpart in CuPy, for data on the GPU."""
+
+    def __init__(self, function: Callable[..., Any], twin: Callable[..., Any]) -> None:
+        self.function = function
+        self.twin = twin
+        self.__wrapped__ = function
+        self.__name__ = funcname(function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of the one that can use the arguments."""
+        return (self.twin if has_gpu_data((args, kwargs)) else self.function)(*args, **kwargs)
+
+    def __dask_tokenize__(self) -> Any:
+        return "twins", normalize_token(self.function)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Twins, (self.function, self.twin)
+
+
+def with_twin(function: Any) -> Any:
+    """A function of SciPy that uses its twin for data on the GPU; any other function as it is."""
+    if isinstance(function, functools.partial):
+        inner = with_twin(function.func)
+        return function if inner is function.func else functools.partial(inner, *function.args, **function.keywords)
+    twin = _twin_of(function)
+    return function if twin is None else Twins(function, twin)
+
+
+def _twin_of(function: Any) -> Callable[..., Any] | None:
+    """The function of the same name in the package ``cupyx.scipy`` if its parameters have the same names and defaults.
+
+    The default of a parameter decides on the result, such as the order of a spline.
+    """
+    name = getattr(function, "__name__", "")
+    package = next((each for each in PACKAGES if getattr(sys.modules.get(each), name, None) is function), None)
+    if not name or package is None:
+        return None
+    try:
+        twin: Callable[..., Any] | None = getattr(import_module(f"cupyx.{package}"), name, None)
+        return twin if twin is not None and _parameters(twin) == _parameters(function) else None
+    except (ImportError, ValueError, TypeError):  # no CuPy, or a compiled function without a signature
+        return None
+
+
+def _parameters(function: Any) -> list[tuple[str, Any]]:
+    """The names and defaults of its parameters; of an element-wise function (a ufunc), its number of arguments."""
+    if hasattr(function, "nin"):
+        return [("nin", function.nin), ("nout", function.nout)]
+    return [(name, parameter.default) for name, parameter in inspect.signature(function).parameters.items()]

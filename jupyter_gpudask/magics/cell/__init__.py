@@ -1,1 +1,0 @@
-"""A ``%%gpudask`` cell: its rewriting, its context, and what is shown under it."""

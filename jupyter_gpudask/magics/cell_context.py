@@ -1,0 +1,154 @@
+"""The context in which the body of a ``%%gpudask`` cell runs; it ends with the cell, however the cell ends."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from IPython.core.displayhook import DisplayHook
+
+from ..errors import BrokenContextError
+from ..fallback.log import fallback_log
+from .arguments import usage_error
+from .cell_footer import Footer
+from .cell_interrupt import Interruption, cancel_on_interrupt
+from .cell_reports import report_to
+from .output import show_note
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+
+    from ..session.running_cluster import RunningCluster
+    from ..session.session import Session
+    from .arguments import CellArguments
+    from .settings import MagicsSettings
+
+_HINTS = {
+    "cupy": "This error comes from CuPy, which does not support everything that NumPy does. "
+    "To run the cell with NumPy, type: %%gpudask --array numpy",
+    "cudf": "This error comes from cuDF, which does not support everything that pandas does. "
+    "To run the cell with pandas, type: %%gpudask --dataframe pandas",
+    "result": "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
+    "to get all results as NumPy and pandas, type: %%gpudask --results host",
+}
+
+
+@contextmanager
+def cell_context(
+    shell: InteractiveShell,
+    session: Session,
+    cluster: RunningCluster,
+    arguments: CellArguments,
+    source: str,
+    *,
+    settings: MagicsSettings,
+) -> Iterator[None]:
+    """Switch Dask to the GPU backends and to `cluster` while a cell runs, and show what the cell did."""
+    # Imported here, because the start of the cluster imports Dask in the background.
+    from ..switch.context import default_client, switched_to
+    from ..switch.moving import host_collections, moved
+
+    on_gpus = cluster.ready.engine == "cuda"
+    backends = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
+    outside = host_collections(source, shell.user_ns, backends) if on_gpus else {}
+    record = settings.record_of(arguments, on_gpus=on_gpus)
+    with ExitStack() as stack:
+        stack.callback(_report_end, session, record.id)  # called last, when the fallbacks of the cell are counted
+        stack.enter_context(default_client.computing_on(cluster.client))
+        line, interruption = None, Interruption()
+        if settings.footer and not DisplayHook.semicolon_at_end_of_expression(source):
+            line = Footer(shell, session, cluster, backends, record, interruption=interruption, settings=settings)
+            stack.enter_context(line)
+        stack.enter_context(_hint(shell))
+        if arguments.profile:
+            from .cell_reports import profiled
+
+            stack.enter_context(profiled(shell, cluster, arguments.move))
+        if arguments.report is not None:
+            stack.enter_context(report_to(arguments.report))
+        stack.enter_context(cancel_on_interrupt(shell, cluster, interruption))
+        stack.enter_context(switched_to(*backends, record))
+        if on_gpus:
+            gone = stack.enter_context(moved(arguments.move, shell.user_ns, mentioned=list(outside)))
+            record.on_host.update({name: line for name, line in outside.items() if name not in gone})
+        if line is not None:
+            stack.enter_context(line.live())  # left first, so that cancelled tasks do not count as done
+        yield
+
+
+def _report_end(session: Session, cell: str) -> None:
+    cluster = session.cluster
+    if cluster is not None:
+        cluster.notify(cluster.process.report_cell, sum(fallback_log.blocks_of(cell).values()))
+
+
+@contextmanager
+def _hint(shell: InteractiveShell) -> Iterator[None]:
+    """Under an error that comes from a GPU library, show how to run the cell without the library."""
+    from ..inspection.error_origin import library_behind
+    from ..switch.context import check_context
+
+    try:
+        yield
+    finally:
+        result = shell.last_execution_result
+        error = result.error_in_exec if result is not None else None
+        library = library_behind(error)
+        if library is not None:
+            show_note(shell, _HINTS[library])
+        elif error is not None:
+            try:
+                check_context()
+            except BrokenContextError as broken:
+                show_note(shell, str(broken))
+
+
+class CellContextStack:
+    """A stack of the running cells, with the innermost last, and the contexts that each has entered."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._last_blank: ExecutionResult | None = None
+        self._per_thread = threading.local()  # a subshell of the kernel runs its cells in a thread of its own
+
+    @property
+    def _running(self) -> list[ExitStack]:
+        stacks: list[ExitStack] = self._per_thread.__dict__.setdefault("running", [])
+        return stacks
+
+    def install(self) -> None:
+        """Follow the cells of the shell, starting with the running one."""
+        self._shell.events.register("pre_execute", self._begin)
+        self._shell.events.register("post_execute", self._end)
+        self._begin()
+
+    def uninstall(self) -> None:
+        """Leave all contexts, and stop following the cells."""
+        self._shell.events.unregister("pre_execute", self._begin)
+        self._shell.events.unregister("post_execute", self._end)
+        while self._running:
+            self._end()
+
+    def enter(self, context: AbstractContextManager[None]) -> None:
+        """Enter `context`, and leave it when the running cell ends."""
+        if not self._running:
+            raise usage_error("no-cell")
+        self._running[-1].enter_context(context)
+
+    def _begin(self) -> None:
+        self._running.append(ExitStack())
+
+    def _end(self) -> None:
+        if not self._is_end_of_blank_cell() and self._running:
+            self._running.pop().close()
+
+    def _is_end_of_blank_cell(self) -> bool:
+        """Whether the event belongs to a blank cell: for those IPython triggers ``post_execute`` only."""
+        result = self._shell.last_execution_result
+        if result is None or result is self._last_blank or not result.info or result.info.raw_cell.strip():
+            return False
+        self._last_blank = result  # a cell that is interrupted early leaves the result of the cell before
+        return True

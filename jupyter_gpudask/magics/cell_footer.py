@@ -1,0 +1,348 @@
+"""The line under a cell: progress while the cell runs, and a summary of its work on the cluster."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..errors import GpuDaskError
+from ..fallback.log import fallback_log
+from ..quantities import format_bytes
+from .cluster import describe_cluster
+from .output import Note, OutputLine, ProgressLine, View, format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from ..overlay import CellRecord
+    from ..protocol import ClusterState, Ready, WorkerState
+    from ..session.running_cluster import RunningCluster
+    from ..session.session import Session
+    from .cell_interrupt import Interruption
+    from .settings import MagicsSettings
+
+_LIVE_DELAY = 2.0
+_UPDATE_INTERVAL = 1.0
+_RESPONSE_TIMEOUT = 2.0
+_EARLIER_TIMEOUT = 0.5
+# A new thread for each cell would take it half a millisecond to start. More than one are needed for nested cells.
+_live = ThreadPoolExecutor(4, thread_name_prefix="gpudask-live")
+_LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "numpy": "NumPy", "pandas": "pandas"}
+
+_MAX_GPUS = 8
+_JOULES_PER_WATT_HOUR = 3600
+# With fewer finished tasks, the time that is left is not estimated.
+_MIN_DONE, _MIN_SHARE = 10, 0.1
+_SECONDS_PER_HOUR = 3600
+
+
+class Footer:
+    """Context manager of a cell; shows nothing if the cell has submitted no tasks.
+
+    Parameters
+    ----------
+    record
+        What stayed on the CPU; filled while the cell runs.
+    interruption
+        What an interrupt has cancelled; known when the cell ends.
+    """
+
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        session: Session,
+        cluster: RunningCluster,
+        backends: tuple[str, str],
+        record: CellRecord,
+        *,
+        interruption: Interruption,
+        settings: MagicsSettings,
+    ) -> None:
+        self._shell, self._line = shell, OutputLine(shell)
+        self._session, self._cluster = session, cluster
+        self._backends, self._record, self._settings = backends, record, settings
+        self._interruption = interruption
+        self._done = threading.Event()
+        self._lock = threading.Lock()
+        self._waiting = 0
+
+    def __enter__(self) -> None:
+        self._cluster.wait_until_counted(_EARLIER_TIMEOUT)  # graphs of an earlier cell that the scheduler reads still
+        self._began = time.monotonic()
+        self._submitted_before = self._cluster.tasks_submitted
+        self._is_measured = self._cluster.begin_cell()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        seconds = time.monotonic() - self._began
+        self._current.wait_until_counted(_RESPONSE_TIMEOUT)
+        if self._submitted:
+            self._line.finish(self._summary(seconds))
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Show the progress while the code of the cell runs; in a terminal, only while the cell waits for results."""
+        client = self._cluster.client
+        before, client.around_waits = client.around_waits, self._wait
+        _live.submit(copy_context().run, self._show_live)  # the context of the cell, to which its output goes
+        try:
+            yield
+        finally:
+            client.around_waits = before
+            self._done.set()
+            with self._lock:
+                self._line.clear()
+
+    @contextmanager
+    def _wait(self) -> Iterator[None]:
+        with self._lock:
+            self._waiting += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= 1
+                self._line.clear()
+
+    @property
+    def _submitted(self) -> int:
+        submitted = self._cluster.tasks_submitted - self._submitted_before
+        return submitted if self._current is self._cluster else submitted + self._current.tasks_submitted
+
+    @property
+    def _current(self) -> RunningCluster:
+        """The kernel's cluster, which the cell may have restarted."""
+        return self._session.cluster or self._cluster
+
+    def _summary(self, seconds: float) -> CellSummary:
+        from ..client.calls import cell_metrics  # it imports Dask
+
+        state = None
+        with suppress(GpuDaskError):
+            state = self._session.state()
+        result = self._shell.last_execution_result
+        # By the clock of the scheduler.
+        began = state.time - (time.monotonic() - self._began) if state else 0
+        ready = self._current.ready
+        peaks, energy = cell_metrics(self._current.client, _RESPONSE_TIMEOUT) if self._is_measured else ({}, None)
+        busiest = max(peaks, key=lambda name: peaks[name], default=None)
+        index = next((worker.gpu_index for worker in state.workers if worker.name == busiest), None) if state else None
+        return CellSummary(
+            libraries=tuple(_LIBRARIES[name] for name in self._backends),
+            cluster=("the " if ready.engine == "cpu" and self._current.is_owned else "")
+            + describe_cluster(ready, state),
+            seconds=seconds,
+            tasks=self._submitted,
+            cancelled=self._interruption.cancelled or 0,
+            peak=None if busiest is None else peaks[busiest],
+            peak_gpu=index,
+            spilled=_spilled(state),
+            energy=energy,
+            cost=cost_of(self._settings, ready, seconds),
+            on_host=tuple(sorted(self._record.on_host.items(), key=lambda item: item[1])),
+            fallbacks=self._fallbacks(),
+            lost_hosts=tuple(lost.host for lost in state.lost_hosts if lost.time > began) if state else (),
+            lost_workers=self._lost_workers(state, began),
+            failed=result is not None and not result.success,
+            end=state.end if state else "",
+        )
+
+    def _lost_workers(self, state: ClusterState | None, began: float) -> tuple[tuple[str, str, int], ...]:
+        names = {gpu.uuid: f"the worker on GPU {gpu.index}" for gpu in self._current.ready.gpus}
+        reasons: dict[tuple[str, str], list[str]] = {}  # those of the memory limit have a different number each time
+        for lost in state.worker_exits if state else ():
+            if lost.time > began:
+                name, how = names.get(lost.worker, f"worker {lost.worker}"), lost.reason * (not lost.over_memory_limit)
+                reasons.setdefault((name, how), []).append(lost.reason)
+        return tuple((name, each[-1], len(each)) for (name, _), each in reasons.items())
+
+    def _fallbacks(self) -> tuple[tuple[str, int, int], ...]:
+        blocks: Counter[tuple[str, int]] = Counter()
+        for place, number in fallback_log.blocks_of(self._record.id).items():
+            blocks[place.operation, place.line] += number
+        return tuple((operation, line, number) for (operation, line), number in sorted(blocks.items(), key=_by_line))
+
+    def _show_live(self) -> None:
+        if not self._line.can_change:
+            return
+        delay = _LIVE_DELAY
+        while not self._done.wait(delay):
+            delay = _UPDATE_INTERVAL
+            if not self._submitted or not self._may_show:
+                continue
+            try:
+                state = self._session.state()
+            except GpuDaskError:
+                return
+            with self._lock:
+                if self._may_show and not self._done.is_set():
+                    self._line.show(CellProgress(state, self._submitted, time.monotonic() - self._began))
+
+    @property
+    def _may_show(self) -> bool:
+        """Whether the line does not mix with the output of the cell."""
+        return self._line.in_notebook or self._waiting > 0
+
+
+def _by_line(item: tuple[tuple[str, int], int]) -> tuple[int, str]:
+    (operation, line), _ = item
+    return line, operation
+
+
+def _spilled(state: ClusterState | None) -> int:
+    workers = state.workers if state else ()
+    return sum((worker.spilled_to_host or 0) + (worker.spilled_to_disk or 0) for worker in workers)
+
+
+@dataclass(repr=False)
+class CellProgress(ProgressLine):
+    """The progress of a running cell, which has submitted `tasks` tasks in `seconds` seconds."""
+
+    state: ClusterState
+    tasks: int
+    seconds: float
+
+    def __str__(self) -> str:
+        done = self._done
+        parts = [f"{done:,} of {format_count(self.tasks, 'task')} done", f"{self.seconds:.0f} s"]
+        if done >= max(_MIN_DONE, _MIN_SHARE * self.tasks) and done < self.tasks:
+            parts.append(f"about {_format_duration(self.seconds / done * (self.tasks - done))} left")
+        gpus = [worker for worker in self.state.workers if worker.gpu_index is not None]
+        hosts = {worker.host for worker in gpus}
+        parts += [_describe_gpu(worker, with_host=len(hosts) > 1) for worker in gpus[:_MAX_GPUS]]
+        if len(gpus) > _MAX_GPUS:
+            parts.append(f"and {len(gpus) - _MAX_GPUS} more GPUs")
+        parts += [lost.description for lost in self.state.lost_hosts]
+        if self.state.without_workers:
+            parts.append(f"the cluster has {self.state.without_workers}")
+            parts += [job.description for job in self.state.jobs if not job.has_ended]
+        parts += filter(None, [self.state.end])
+        return " · ".join(parts)
+
+    @property
+    def _done(self) -> int:
+        return max(0, self.tasks - self.state.cell_tasks_unfinished)
+
+    def progress(self) -> str:
+        """The attributes of the progress bar."""
+        return f'value="{self._done}" max="{self.tasks}" aria-label="tasks"'
+
+
+@dataclass(repr=False)
+class CellSummary(View):
+    """The summary of a cell."""
+
+    libraries: tuple[str, ...]  # the array and dataframe libraries
+    cluster: str  # the cluster in a few words
+    seconds: float  # the duration of the cell
+    tasks: int  # the number of tasks that the cell has submitted
+    # peak, peak_gpu: the highest peak of allocated device memory of any GPU in bytes, and the index of that GPU
+    peak: int | None
+    peak_gpu: int | None
+    spilled: int  # the size of the results that are spilled to host memory or disk, in bytes
+    energy: float | None  # the energy that the GPUs have used, in joules
+    cost: str | None  # the cost of the cell with its currency
+    on_host: tuple[tuple[str, int], ...]  # names of the collections that stayed on the CPU, with their line numbers
+    # operations that the GPU libraries lack: name, line number, and number of blocks that were computed on the CPU
+    fallbacks: tuple[tuple[str, int, int], ...] = ()
+    cancelled: int = 0  # the number of those that an interrupt has cancelled
+    lost_hosts: tuple[str, ...] = ()  # the hosts that stopped responding while the cell ran
+    # the workers whose processes ended unexpectedly while the cell ran, how, and how many times
+    lost_workers: tuple[tuple[str, str, int], ...] = ()
+    failed: bool = False  # whether the cell raised an error
+    end: str = ""  # when the cluster will be closed, if that is soon
+    # when the cell ended, in seconds since the epoch; only the HTML has it, which a saved notebook shows
+    ended: float = field(default_factory=time.time)
+
+    def __str__(self) -> str:
+        parts = [
+            f"{' and '.join(self.libraries)} on {self.cluster}",
+            f"{self.seconds:.{1 if self.seconds < 100 else 0}f} s",
+            self._describe_tasks(),
+        ]
+        if self.peak is not None:
+            where = "" if self.peak_gpu is None else f" on GPU {self.peak_gpu}"
+            parts.append(f"peak {format_bytes(self.peak)}{where}")
+        if self.spilled:
+            parts.append(f"{format_bytes(self.spilled)} spilled")
+        if self.energy:
+            parts.append(format_energy(self.energy))
+        if self.cost is not None:
+            parts.append(self.cost)
+        on_cpu = [_describe_place(name, line) for name, line in self.on_host]
+        on_cpu += [f"{_describe_place(name, line)}, {format_count(n, 'block')}" for name, line, n in self.fallbacks]
+        if on_cpu:
+            parts.append(f"on the CPU: {', '.join(on_cpu)}")
+        if self.lost_hosts:
+            hosts = "hosts" if len(self.lost_hosts) > 1 else "host"
+            parts.append(f"lost {hosts} {', '.join(self.lost_hosts)}: the others did the work")
+        if self.lost_workers:
+            parts.append(self._describe_lost_workers())
+        if self.end:
+            parts.append(self.end)
+        return " · ".join(parts)
+
+    def _describe_tasks(self) -> str:
+        if not self.cancelled:
+            return format_count(self.tasks, "task")
+        done = max(0, self.tasks - self.cancelled)
+        return f"{done:,} of {format_count(self.tasks, 'task')}, {self.cancelled:,} cancelled"
+
+    def _describe_lost_workers(self) -> str:
+        lost = [f"{name} ({how}{f', {n} times' if n > 1 else ''})" for name, how, n in self.lost_workers]
+        again = "" if self.failed else f": {'their' if len(lost) > 1 else 'its'} work was done again"
+        return f"lost {', '.join(lost)}{again}"
+
+    def to_html(self) -> str:
+        """The line with the time, formatted like a `Note`."""
+        return Note(f"{self} · {format_time(self.ended)}").to_html()
+
+
+def format_count(number: int, unit: str) -> str:
+    """Format a count with its unit, such as ``1,250 tasks``."""
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
+
+
+def format_energy(joules: float) -> str:
+    """Format an energy in watt-hours, such as ``0.35 Wh``."""
+    hours = joules / _JOULES_PER_WATT_HOUR
+    return f"{hours:,.0f} Wh" if hours >= 100 else f"{hours:.2g} Wh"
+
+
+def _format_duration(seconds: float) -> str:
+    """Format a duration that is only estimated, such as ``40 s``, ``3 min`` or ``1.5 h``."""
+    if seconds < 90:
+        return f"{max(1, seconds):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _describe_gpu(worker: WorkerState, *, with_host: bool) -> str:
+    host = f"{worker.host} " if with_host else ""
+    busy = "" if worker.utilization is None else f" {worker.utilization:.0f} %"
+    memory = "" if worker.device_memory_used is None else f" {format_bytes(worker.device_memory_used)}"
+    return f"{host}GPU {worker.gpu_index}{busy}{memory}"
+
+
+def _describe_place(name: str, line: int) -> str:
+    return f"{name} (line {line})" if line else name
+
+
+def cost_of(settings: MagicsSettings, ready: Ready, seconds: float) -> str | None:
+    """The cost of holding the GPUs of a cluster for some seconds, such as ``0.0057 USD``; `None` without a price.
+
+    The price is that of the kernel, or else that of the Jupyter server that holds the cluster.
+    """
+    set_here = bool(settings.price_per_gpu_hour)
+    price, currency = (settings if set_here else ready).price_per_gpu_hour, (settings if set_here else ready).currency
+    cost = price * len(ready.gpus) * seconds / _SECONDS_PER_HOUR
+    if not cost:
+        return None
+    return f"{cost:.2f} {currency}" if cost >= 1 else f"{cost:.2g} {currency}"

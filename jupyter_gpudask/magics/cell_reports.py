@@ -1,0 +1,202 @@
+"""``%%gpudask --profile`` and ``--report``: what each operation of a cell cost, and Dask's performance report."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from IPython.display import display
+
+from ..errors import ReportError
+from ..quantities import format_bytes
+from .cell_interrupt import was_interrupted
+from .output import Note, View, format_table, html_table, show_note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from ..profiling.measurements import CellProfile, Operation, WorkerUse
+    from ..session.running_cluster import RunningCluster
+
+_UNFINISHED = "The cell was interrupted: the tasks that it cancelled are not in this profile."
+_DASH = "–"
+_MAX_OPERATIONS = 12
+_MAX_WORKERS = 8
+_SMALLEST = 0.0005
+_ALWAYS = ("blocks", "block size", "time", "waiting")
+
+
+@dataclass(repr=False)
+class ReportNote(Note):
+    """A `Note` that links to the report, if it is in or below the folder of the notebook."""
+
+    file: str  # the path as the user typed it
+
+    def to_html(self) -> str:
+        """The line as a `div`; Jupyter serves relative addresses from the folder of the notebook."""
+        here = Path.cwd()
+        path = Path(self.file).expanduser().resolve()
+        if not path.is_relative_to(here):
+            return super().to_html()
+        address = escape(quote(str(path.relative_to(here))))
+        text = escape(self.text).replace(
+            escape(self.file), f'<a href="{address}" target="_blank">{escape(self.file)}</a>'
+        )
+        return f'<div style="{self.STYLE}">{text}</div>'
+
+
+@contextmanager
+def report_to(file: str) -> Iterator[None]:
+    """Write a performance report of the code in this context to `file`; a note links to it or says why not."""
+    path = Path(file).expanduser()
+    if path.is_dir() or not path.parent.is_dir():
+        raise ReportError(file=repr(file))
+    from distributed import performance_report
+
+    report = performance_report(filename=str(path))
+    report.__enter__()
+    try:
+        yield
+    finally:
+        try:
+            report.__exit__(None, None, None)
+        except OSError as error:  # the cell itself has succeeded
+            display(Note(f"The report cannot be written to {file}: {error.strerror or error}."))
+        else:
+            display(ReportNote(f"Dask's performance report: {file}", file))
+
+
+@contextmanager
+def profiled(shell: InteractiveShell, cluster: RunningCluster, moved: tuple[str, ...]) -> Iterator[None]:
+    """Profile the code in this context, also if it ends with an error or an interrupt; show the profile after it.
+
+    A cluster that does not respond does not fail the cell; a note says why there is no profile.
+    """
+    from ..profiling.advice import advice
+    from ..profiling.recording import Recording
+
+    recording = Recording(cluster.client, on_gpus=cluster.ready.engine == "cuda")
+    try:
+        recording.start()
+    except Exception as error:  # noqa: BLE001 - whatever a scheduler raises that cannot import this package
+        show_note(shell, f"This cell is not profiled: {type(error).__name__}: {error}.")
+        yield
+        return
+    try:
+        yield
+    finally:
+        try:
+            profile = recording.stop()
+        except Exception as error:  # noqa: BLE001 - the cell has ended, perhaps with its cluster
+            show_note(shell, f"There is no profile of this cell: {type(error).__name__}: {error}.")
+        else:
+            if profile is None:
+                show_note(shell, "There is no profile of this cell: another cell was profiled at the same time.")
+            elif not profile.operations:
+                display(Note("There is nothing to profile: no task of the cell has finished on the cluster."))
+            else:
+                shown = replace(_with_names_of_gpus(profile, cluster), moved=moved)
+                display(CellProfileView(shown, [_UNFINISHED] if was_interrupted(shell) else advice(shown)))
+
+
+def _with_names_of_gpus(profile: CellProfile, cluster: RunningCluster) -> CellProfile:
+    """Call workers by the indices of their GPUs, or on the CPU by their names in Dask, and sort them."""
+    names = {gpu.uuid: f"GPU {gpu.index}" for gpu in cluster.ready.gpus}
+    workers = [replace(worker, name=names.get(worker.name, f"worker {worker.name}")) for worker in profile.workers]
+    workers.sort(key=lambda worker: (len(worker.name), worker.name))  # GPU 2 before GPU 10
+    return replace(profile, workers=tuple(workers))
+
+
+@dataclass(repr=False)
+class CellProfileView(View):
+    """The profile of a cell."""
+
+    profile: CellProfile  # what was measured
+    advice: Sequence[str]  # sentences
+
+    def __str__(self) -> str:
+        return "\n".join([format_table(*self._table()), *self._notes(), *(f"- {each}" for each in self.advice)])
+
+    def to_html(self) -> str:
+        """The table, and lists of the notes and of the advice."""
+        notes = "".join(Note(text).to_html() for text in self._notes())
+        items = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.advice)
+        return f"<div>{html_table(*self._table())}{notes}{f'<ul>{items}</ul>' if items else ''}</div>"
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        operations = self._sorted()
+        columns = [column for column in _COLUMNS if column[0] in _ALWAYS or any(map(column[1], self._all()))]
+        rows = [[name, *(column[2](operation) for column in columns)] for name, operation in operations]
+        return ["operation", *(column[0] for column in columns)], rows
+
+    def _all(self) -> list[Operation]:
+        return list(self.profile.operations.values())
+
+    def _sorted(self) -> list[tuple[str, Operation]]:
+        """The operations that took longest, with the longest first."""
+        ordered = sorted(self.profile.operations.items(), key=lambda item: -_total(item[1]))
+        return ordered[:_MAX_OPERATIONS]
+
+    def _notes(self) -> list[str]:
+        profile = self.profile
+        parts = [
+            f"{_seconds(profile.active)} of {_seconds(profile.duration)} with tasks",
+            *(self._describe_worker(worker) for worker in profile.workers[:_MAX_WORKERS]),
+        ]
+        if len(profile.workers) > _MAX_WORKERS:
+            parts.append(f"and {len(profile.workers) - _MAX_WORKERS} more workers")
+        if profile.transferred:
+            parts.append(f"{format_bytes(profile.transferred)} between workers")
+        if profile.spilled:
+            parts.append(f"{format_bytes(profile.spilled)} spilled to disk")
+        if profile.unfinished:
+            parts.append(f"{profile.unfinished:,} unfinished tasks are not included")
+        if profile.silent:
+            parts.append(f"{profile.silent} workers did not report the steps of their tasks")
+        hidden = len(profile.operations) - _MAX_OPERATIONS
+        return [f"and {hidden} more operations", " · ".join(parts)] if hidden > 0 else [" · ".join(parts)]
+
+    def _describe_worker(self, worker: WorkerUse) -> str:
+        busy = worker.busy(self.profile.active, on_gpus=self.profile.on_gpus)
+        return f"{worker.name} busy {100 * busy:.0f} %"
+
+
+def _total(operation: Operation) -> float:
+    return operation.seconds + operation.waiting + operation.between_workers + operation.spilling
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < _SMALLEST:
+        return _DASH
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _moved(operation: Operation) -> str:
+    size = operation.to_gpu_bytes + operation.to_host_bytes
+    if not size:
+        return _DASH
+    seconds = operation.to_gpu_seconds + operation.to_host_seconds
+    return format_bytes(size) if seconds < _SMALLEST else f"{_seconds(seconds)}, {format_bytes(size)}"
+
+
+def _block_size(operation: Operation) -> str:
+    return _DASH if operation.block_size is None else format_bytes(round(operation.block_size))
+
+
+# The head of each column, whether it has something to show for an operation, and the text of a cell.
+_COLUMNS: tuple[tuple[str, Callable[[Operation], float], Callable[[Operation], str]], ...] = (
+    ("blocks", lambda each: each.tasks, lambda each: f"{each.tasks:,}"),
+    ("block size", lambda each: each.sized, _block_size),
+    ("time", lambda each: each.seconds, lambda each: _seconds(each.seconds)),
+    ("GPU time", lambda each: each.gpu_seconds, lambda each: _seconds(each.gpu_seconds)),
+    ("waiting", lambda each: each.waiting, lambda each: _seconds(each.waiting)),
+    ("host ↔ GPU", lambda each: each.to_gpu_bytes + each.to_host_bytes, _moved),
+    ("between workers", lambda each: each.between_workers, lambda each: _seconds(each.between_workers)),
+    ("spilling", lambda each: each.spilling, lambda each: _seconds(each.spilling)),
+)

@@ -1,0 +1,192 @@
+"""Get the kernel's cluster for the magics, show its start, and describe it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from IPython.display import display
+
+from .output import Note, OutputLine, ProgressLine, View
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from ..protocol import ClusterState, Joined, Progress, Ready
+    from ..session.running_cluster import RunningCluster
+    from ..session.session import Session
+
+
+class ClusterAccess:
+    """Finds or starts the kernel's cluster, and shows the progress of a start."""
+
+    def __init__(self, shell: InteractiveShell, session: Session) -> None:
+        self._shell = shell
+        self._session = session
+
+    def for_cell(self) -> RunningCluster:
+        """The running cluster; otherwise a new one, with the options of one that was lost."""
+        if self._session.is_unused:  # `start` attaches to a cluster that the Jupyter server holds
+            return self.launch({})[0]
+        running = self._session.reconnect()
+        if running is not None:
+            return running
+        loss = self._session.pop_loss()
+        if loss is None:
+            return self.launch({})[0]
+        error, options = loss
+        display(Note(f"{error.reason} A new cluster is started."))
+        return self.launch(options)[0]
+
+    def launch(self, options: dict[str, Any]) -> tuple[RunningCluster, bool]:
+        """A cluster with these options, and whether it is new; see `Session.start`."""
+        progress = StartProgressLine(self._shell)
+        try:
+            cluster, new = self._session.start(options, progress.on_progress, progress.refresh)
+        except BaseException:
+            progress.fail()
+            raise
+        if new or progress.is_shown:
+            progress.finish(f"{'Started' if new else 'Found'}: {describe_cluster(cluster.ready)}")
+        return cluster, new
+
+
+@dataclass(repr=False)
+class StartProgress(ProgressLine):
+    """`ready` of `total` workers are up after `seconds` seconds; `notes` are sentences on what the start waits for."""
+
+    ready: int
+    total: int
+    seconds: int
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        what = f"Starting: {self.ready} of {self.total} workers are up" if self.total else "Starting a cluster"
+        return " · ".join([f"{what} ... {self.seconds} s", *self.notes])
+
+    def progress(self) -> str:
+        """The attributes of the progress bar."""
+        value = f'value="{self.ready}" max="{self.total}" ' if self.total else ""
+        return f'{value}aria-label="workers"'
+
+
+class StartProgressLine:
+    """Shows progress while a cluster starts, and the result when it has started."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._line = OutputLine(shell)
+        self._began = time.monotonic()
+        self._latest: tuple[int, int, tuple[str, ...]] = (0, 0, ())
+        self._shown: StartProgress | None = None
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the line is shown."""
+        return self._shown is not None
+
+    def on_progress(self, progress: Progress) -> None:
+        """Store the progress; may be called in any thread."""
+        self._latest = (progress.ready, progress.total, progress.notes)
+
+    def refresh(self) -> None:
+        """Show the stored progress if it has changed; only in the thread of the cell, which gets the output."""
+        ready, total, notes = self._latest
+        progress = StartProgress(ready, total, int(time.monotonic() - self._began), notes)
+        if progress != self._shown:
+            self._shown = progress
+            self._line.show(progress)
+
+    def finish(self, text: str) -> None:
+        """Replace the progress with `text`."""
+        self._line.finish(Note(f"{text} ({time.monotonic() - self._began:.1f} s)"))
+
+    def fail(self) -> None:
+        """Show that the cluster did not start; the error has the reason."""
+        if self._shown is not None:
+            self._line.finish(Note("The cluster did not start."))
+
+
+class ClusterView(View):
+    """A cluster that was started, or was already running; `client` is its Dask client, Dask's default client."""
+
+    def __init__(self, cluster: RunningCluster, state: ClusterState | None = None) -> None:
+        self.client: Client = cluster.client
+        self._ready, self._state = cluster.ready, state
+        self._spec = cluster.spec
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def to_html(self) -> str:
+        """The lines, the first in bold, and a link to the dashboard of the Jupyter server."""
+        first, *rest = self._lines()
+        lines = [f"<b>{escape(first)}</b>", *map(escape, rest)]
+        if path := self._dashboard_path:
+            lines.append(f'<a href="{escape(path)}" target="_blank">Dask\'s dashboard</a>')
+        return f"<div>{'<br>'.join(lines)}</div>"
+
+    @property
+    def _dashboard_path(self) -> str:
+        return "" if _as_joined(self._ready) is not None else self._ready.dashboard_path
+
+    def _lines(self) -> list[str]:
+        lines = [describe_cluster(self._ready, self._state)]
+        joined = _as_joined(self._ready)
+        if joined is not None:
+            return [f"Connected to {lines[0]}", *_lines_of_joined(joined)]
+        if self._state is not None:
+            lines[0] += ": already running"
+        if self._ready.stand_in:
+            lines.append(f"{self._ready.stand_in} Cells run with NumPy and pandas.")
+        if self._spec.protocol == "ucx":
+            lines.append("UCX does not support TLS: other users of this machine can connect to the cluster's ports.")
+        elif self._ready.credentials is None and not self._ready.address.startswith("unix://"):
+            lines.append("This cluster does not use TLS: everyone who can reach its ports can connect to it.")
+        if self._ready.dashboard_port:
+            lines.append(f"Dask's dashboard: {self._ready.dashboard_link}")
+        return lines
+
+
+def _lines_of_joined(joined: Joined) -> list[str]:
+    lines = []
+    if joined.stand_in:
+        lines.append(f"{joined.stand_in} Cells run with NumPy and pandas.")
+    if joined.address.startswith("tcp://"):
+        lines.append("This cluster does not use TLS: everyone who can reach its ports can connect to it.")
+    if joined.dashboard:
+        lines.append(f"Dask's dashboard: {joined.dashboard}")
+    return lines
+
+
+def _as_joined(ready: Ready) -> Joined | None:
+    from ..protocol import Joined  # here, because it imports pydantic
+
+    return ready if isinstance(ready, Joined) else None
+
+
+def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
+    """Describe a cluster in a few words, such as ``2 × NVIDIA H200`` or ``CPU stand-in, 4 workers``.
+
+    One that somebody else started has its address, such as ``2 GPU workers at tcp://10.0.0.1:8786``.
+
+    Parameters
+    ----------
+    state
+        The current state; after ``scale`` it adds how many GPUs have a worker: ``1 of 2 × NVIDIA H200``.
+    """
+    workers, gpus = ready.workers, ready.gpus
+    if state is not None and state.workers_wanted:
+        workers = state.workers_wanted
+    if _as_joined(ready) is not None:
+        kind = "GPU worker" if ready.engine == "cuda" else "worker"
+        return f"{workers} {kind}{'s' if workers != 1 else ''} at {ready.address}"
+    if ready.engine == "cpu":
+        return f"CPU stand-in, {workers} worker{'s' if workers != 1 else ''}"
+    if not gpus:
+        return f"{workers} GPU worker{'s' if workers != 1 else ''}"
+    names = sorted({gpu.name for gpu in gpus})
+    scaled = f"{workers} of " if workers < len(gpus) else ""
+    return f"{scaled}{len(gpus)} × {' and '.join(names)}"

@@ -1,0 +1,244 @@
+"""Tables of ``%gpudask status``, ``gpus`` and ``logs``; in a notebook, ``status`` is updated every second."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from IPython.display import display, update_display
+
+from ..errors import GpuDaskError, NoClusterError
+from ..quantities import format_bytes
+from .output import FONT_SIZE, Note, View, format_table, html_table, state_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ..protocol import ClusterState, GpuState, JoinedState, WorkerState
+
+_DASH = "–"
+
+_UPDATE_INTERVAL = 1.0
+
+
+class StatusView(View):
+    """The state of each worker, as a table; grouped by host if the cluster has several or somebody else started it.
+
+    The column ``status`` is there only if a worker does not run as it should.
+
+    In the latter case the columns ``running`` and ``assigned`` count the tasks of this kernel, ``others`` those of
+    other clients.
+    """
+
+    _HEADS = ("worker", "busy", "device memory", "pool", "spilled", "memory", "running", "assigned")
+
+    def __init__(self, state: ClusterState) -> None:
+        self.state = state
+
+    def __str__(self) -> str:
+        return "\n".join([format_table(*self._table()), *self._notes(), state_at(self.state.time)])
+
+    def to_html(self) -> str:
+        """The table."""
+        table = html_table(*self._table(), caption=state_at(self.state.time))
+        # As large in saved HTML as in a widget.
+        style = f'style="font-size: {FONT_SIZE}; line-height: 1.4"'
+        return table + "".join(f"<div {style}>{escape(note)}</div>" for note in self._notes())
+
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """The heads and the rows."""
+        workers = self.state.workers
+        heads: tuple[str, ...] = self._HEADS
+        rows = [_row(name, worker) for name, worker in zip(_names(workers), workers, strict=True)]
+        joined = _as_joined(self.state)
+        if joined is not None:
+            heads = (*heads, "others")
+            rows = [(*row, str(worker.others)) for row, worker in zip(rows, joined.workers, strict=True)]
+        if any(worker.status != "running" for worker in workers):
+            heads = (*heads, "status")
+            rows = [(*row, _status(worker)) for row, worker in zip(rows, workers, strict=True)]
+        hosts = [worker.host for worker in workers]
+        return (heads, rows) if joined is None and len(set(hosts)) < 2 else _with_hosts(heads, rows, hosts)
+
+    def _notes(self) -> list[str]:
+        """What the table does not show: all tasks, lost hosts, jobs without a worker, adaptive scaling."""
+        state = self.state
+        running = sum(worker.executing for worker in state.workers)
+        waiting = max(0, state.tasks_unfinished - running)
+        notes = [f"Tasks: {running:,} running, {waiting:,} waiting.", *state.notes]
+        if state.adaptive_range is not None:
+            notes.append("Adaptive: {} to {} workers, as the work requires.".format(*state.adaptive_range))
+        joined = _as_joined(state)
+        if joined is not None:
+            notes.append(f"Unfinished tasks of others: {joined.others_unfinished:,}.")
+        return notes
+
+
+def _names(workers: Sequence[WorkerState]) -> list[str]:
+    from ..protocol.state import names_of
+
+    return names_of(workers, with_hosts=False)  # they have a column
+
+
+def _row(name: str, worker: WorkerState) -> tuple[str, ...]:
+    spilled = [amount for amount in (worker.spilled_to_host, worker.spilled_to_disk) if amount is not None]
+    return (
+        name,
+        _DASH if worker.utilization is None else f"{worker.utilization:.0f} %",
+        _used_of(worker.device_memory_used, worker.device_memory_total),
+        _used_of(worker.pool_used, worker.pool_size),
+        format_bytes(sum(spilled)) if spilled else _DASH,
+        _DASH if worker.memory is None else format_bytes(worker.memory),
+        str(worker.executing),
+        str(worker.waiting),
+    )
+
+
+def _status(worker: WorkerState) -> str:
+    return "ok" if worker.status == "running" else worker.status
+
+
+def _as_joined(state: ClusterState) -> JoinedState | None:
+    from ..protocol import JoinedState
+
+    return state if isinstance(state, JoinedState) else None
+
+
+def _with_hosts(
+    heads: tuple[str, ...], rows: list[tuple[str, ...]], hosts: list[str]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """A first column ``host``, which is given once for adjacent rows of a host."""
+    wider = [("" if host == last else host, *row) for row, host, last in zip(rows, hosts, ["", *hosts], strict=False)]
+    return ("host", *heads), wider
+
+
+class GpusView(View):
+    """The GPUs of the machine with their metrics, and by UUID the clusters that hold them, as a table."""
+
+    _HEADS = ("GPU", "name", "busy", "memory", "temperature", "power", "held by", "processes")
+
+    def __init__(self, gpus: Sequence[GpuState], holders: Mapping[str, Sequence[str]]) -> None:
+        self.gpus = tuple(gpus)
+        self.holders = dict(holders)
+        self._caption = state_at(time.time())
+
+    def __str__(self) -> str:
+        if not self.gpus:
+            return "This machine has no GPU."
+        return f"{format_table(self._HEADS, self._rows())}\n{self._caption}"
+
+    def to_html(self) -> str:
+        """The table."""
+        return html_table(self._HEADS, self._rows(), caption=self._caption) if self.gpus else super().to_html()
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                str(gpu.index),
+                gpu.name,
+                _DASH if gpu.utilization is None else f"{gpu.utilization:.0f} %",
+                _used_of(gpu.memory_used, gpu.memory_total),
+                _DASH if gpu.temperature is None else f"{gpu.temperature:.0f} °C",
+                _DASH if gpu.power is None else f"{gpu.power:.0f} W",
+                ", ".join(self.holders.get(gpu.uuid, ())) or _DASH,
+                ", ".join(
+                    f"pid {process.pid}" + (f" ({format_bytes(process.memory)})" if process.memory else "")
+                    for process in gpu.processes
+                )
+                or _DASH,
+            )
+            for gpu in self.gpus
+        ]
+
+
+class LogsView(View):
+    """The last lines of logs, by the GPU of the worker, or by its name."""
+
+    def __init__(self, logs: dict[str, str]) -> None:
+        self.logs = logs
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"{name}:\n{text or '(empty)'}" for name, text in self.logs.items())
+
+    def to_html(self) -> str:
+        """A collapsible section for each log."""
+        return "".join(
+            f"<details><summary>{escape(name)}</summary><pre>{escape(text or '(empty)')}</pre></details>"
+            for name, text in self.logs.items()
+        )
+
+
+def _used_of(used: int | None, total: int | None) -> str:
+    if used is None:
+        return _DASH
+    if total is None:
+        return format_bytes(used)
+    (number, unit), whole = format_bytes(used).split(), format_bytes(total)
+    return f"{number} of {whole}" if whole.endswith(f" {unit}") else f"{number} {unit} of {whole}"
+
+
+class LiveStatusView(StatusView):
+    """The state of each worker, updated every second until another one is shown or the cluster is closed.
+
+    Then it becomes a plain table, because JupyterLab cannot show a widget after its kernel has shut down.
+
+    Parameters
+    ----------
+    state
+        The state at first. Front ends without widgets show it, and so does a notebook that is saved meanwhile: the
+        server extension removes the widget from the saved file.
+    """
+
+    _newest: LiveStatusView | None = None
+
+    def __init__(self, state: ClusterState, read: Callable[[], ClusterState]) -> None:
+        super().__init__(state)
+        self._read = read
+        self._display_id = uuid.uuid4().hex
+        self._last: dict[str, Any] | None = None
+        self.widget: Any = None
+
+    def _ipython_display_(self) -> None:
+        from ..protocol.stream import LIVE_OUTPUT
+
+        live = {} if self._last else {LIVE_OUTPUT: {"live": True}}
+        display(self._repr_mimebundle_(), metadata=live, raw=True, display_id=self._display_id)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        return self._last or {**super()._repr_mimebundle_(**options), **self._live_bundle()}
+
+    def _live_bundle(self) -> dict[str, Any]:
+        import ipywidgets
+
+        if self.widget is None:
+            self.widget = ipywidgets.HTML(self.to_html())
+            # The rules and colors that the theme gives to tables of other outputs.
+            self.widget.add_class("jp-RenderedHTMLCommon")
+            LiveStatusView._newest = self
+            threading.Thread(target=self._refresh, name="gpudask-status", daemon=True).start()
+        bundle: dict[str, Any] = self.widget._repr_mimebundle_() or {}
+        return {kind: data for kind, data in bundle.items() if kind != "text/plain"}
+
+    def _refresh(self) -> None:
+        shown = StatusView(self.state)
+        text = str(shown)
+        while LiveStatusView._newest is self:
+            time.sleep(_UPDATE_INTERVAL)
+            try:
+                shown = StatusView(self._read())
+            except NoClusterError:  # closed by the user: the last state is final, and says when it was
+                break
+            except GpuDaskError as error:
+                ended = StatusView(shown.state.model_copy(update={"closes_at": None}))  # what was announced has come
+                note = Note(error.reason)
+                text = f"{ended}\n{note}"
+                self.widget.value = ended.to_html() + note.to_html()
+                break
+            text = str(shown)
+            self.widget.value = shown.to_html()
+        self._last = {"text/plain": text, "text/html": self.widget.value}
+        update_display(self._last, raw=True, display_id=self._display_id)
+        self.widget.close()

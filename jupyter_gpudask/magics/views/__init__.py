@@ -1,1 +1,0 @@
-"""The output of the magics: objects with text for terminals and HTML for notebooks."""

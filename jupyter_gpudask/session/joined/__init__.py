@@ -1,1 +1,0 @@
-"""Connections of the kernel to clusters that somebody else started."""

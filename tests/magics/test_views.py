@@ -1,0 +1,125 @@
+"""What the magics show: the cost and the progress of cells, and tables and lines in a notebook."""
+
+import pytest
+
+from jupyter_gpudask.magics.cell_footer import CellProgress, CellSummary, cost_of, format_energy
+from jupyter_gpudask.magics.commands import FreeView
+from jupyter_gpudask.magics.doctor import DoctorView, Finding
+from jupyter_gpudask.magics.output import FONT_SIZE, format_time, html_table
+from jupyter_gpudask.magics.settings import MagicsSettings
+from jupyter_gpudask.magics.status import StatusView
+from jupyter_gpudask.protocol import ClusterState, GpuState, Ready
+
+
+def test_a_quantity_of_a_total_is_not_broken_into_two_lines():
+    table = html_table(("memory",), [("1.0 of 140 GiB",), ("20 MiB of 140 GiB",), ("pid 8 (2 GiB), pid 9",)])
+    assert ">1.0&nbsp;of&nbsp;140&nbsp;GiB<" in table
+    assert ">20&nbsp;MiB&nbsp;of&nbsp;140&nbsp;GiB<" in table
+    assert ">pid&nbsp;8 (2&nbsp;GiB), pid&nbsp;9<" in table
+
+
+def test_a_table_is_at_the_left_in_a_widget_too():
+    assert html_table(("memory",), [("1 GiB",)]).startswith('<table style="border-collapse: collapse; margin: 0">')
+
+
+def test_the_name_of_a_check_is_not_broken_at_its_hyphen():
+    view = DoctorView([Finding("dask-cuda", "ok", "26.10.00")])
+    assert '<span style="white-space: nowrap">dask-cuda</span>' in view.to_html()
+
+
+def test_freed_memory_is_shown_in_the_font_of_other_outputs():
+    html = FreeView({"GPU 0": 2**20, "kernel": 0}, (), pool=False).to_html()
+    assert "<pre" not in html
+    assert ">1.0 MiB of device memory freed.\n  GPU 0: 1.0 MiB<" in html
+
+
+def test_the_notes_of_a_status_are_as_large_in_a_saved_notebook_as_in_its_widget():
+    html = StatusView(ClusterState(engine="cpu", status="ready", time=0)).to_html()
+    assert f'<div style="font-size: {FONT_SIZE}; line-height: 1.4">Tasks: 0 running, 0 waiting.</div>' in html
+
+
+def summary_of_a_cell(**values):
+    return CellSummary(
+        libraries=("NumPy",),
+        cluster="the CPU stand-in, 1 worker",
+        seconds=1.5,
+        tasks=12,
+        peak=None,
+        peak_gpu=None,
+        spilled=0,
+        energy=None,
+        cost=None,
+        on_host=(),
+        **values,
+    )
+
+
+def test_the_line_under_a_cell_ends_with_the_time_in_a_notebook():
+    summary = summary_of_a_cell(ended=1e9)
+    assert str(summary) == "NumPy on the CPU stand-in, 1 worker · 1.5 s · 12 tasks"
+    assert f"· 12 tasks · {format_time(1e9)}</div>" in summary.to_html()
+
+
+def test_the_line_under_a_cell_names_several_lost_workers():
+    lost = (("worker 1", "exceeded its memory limit", 2), ("worker 0", "was killed by signal 9", 1))
+    assert str(summary_of_a_cell(lost_workers=lost)).endswith(
+        " · lost worker 1 (exceeded its memory limit, 2 times), worker 0 (was killed by signal 9): "
+        "their work was done again"
+    )
+
+
+GPU = GpuState(index=0, uuid="GPU-0", name="NVIDIA H200")
+
+
+@pytest.mark.parametrize(
+    ("price", "currency", "gpus", "seconds", "text"),
+    [
+        (3, "USD", 2, 3.4, "0.0057 USD"),
+        (2.5, "EUR", 8, 3600, "20.00 EUR"),
+        (3, "USD", 0, 3600, None),
+        (0, "", 8, 3600, None),
+    ],
+)
+def test_a_cell_costs_its_gpus_for_its_time_at_the_price_of_the_kernel_or_else_of_the_server(
+    price, currency, gpus, seconds, text
+):
+    cluster = {"engine": "cuda", "address": "", "credentials": None, "dashboard_port": None, "workers": 1, "pid": 1}
+    ready = Ready(**cluster, gpus=[GPU] * gpus, price_per_gpu_hour=price, currency=currency)
+    settings = MagicsSettings()
+    assert cost_of(settings, ready, seconds) == text
+    settings.price_per_gpu_hour = 4
+    assert cost_of(settings, ready, 3600) == (f"{4 * gpus:.2f} USD" if gpus else None)
+
+
+def test_energy_is_in_watt_hours():
+    assert [format_energy(joules) for joules in (36, 1260, 360_000, 3.6e7)] == [
+        "0.01 Wh",
+        "0.35 Wh",
+        "100 Wh",
+        "10,000 Wh",
+    ]
+
+
+def progress(tasks, unfinished, seconds):
+    state = ClusterState(engine="cpu", status="ready", time=0, cell_tasks_unfinished=unfinished)
+    return str(CellProgress(state, tasks, seconds))
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "seconds", "line"),
+    [
+        (75, 10, "25 of 100 tasks done · 10 s · about 30 s left"),
+        (50, 180, "50 of 100 tasks done · 180 s · about 3 min left"),
+        (80, 3600, "20 of 100 tasks done · 3600 s · about 4.0 h left"),
+        (1, 10, "99 of 100 tasks done · 10 s · about 1 s left"),
+        (91, 10, "9 of 100 tasks done · 10 s"),
+        (0, 10, "100 of 100 tasks done · 10 s"),
+    ],
+)
+def test_the_time_that_is_left_is_estimated_once_a_tenth_of_the_tasks_are_done(unfinished, seconds, line):
+    assert progress(100, unfinished, seconds) == line
+
+
+def test_the_time_that_is_left_is_not_estimated_from_a_few_tasks():
+    assert progress(20, 11, 60) == "9 of 20 tasks done · 60 s"
+    assert progress(1000, 950, 60) == "50 of 1,000 tasks done · 60 s"
