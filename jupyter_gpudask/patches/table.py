@@ -20,37 +20,7 @@ _RANDOM = "dask.array.random"
 _SHUFFLE = "dask.dataframe.dask_expr._shuffle"
 _GENERATORS = "jupyter_gpudask.random_numbers"
 
-ARRAY_FUNCTIONS = (
-    "array",
-    "asanyarray",
-    "asarray",
-    "block",
-    "concatenate",
-    "diag",
-    "diagonal",
-    "dstack",
-    "empty_like",
-    "eye",
-    "from_array",
-    "from_delayed",
-    "from_npy_stack",
-    "from_zarr",
-    "fromfunction",
-    "full_like",
-    "hstack",
-    "indices",
-    "linspace",
-    "meshgrid",
-    "ones_like",
-    "pad",
-    "stack",
-    "tile",
-    "tri",
-    "tril_indices",
-    "triu_indices",
-    "vstack",
-    "zeros_like",
-)
+ARRAY_FUNCTIONS = ("asanyarray", "asarray", "diag", "eye", "from_delayed", "from_npy_stack", "linspace")
 """Functions of `dask.array` whose blocks are created on the worker's host and moved to its GPU."""
 
 FRAME_FUNCTIONS = (
@@ -238,7 +208,7 @@ PATCHES = (
     Patch(
         "creation functions",
         (
-            *(_code(f"dask.array:{name}", "creation:create_array") for name in ARRAY_FUNCTIONS),
+            *(_code(f"dask.array:{name}", "arrays.operand_placement:create_array") for name in ARRAY_FUNCTIONS),
             *(_code(f"dask.dataframe:{name}", "creation:create_frame") for name in FRAME_FUNCTIONS),
             *(_code(f"dask.dataframe:{name}", "creation:read_frame") for name in FRAME_READERS),
             *(_code(target, "creation:create_frame") for target in _OTHER_FRAME_FUNCTIONS),
@@ -254,12 +224,11 @@ PATCHES = (
     Patch(
         "operand placement",
         (
-            *(
-                _code(f"dask.array:{name}", "arrays.operand_placement:place_plain_data")
-                for name in ("asarray", "asanyarray", "from_array")
-            ),
             _code("dask.array.blockwise:blockwise", "arrays.operand_placement:blockwise"),
-            *(_code(f"dask.array:{name}", "arrays.operand_placement:of_one_array") for name in ("frexp", "modf")),
+            *(
+                _code(f"dask.array:{name}", "arrays.operand_placement:of_one_array")
+                for name in ("diagonal", "frexp", "modf")
+            ),
         ),
         process="kernel",
         reason="x + np.ones(3) creates a NumPy array inside Dask, and CuPy refuses to add it to x. Dask infers "
@@ -439,7 +408,7 @@ PATCHES = (
         (
             _code("dask.array:store", "arrays.storing:store"),
             _attribute("dask.array.core:_write_dask_to_existing_zarr", "arrays.storing:to_existing_zarr"),
-            _code("dask.array:from_array", "arrays.hdf5:read_hdf5"),
+            _code("dask.array:from_array", "arrays.operand_placement:create_array"),  # places plain data, too
         ),
         process="kernel",
         reason="da.store(x, target) sends copies of the target to the workers. Into a NumPy array, or a Zarr array in "

@@ -192,3 +192,8 @@ def test_masked_arrays_stay_on_the_cpu():
 def test_outside_of_a_cell_nothing_changes():
     for make in ALONE.values():
         assert isinstance(make()._meta, np.ndarray)
+
+
+def test_numbers_of_collections_from_outside_stay_on_the_cpu():
+    with switched_to("cupy", "pandas"):
+        assert isinstance(da.asarray([OUTSIDE[0], OUTSIDE[1]])._meta, np.ndarray)

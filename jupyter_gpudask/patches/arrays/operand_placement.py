@@ -1,5 +1,6 @@
 """Operand placement: lists and NumPy arrays that are passed to Dask's functions in a GPU cell.
 
+Dask looks up its backend in a few creation functions only. The others call those of this module, or are wrapped here.
 Code for NumPy adds a NumPy array to a Dask array, or passes a list to a function of `dask.array`, which makes a Dask
 array from it. In a GPU cell that array is placed with the other operands: on the GPUs, unless one of them is a
 collection from outside the cell, which is on the CPU.
@@ -11,41 +12,63 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.array.backends import array_creation_dispatch
-from dask.array.core import Array, asanyarray
+from dask.array.core import Array, asanyarray, asarray, from_array
+from dask.array.creation import eye
 from dask.base import is_dask_collection
 
 from ...inspection.arguments import bind, calling_frame, first_argument, is_own_frame
 from ...inspection.local_variables import local_variables
 from ...inspection.placement import can_move, place_of, to_gpu
+from .hdf5 import read_hdf5
 from .marks import mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from types import FrameType
 
+_LIBRARIES = ("dask", "dask_cudf")
+_NUMBERS = (bool, int, float, complex, str)
 _DASK = "dask"
 _ARRAYS = "dask.array."
-_OTHER_CALLERS = ("diagonal", "asarray", "asanyarray")
-"""Functions whose calls are not changed: `diagonal` names its result by its input, and `creation` moves the result; the
-others call this wrapper themselves."""
+_CALLED_BY_DASK = (asarray.__name__, asanyarray.__name__, from_array.__name__, eye.__name__)
+"""Functions that Dask calls with plain data of the user, or, as for the inverse of a matrix, with none."""
+_OTHER_CALLERS = (asarray.__name__, asanyarray.__name__)
+"""Functions whose calls are not changed, because `create_array` wraps them."""
 
 _ON_HOST_ONLY = ("dask.array.ma", "dask.array.random")
 """CuPy has no masked arrays, and random numbers are placed by their generator."""
 
 
-def place_plain_data(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.asarray`; an array that Dask itself creates from plain data is placed with the other operands."""
+def create_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As a function of `dask.array` that creates an array on the host; in a GPU cell it is moved to the GPUs.
+
+    An array that Dask itself creates from plain data is placed with the other operands.
+    """
     __tracebackhide__ = True
-    array = original(*args, **kwargs)
-    if array_creation_dispatch.backend != "cupy" or place_of(array) != "host":
+    array = read_hdf5(original, args, kwargs)
+    if array_creation_dispatch.backend != "cupy" or place_of(array) != "host" or not can_move(array):
         return array
-    if is_dask_collection(first_argument(original, args, kwargs)):
+    if is_called_by_user(args, kwargs):
+        return to_gpu(array)
+    if original.__name__ not in _CALLED_BY_DASK or is_dask_collection(first_argument(original, args, kwargs)):
         return array
     caller = calling_frame()
     is_for_arrays = (
         caller.f_globals.get("__name__", "").startswith(_ARRAYS) and caller.f_code.co_name not in _OTHER_CALLERS
     )
-    return placed(array, caller) if is_for_arrays and can_move(array) else array
+    return placed(array, caller) if is_for_arrays else array
+
+
+def is_called_by_user(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether the user's code called a patched function, without a collection from outside the cell as an argument."""
+    library = calling_frame().f_globals.get("__name__", "").partition(".")[0]
+    return library not in _LIBRARIES and not any(map(_has_collection_on_host, [*args, *kwargs.values()]))
+
+
+def _has_collection_on_host(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(_has_collection_on_host(part) for part in value if type(part) not in _NUMBERS)
+    return is_dask_collection(value) and place_of(value) == "host"
 
 
 def blockwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -63,7 +86,7 @@ def _as_array(operand: Any, index: Any) -> Any:
 
 
 def of_one_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As a function of Dask that infers metadata from its argument, which may be plain data."""
+    """As a function of Dask that infers metadata or a name from its argument, which may be plain data."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
     name, operand = next(iter(call.arguments.items()))
