@@ -79,8 +79,6 @@ PARAMETERS = {
     "dask.dataframe.dask_expr.io.records:to_records": "df",
     "dask.dataframe.dask_expr:FrameBase.__dask_postpersist__": "self",
     "dask.dataframe.dask_expr:FrameBase.__array__": "self dtype **kwargs",
-    "dask.dataframe.io.demo:make_timeseries": "start end dtypes freq partition_freq seed **kwargs",
-    "dask.dataframe.io.demo:with_spec": "spec seed",
     "dask.dataframe:DataFrame.iterrows": "self",
     "dask.dataframe:Series.__iter__": "self",
     "dask.dataframe:DataFrame.itertuples": "self index name",
@@ -90,10 +88,6 @@ PARAMETERS = {
     "dask.dataframe:from_map": "func *iterables args meta divisions label enforce_metadata **kwargs",
     "dask.dataframe:from_pandas": "data npartitions sort chunksize",
     "dask.dataframe:read_csv": (
-        "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
-        "storage_options include_path_column **kwargs"
-    ),
-    "dask.dataframe:read_fwf": (
         "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
         "storage_options include_path_column **kwargs"
     ),
@@ -108,17 +102,8 @@ PARAMETERS = {
         "metadata_task_size split_row_groups blocksize aggregate_files parquet_file_extension filesystem engine "
         "arrow_to_pandas **kwargs"
     ),
-    "dask.dataframe:read_sql": "sql con index_col **kwargs",
     "dask.dataframe:read_sql_query": (
         "sql con index_col divisions npartitions limits bytes_per_chunk head_rows meta engine_kwargs **kwargs"
-    ),
-    "dask.dataframe:read_sql_table": (
-        "table_name con index_col divisions npartitions limits columns bytes_per_chunk head_rows schema meta "
-        "engine_kwargs **kwargs"
-    ),
-    "dask.dataframe:read_table": (
-        "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
-        "storage_options include_path_column **kwargs"
     ),
     "dask.dataframe:repartition": "df divisions force",
     "dask.dataframe.io.csv:to_csv": (
@@ -135,7 +120,7 @@ PARAMETERS = {
         "df path compression write_index append overwrite ignore_divisions partition_on storage_options "
         "custom_metadata write_metadata_file compute compute_kwargs schema name_function filesystem engine **kwargs"
     ),
-    "dask.datasets:timeseries": "start end freq partition_freq dtypes seed **kwargs",
+    "dask.dataframe.dask_expr.datasets:timeseries": "start end freq partition_freq dtypes seed **kwargs",
     "dask.local:get_async": (
         "submit num_workers dsk result cache get_id rerun_exceptions_locally pack_exception raise_exception callbacks "
         "dumps loads chunksize **kwargs"

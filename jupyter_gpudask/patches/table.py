@@ -23,29 +23,11 @@ _GENERATORS = "jupyter_gpudask.random_numbers"
 ARRAY_FUNCTIONS = ("asanyarray", "asarray", "diag", "eye", "from_delayed", "from_npy_stack", "linspace")
 """Functions of `dask.array` whose blocks are created on the worker's host and moved to its GPU."""
 
-FRAME_FUNCTIONS = (
-    "concat",
-    "from_array",
-    "from_delayed",
-    "from_map",
-    "from_pandas",
-    "read_fwf",
-    "read_sql",
-    "read_sql_query",
-    "read_sql_table",
-    "read_table",
-    "repartition",
-)
+FRAME_FUNCTIONS = ("concat", "from_array", "from_delayed", "from_map", "from_pandas", "read_sql_query", "repartition")
 """Functions of `dask.dataframe`, likewise."""
 
 FRAME_READERS = ("read_csv", "read_hdf", "read_json", "read_orc", "read_parquet")
 """Functions of `dask.dataframe` that Dask dispatches to cuDF, which may lack one of their options."""
-
-_OTHER_FRAME_FUNCTIONS = (
-    "dask.datasets:timeseries",
-    "dask.dataframe.io.demo:make_timeseries",
-    "dask.dataframe.io.demo:with_spec",
-)
 
 
 def _code(target: str, wrapper: str) -> Change:
@@ -211,7 +193,7 @@ PATCHES = (
             *(_code(f"dask.array:{name}", "arrays.operand_placement:create_array") for name in ARRAY_FUNCTIONS),
             *(_code(f"dask.dataframe:{name}", "creation:create_frame") for name in FRAME_FUNCTIONS),
             *(_code(f"dask.dataframe:{name}", "creation:read_frame") for name in FRAME_READERS),
-            *(_code(target, "creation:create_frame") for target in _OTHER_FRAME_FUNCTIONS),
+            _code("dask.dataframe.dask_expr.datasets:timeseries", "creation:create_frame"),
             _attribute("dask.bag:Bag.to_dataframe", "creation:create_frame"),
         ),
         process="kernel",

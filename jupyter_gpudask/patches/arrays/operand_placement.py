@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _LIBRARIES = ("dask", "dask_cudf")
+_READERS = ("dask.dataframe.io.", "dask.datasets")
 _NUMBERS = (bool, int, float, complex, str)
 _DASK = "dask"
 _ARRAYS = "dask.array."
@@ -53,16 +54,24 @@ def create_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     if original.__name__ not in _CALLED_BY_DASK or is_dask_collection(first_argument(original, args, kwargs)):
         return array
     caller = calling_frame()
-    is_for_arrays = (
-        caller.f_globals.get("__name__", "").startswith(_ARRAYS) and caller.f_code.co_name not in _OTHER_CALLERS
-    )
+    is_for_arrays = _module_of(caller).startswith(_ARRAYS) and caller.f_code.co_name not in _OTHER_CALLERS
     return placed(array, caller) if is_for_arrays else array
 
 
 def is_called_by_user(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether the user's code called a patched function, without a collection from outside the cell as an argument."""
-    library = calling_frame().f_globals.get("__name__", "").partition(".")[0]
+    """Whether the user's code called a patched function, without a collection from outside the cell as an argument.
+
+    Readers of Dask count as the user's code: what they return is what the function has created.
+    """
+    frame = calling_frame()
+    while frame.f_back is not None and _module_of(frame).startswith(_READERS):
+        frame = frame.f_back
+    library = _module_of(frame).partition(".")[0]
     return library not in _LIBRARIES and not any(map(_has_collection_on_host, [*args, *kwargs.values()]))
+
+
+def _module_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def _has_collection_on_host(value: Any) -> bool:
