@@ -25,7 +25,7 @@ class Patches:
     Parameters
     ----------
     rows
-        In the order in which they are applied: if two wrap the same function, the later one is the outer wrapper.
+        In any order: no two change the same function.
     """
 
     def __init__(self, rows: Sequence[Patch]) -> None:
@@ -130,7 +130,7 @@ def _make(change: Change, wrapper: Any) -> Callable[[], None]:
     original = getattr(owner, name)
     if change.how == "code":
         intercept(original, wrapper)
-        return lambda: release(original, wrapper)
+        return lambda: release(original)
     after = wrapper(original) if change.how == "value" else calling(wrapper, original)
     setattr(owner, name, staticmethod(after) if isinstance(before, staticmethod) else after)
     return lambda: delattr(owner, name) if before is _MISSING else setattr(owner, name, before)

@@ -104,17 +104,11 @@ PATCHES = (
     Patch(
         "random numbers",
         (
-            Change(f"{_RANDOM}:RandomState.choice", f"{_GENERATORS}.cpu_generators:choose_on_cpu"),
-            *(
-                Change(f"{_RANDOM}:{kind}.permutation", f"{_GENERATORS}.cpu_generators:permute_on_cpu")
-                for kind in ("RandomState", "Generator")
-            ),
             Change(f"{_RANDOM}:_wrap_func", f"{_GENERATORS}.generators:wrap_func"),
-            *(
-                Change(f"{_RANDOM}:{kind}.{name}", f"{_GENERATORS}.generators:{name}")
-                for name in ("choice", "permutation")
-                for kind in ("RandomState", "Generator")
-            ),
+            Change(f"{_RANDOM}:Generator.choice", f"{_GENERATORS}.generators:choice"),
+            Change(f"{_RANDOM}:RandomState.choice", f"{_GENERATORS}.generators:choice_of_state"),
+            Change(f"{_RANDOM}:Generator.permutation", f"{_GENERATORS}.generators:permutation"),
+            Change(f"{_RANDOM}:RandomState.permutation", f"{_GENERATORS}.generators:permutation"),
             Change(f"{_RANDOM}:_cached_states", f"{_GENERATORS}.seed:SharedStates", how="value"),
             Change(f"{_RANDOM}:RandomState.seed", f"{_GENERATORS}.seed:seed"),
         ),
@@ -224,7 +218,6 @@ PATCHES = (
         (
             _code("dask.array._reductions_generic:partial_reduce", "host_fallback:reduce_blocks"),
             _code("dask.local:get_async", "host_fallback:run_locally"),
-            _attribute("dask.array:Array.__new__", "host_fallback:note_array"),
         ),
         process="kernel",
         reason="If CuPy or cuDF lack a function, Dask fails. With GpuDask.fallback = 'host', the function gets host "
@@ -251,13 +244,11 @@ PATCHES = (
     Patch(
         "metadata",
         (
-            _code("dask.array.utils:compute_meta", "metadata:infer_metadata"),
+            _code("dask.array.utils:compute_meta", "arrays.block_meta:compute_meta"),
             _code("dask.array.core:apply_infer_dtype", "metadata:infer_dtype"),
             _code("dask.dataframe.dask_expr._expr:emulate", "metadata:infer_metadata"),
             _attribute("dask.dataframe.dask_expr._groupby:_meta_apply_transform", "metadata:infer_groups"),
             _attribute("dask.array:Array.__new__", "arrays.block_meta:make_array"),
-            # After the other change of it: this one knows functions that must not be called.
-            _code("dask.array.utils:compute_meta", "arrays.block_meta:compute_meta"),
             _code("dask.array:coarsen", "arrays.block_meta:coarsen"),
             _code("dask.array:histogram", "arrays.block_meta:histogram"),
         ),
@@ -284,7 +275,6 @@ PATCHES = (
             _code("dask.array:sinc", "arrays.numeric:sinc"),
             _code("dask.array:insert", "arrays.routines:insert"),
             _code("dask.array:unique", "arrays.routines:unique"),
-            _code("dask.array.core:elemwise", "arrays.numeric:elemwise"),
             _code("dask.array.reductions:arg_reduction", "arrays.extremes:arg_reduction"),
             _attribute("dask.array:Array.__setitem__", "arrays.assignment:assign"),
         ),
@@ -330,10 +320,10 @@ PATCHES = (
     Patch(
         "mixed operands",
         (
+            _code("dask.array.core:elemwise", "mixed_operands:elemwise"),  # and the quotients of NumPy
             *(
                 _code(f"dask.array.{name}", "mixed_operands:check_arrays")
                 for name in (
-                    "core:elemwise",
                     "core:concatenate",
                     "core:stack",
                     "routines:tensordot",
@@ -343,7 +333,6 @@ PATCHES = (
                     "routines:searchsorted",
                 )
             ),
-            _code("dask.base:compute", "mixed_operands:explain_mixed_blocks"),
         ),
         process="kernel",
         reason="An operation on a NumPy and a CuPy collection fails only when it is computed, in a task, with an error "
@@ -370,7 +359,7 @@ PATCHES = (
     Patch(
         "computation",
         (
-            _code("dask.base:compute", "computation:compute"),
+            _code("dask.base:compute", "computation:compute"),  # explains mixed operands, too
             _code("dask.base:collections_to_expr", "computation:collections_to_expr"),
             _attribute("dask.array:Array.__array__", "numpy_conversion:to_numpy"),
             _attribute("dask.dataframe.dask_expr:FrameBase.__array__", "numpy_conversion:to_numpy"),

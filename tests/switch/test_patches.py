@@ -32,6 +32,11 @@ def test_each_row_has_a_name_of_its_own():
     assert len({row.name for row in PATCHES}) == len(PATCHES)
 
 
+def test_no_function_is_changed_twice_so_that_the_order_of_rows_means_nothing():
+    changed = [resolve(change.target) for row in PATCHES for change in row.changes if change.how != "call"]
+    assert len({*map(id, changed)}) == len(changed)
+
+
 @pytest.mark.parametrize("row", PATCHES, ids=lambda row: row.name)
 def test_a_row_names_a_test(row):
     path, _, name = row.test.partition("::")
