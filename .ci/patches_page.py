@@ -24,9 +24,10 @@ Other differences from plain Dask are [below](#changes-that-are-not-patches).
 - The first `%%gpudask` cell, or `jupyter_gpudask.gpu()`, applies the patches of the kernel.
   `%unload_ext jupyter_gpudask` removes them. Cells for the CPU apply only the patches marked "CPU too". The patches of
   the supervisor and of the workers last as long as the process.
-- Before anything is patched, the versions of the libraries and the parameters of each function are checked. If a
-  patch does not fit, none is applied, and the cell fails with a [`PatchError`](errors.md#patcherror) that names the
-  patch.
+- Before anything is patched, the versions of the libraries, the parameters of each function and the private names of
+  Dask are checked. If a patch does not fit a tested version, none is applied, and the cell fails with a
+  [`PatchError`](errors.md#patcherror) that names the patch. With a newer Dask than tested there is one warning instead:
+  it names the patches that do not fit, and the others are applied.
 - A patch that fixes a bug of certain versions ("needed with") is skipped with other versions.
 - `%gpudask doctor` lists the patches.
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..overlay.cell_record import CellRecord
 
 _RETURN_RESULTS = frozenset(
-    {"compute", "head", "tail", "safe_head", "item", "iterrows", "itertuples", "__array__", "__iter__", "__len__"}
+    {"compute", "head", "tail", "safe_head", "iterrows", "itertuples", "__array__", "__iter__", "__len__"}
     # Functions of NumPy that Dask has not, such as np.einsum_path, are called with results.
     | {"__array_function__", "handle_nonmatching_names"}
 )
