@@ -75,7 +75,7 @@ class Patch:
     reason
         Why the change is needed.
     upstream
-        Address of the issue, or the text of one to file.
+        Addresses of issues, and names of texts to file, which are in ``docs/upstream``.
     test
         The test of the changed behaviour, in ``tests/``.
     requires
@@ -91,7 +91,7 @@ class Patch:
     changes: Sequence[Change]
     process: Process
     reason: str
-    upstream: str
+    upstream: Sequence[str]
     test: str
     requires: Mapping[str, str]
     needed: Mapping[str, str] = field(default_factory=dict)

@@ -73,9 +73,7 @@ def test_parameters_are_listed_of_what_is_changed_and_of_nothing_else():
 
 
 def row_of(target, **versions):
-    return Patch(
-        "a row", [Change(target, "builtins:print")], "kernel", "It is wrong.", "To file with Dask", "", versions
-    )
+    return Patch("a row", [Change(target, "builtins:print")], "kernel", "It is wrong.", (), "", versions)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +118,9 @@ def subclasses(kind):
 
 
 def test_a_row_is_skipped_where_the_fault_is_mended():
-    mended = Patch("a row", [], "kernel", "", "", "", {}, needed={"dask": "<1"})
+    mended = Patch("a row", [], "kernel", "", (), "", {}, needed={"dask": "<1"})
     assert mended.why_skipped().startswith("dask 2")
-    assert Patch("a row", [], "kernel", "", "", "", {}, needed={"dask": ">1"}).why_skipped() == ""
+    assert Patch("a row", [], "kernel", "", (), "", {}, needed={"dask": ">1"}).why_skipped() == ""
 
 
 UNDO = """
