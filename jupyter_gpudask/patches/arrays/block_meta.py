@@ -18,7 +18,8 @@ from ...inspection.placement import can_move, place_of, to_host
 from ...overlay.config_overlay import current_record
 from ..host_fallback import note_line
 from ..metadata import infer_metadata
-from .marks import has_mark, mark
+from .marks import has_mark, mark, mark_computed
+from .operand_placement import on_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,13 +66,16 @@ def make_array(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> 
     graph = array.dask
     if not isinstance(graph, HighLevelGraph) or array.name not in graph.layers:
         return array
+    inputs = graph.dependencies.get(array.name, ())
     on_gpu, is_for_gpus = place_of(array) == "gpu", can_move(array)
     if not on_gpu and given is None and is_for_gpus:
-        on_gpu = has_mark(array, graph.dependencies.get(array.name, ()), "gpu")
+        on_gpu = has_mark(array, inputs, "gpu", "plain data on a GPU")
         if on_gpu:
             _set_meta_of_cupy(array)
-    if on_gpu or not is_for_gpus:
-        mark(array, "gpu" if on_gpu else "not for GPUs")
+    if on_gpu:
+        mark_computed(array, inputs)
+    elif not is_for_gpus:
+        mark(array, "not for GPUs")
     return array
 
 
@@ -92,6 +96,9 @@ def histogram(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
     """
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
+    if place_of(call.arguments["a"]) == "host" and is_dask_collection(call.arguments["a"]):
+        with on_numpy():
+            return original(*args, **kwargs)
     density, limits = call.arguments.get("density"), call.arguments.get("range")
     is_computed = any(map(is_dask_collection, limits if isinstance(limits, list | tuple) else [limits]))
     if not is_computed or place_of(call.arguments["a"]) != "gpu":

@@ -2,28 +2,30 @@
 
 Dask looks up its backend in a few creation functions only. The others call those of this module, or are wrapped here.
 Code for NumPy adds a NumPy array to a Dask array, or passes a list to a function of `dask.array`, which makes a Dask
-array from it. In a GPU cell that array is placed with the other operands: on the GPUs, unless one of them is a
-collection from outside the cell, which is on the CPU.
+array from it. In a GPU cell that array is placed on the GPUs. If an operation then meets a collection from outside the
+cell, which is on the CPU, it takes the array back.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import dask.config
 import numpy as np
 from dask.array.backends import array_creation_dispatch
 from dask.array.core import Array, asanyarray, asarray, from_array
 from dask.array.creation import eye
 from dask.base import is_dask_collection
+from dask.highlevelgraph import HighLevelGraph
 
 from ...inspection.arguments import bind, calling_frame, first_argument, is_own_frame
-from ...inspection.local_variables import local_variables
-from ...inspection.placement import can_move, place_of, to_gpu
+from ...inspection.placement import can_move, place_of, to_gpu, to_host
 from .hdf5 import read_hdf5
-from .marks import mark
+from .marks import has_mark, is_plain_on_gpu, mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import FrameType
 
 _LIBRARIES = ("dask", "dask_cudf")
@@ -84,14 +86,52 @@ def blockwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
     """As `dask.array.blockwise`; metadata is inferred from where plain data is placed, and not from the data itself."""
     __tracebackhide__ = True
     first, operands, indices = args[:2], args[2::2], args[3::2]
-    if len(operands) == len(indices) and any(map(is_plain, operands)) and may_be_placed(operands):
-        pairs = zip(operands, indices, strict=True)
-        args = (*first, *(part for each, index in pairs for part in (_as_array(each, index), index)))
-    return original(*args, **kwargs)
+    if array_creation_dispatch.backend != "cupy" or len(operands) != len(indices):
+        return original(*args, **kwargs)
+    if may_be_placed(operands):
+        operands = tuple(map(_as_array, operands, indices))
+        return original(*first, *(part for pair in zip(operands, indices, strict=True) for part in pair), **kwargs)
+    with on_numpy():
+        return original(*plain_data_to_host(args), **plain_data_to_host(kwargs))
 
 
 def _as_array(operand: Any, index: Any) -> Any:
     return operand if index is None or not is_plain(operand) else asanyarray(operand)
+
+
+@contextmanager
+def on_numpy() -> Iterator[None]:
+    """Create arrays with NumPy: an operand is on the CPU."""
+    with dask.config.set({"array.backend": "numpy"}):
+        yield
+
+
+def plain_data_to_host(value: Any) -> Any:
+    """The arguments of an operation on the CPU; what Dask made of plain data in this cell is moved there."""
+    if isinstance(value, dict):
+        return {name: plain_data_to_host(part) for name, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(plain_data_to_host, value))
+    return _to_host(value) if is_movable(value) else value
+
+
+def _to_host(array: Array) -> Array:
+    """An array of plain data on the host, as it was before `placed` has moved it, if it was."""
+    graph, name = array.dask, array.name
+    (source, *others) = graph.dependencies[name]
+    if others or has_mark(array, [source], "plain data on a GPU"):
+        on_host: Array = to_host(array)
+        return on_host
+    layers, needs = (
+        {key: part for key, part in parts.items() if key != name} for parts in (graph.layers, graph.dependencies)
+    )
+    meta = np.empty((0,) * array.ndim, array.dtype)
+    return Array(HighLevelGraph(layers, needs), source, array.chunks, meta=meta)  # Dask may have changed the chunks
+
+
+def is_movable(value: Any) -> bool:
+    """Whether this is an array on a GPU that Dask made of nothing but plain data."""
+    return isinstance(value, Array) and is_plain_on_gpu(value)
 
 
 def of_one_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -119,20 +159,23 @@ def _data_of(value: Any) -> Any:
 
 
 def placed(array: Any, caller: FrameType) -> Any:
-    """An array on the host that the function of `caller`, one of Dask, has created, with the other operands."""
-    if not _is_host_call(caller):
-        return to_gpu(array)
-    mark(array, "plain data")
-    return array
+    """An array on the host that the function of `caller`, one of Dask, has created, on a GPU.
+
+    An operation with a collection on the CPU takes it back there.
+    """
+    if _is_for_host_only(caller):
+        mark(array, "plain data")
+        return array
+    moved = to_gpu(array)
+    mark(moved, "plain data on a GPU")
+    return moved
 
 
-def _is_host_call(caller: FrameType) -> bool:
-    """Whether a Dask function on the stack works on the host only, or has a collection on the host."""
+def _is_for_host_only(caller: FrameType) -> bool:
+    """Whether a Dask function on the stack works on the host only."""
     frame: FrameType | None = caller
-    while frame is not None and (is_own_frame(frame) or frame.f_globals.get("__name__", "").partition(".")[0] == _DASK):
-        if frame.f_globals.get("__name__") in _ON_HOST_ONLY:
-            return True
-        if not is_own_frame(frame) and any(map(_is_on_host, local_variables(frame).values())):
+    while frame is not None and (is_own_frame(frame) or _module_of(frame).partition(".")[0] == _DASK):
+        if _module_of(frame) in _ON_HOST_ONLY:
             return True
         frame = frame.f_back
     return False
