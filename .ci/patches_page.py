@@ -24,13 +24,18 @@ Other differences from plain Dask are [below](#changes-that-are-not-patches).
 - The first `%%gpudask` cell, or `jupyter_gpudask.gpu()`, applies the patches of the kernel.
   `%unload_ext jupyter_gpudask` removes them. Cells for the CPU apply only the patches marked "CPU too". The patches of
   the supervisor and of the workers last as long as the process.
-- Before anything is patched, the versions of the libraries and the parameters of each function are checked. If a
-  patch does not fit, none is applied, and the cell fails with a [`PatchError`](errors.md#patcherror) that names the
-  patch.
+- Before anything is patched, the versions of the libraries, the parameters of each function and the private names of
+  Dask are checked. If a patch does not fit a tested version, none is applied, and the cell fails with a
+  [`PatchError`](errors.md#patcherror) that names the patch. With a newer Dask than tested there is one warning instead:
+  it names the patches that do not fit, and the others are applied.
 - A patch that fixes a bug of certain versions ("needed with") is skipped with other versions.
 - `%gpudask doctor` lists the patches.
+- A row links its issues, or texts of issues to file in `docs/upstream`: a test runs their reproductions, and fails when
+  a library no longer has the fault.
 
 """
+
+TEXTS = Path(__file__).parents[1] / "docs" / "upstream"
 
 TAIL = Path(__file__).with_name("not_patches.md").read_text()
 
@@ -50,10 +55,13 @@ def versions(patch: object) -> str:
     return f"{text}; needed with {needed}" if needed else text
 
 
-def upstream(patch: object) -> str:
-    """The issue as a link, or the text of one to file."""
-    text = re.sub(r"https://github\.com/([\w-]+/[\w-]+)/(?:issues|pull)/(\d+)", r"[\1#\2](\g<0>)", patch.upstream)
-    return re.sub(r"(?<!\()https://[^\s;,)]+", r"<\g<0>>", text)
+def upstream(reference: str) -> str:
+    """A link to an issue, or to the text of one to file."""
+    if not reference.startswith("https://"):
+        title = (TEXTS / f"{reference}.md").read_text().partition("\n")[0].removeprefix("# ")
+        return f"[{title}](upstream/{reference}.md)"
+    name = re.fullmatch(r"https://github\.com/([\w-]+/[\w-]+)/(?:issues|pull)/(\d+)", reference)
+    return f"[{name[1]}#{name[2]}]({reference})" if name else f"<{reference}>"
 
 
 def page() -> str:
@@ -68,7 +76,7 @@ def page() -> str:
             "",
             f"- Changes: {targets(patch)}",
             f"- Process: {process}",
-            f"- Upstream: {upstream(patch)}",
+            f"- Upstream: {'; '.join(map(upstream, patch.upstream))}",
             f"- Versions: {versions(patch)}",
             "",
         ]

@@ -15,7 +15,8 @@ author = "the jupyter_gpudask developers"
 release = version = json.loads((ROOT / "package.json").read_text())["version"]
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "reference_directives"]
-exclude_patterns = ["README.md"]  # the page for those who read the folder; its table is part of index.md
+# The page for those who read the folder, whose table is part of index.md, and texts for other projects.
+exclude_patterns = ["README.md", "upstream"]
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
@@ -42,7 +43,7 @@ def _link_files_outside(_app: Sphinx, page: str, source: list[str]) -> None:
     """Let links to Markdown files of other folders, which are not pages of the site, lead to a copy of the file."""
     if "/" in page:  # in a folder of this one, ``..`` is this one
         return
-    source[0] = re.sub(r"\]\((\.\./[^)#]+\.md)[^)]*\)", r"](path:\1)", source[0])
+    source[0] = re.sub(r"\]\(((?:\.\.|upstream)/[^)#]+\.md)[^)]*\)", r"](path:\1)", source[0])
 
 
 def setup(app: Sphinx) -> None:

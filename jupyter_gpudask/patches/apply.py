@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import warnings
+from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PatchError
 from .interception import calling, intercept, release
 from .parameters import PARAMETERS
 from .patch import is_set, owner_of, resolve
+from .private_names import PRIVATE_NAMES
 from .table import PATCHES
 
 if TYPE_CHECKING:
@@ -25,7 +30,7 @@ class Patches:
     Parameters
     ----------
     rows
-        In the order in which they are applied: if two wrap the same function, the later one is the outer wrapper.
+        In any order: no two change the same function.
     """
 
     def __init__(self, rows: Sequence[Patch]) -> None:
@@ -46,6 +51,8 @@ class Patches:
     def apply(self, process: Process, *, on_cpu: bool = False, wrappers: Mapping[str, Any] | None = None) -> None:
         """Apply the rows of `process` that are not applied yet; all of them, or none.
 
+        With a newer Dask than tested there is a warning, and only the rows that fit are applied.
+
         Thread-safe: concurrent calls return after the patches are applied.
 
         Parameters
@@ -60,7 +67,7 @@ class Patches:
         Raises
         ------
         PatchError
-            A row does not fit the installed libraries; nothing was changed.
+            A row does not fit the tested version of a library that is installed; nothing was changed.
         """
         if (process, on_cpu) in self._done and not wrappers:
             return
@@ -71,8 +78,7 @@ class Patches:
                     self._undo(row.name)
             rows = [row for row in self._rows if row.process == process and (row.on_cpu or not on_cpu)]
             rows = [row for row in rows if row.name not in self._applied and not row.why_skipped()]
-            for row in rows:
-                row.check(PARAMETERS)
+            rows = _fitting(rows, import_all=process == "kernel" and not on_cpu)
             wrapped = [
                 (row, change, given[change.target] if not change.wrapper else resolve(change.wrapper))
                 for row in rows
@@ -105,18 +111,68 @@ class Patches:
 
         Before the rows are applied, none counts as skipped: importing CuPy takes seconds and device memory.
         """
+        missing = missing_names(import_all=process == "kernel")
         for row in self._rows:
-            if row.process != process:
-                continue
-            if self.are_applied(process):
-                yield row.name, "" if row.name in self._applied else row.why_skipped(), None
-                continue
-            misfit = None
-            try:
-                row.check(PARAMETERS)
-            except PatchError as error:
-                misfit = error
-            yield row.name, "", misfit
+            if row.process == process and row.name in self._applied:
+                yield row.name, "", None
+            elif row.process == process:
+                try:
+                    row.check(PARAMETERS, missing)
+                except PatchError as misfit:
+                    yield row.name, "", misfit
+                else:
+                    yield row.name, row.why_skipped() if self.are_applied(process) else "", None
+
+
+def _fitting(rows: Sequence[Patch], *, import_all: bool) -> list[Patch]:
+    """The rows that fit the installed libraries.
+
+    Raises
+    ------
+    PatchError
+        A row does not fit a tested version.
+    """
+    missing = missing_names(import_all=import_all)
+    misfits = {}
+    for row in rows:
+        try:
+            row.check(PARAMETERS, missing)
+        except PatchError as misfit:
+            if row.is_tested:
+                raise
+            misfits[row.name] = misfit
+    newer = next((row for row in rows if not row.is_tested), None)
+    if newer is not None:
+        off = " ".join(misfit.reason for misfit in misfits.values())
+        warnings.warn(str(newer.untested(off, missing)), stacklevel=2)
+    return [row for row in rows if row.name not in misfits]
+
+
+def missing_names(*, import_all: bool) -> list[str]:
+    """The private names of Dask that this package uses and that do not exist.
+
+    Parameters
+    ----------
+    import_all
+        Whether modules that this process has not imported are imported; else they are not looked at.
+    """
+    missing = []
+    for module, names in PRIVATE_NAMES.items():
+        try:
+            found = import_module(module) if import_all else sys.modules.get(module)
+        except ImportError:
+            found = None
+        if found is not None or import_all:
+            missing += [f"{module}.{name}" for name in names.split() if not _has(found, name)]
+    return missing
+
+
+def _has(owner: Any, path: str) -> bool:
+    try:
+        attrgetter(path)(owner)
+    except AttributeError:
+        return False
+    return True
 
 
 def _make(change: Change, wrapper: Any) -> Callable[[], None]:
@@ -130,7 +186,7 @@ def _make(change: Change, wrapper: Any) -> Callable[[], None]:
     original = getattr(owner, name)
     if change.how == "code":
         intercept(original, wrapper)
-        return lambda: release(original, wrapper)
+        return lambda: release(original)
     after = wrapper(original) if change.how == "value" else calling(wrapper, original)
     setattr(owner, name, staticmethod(after) if isinstance(before, staticmethod) else after)
     return lambda: delattr(owner, name) if before is _MISSING else setattr(owner, name, before)

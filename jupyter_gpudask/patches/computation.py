@@ -18,6 +18,7 @@ from ..inspection.placement import GPU_BACKENDS, kind_of, name_of, place_of, to_
 from ..inspection.results import in_containers, results_to_host
 from ..inspection.user_code import description_of, names_of, user_line
 from ..overlay import current_overlay, current_record
+from .mixed_operands import mixed_blocks_explained
 from .result_size import refusing_what_does_not_fit
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from ..overlay import CellRecord
 
 _RETURN_RESULTS = frozenset(
-    {"compute", "head", "tail", "safe_head", "item", "iterrows", "itertuples", "__array__", "__iter__", "__len__"}
+    {"compute", "head", "tail", "safe_head", "iterrows", "itertuples", "__array__", "__iter__", "__len__"}
     # Functions of NumPy that Dask has not, such as np.einsum_path, are called with results.
     | {"__array_function__", "handle_nonmatching_names"}
 )
@@ -51,6 +52,12 @@ def _unpack(values: Collection[Any], *, traverse: bool) -> tuple[list[Any], Call
 
 def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.compute`; results are converted for ``--results host``, or refused if they do not fit on the GPU."""
+    __tracebackhide__ = True
+    with mixed_blocks_explained(args, traverse=kwargs.get("traverse", True)):
+        return _computed(original, *args, **kwargs)
+
+
+def _computed(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     record = current_record()
     if record is None:

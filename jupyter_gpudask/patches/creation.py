@@ -1,7 +1,6 @@
-"""Creation functions that Dask does not dispatch to a backend: in GPU cells their collections are moved to the GPUs.
+"""Functions of `dask.dataframe` that create collections on the host: in GPU cells these are moved to the GPUs.
 
-`dask.array` and `dask.dataframe` look up their backend in a few creation functions only; `table` lists the others.
-Calls by Dask's own code are left to `operand_placement`.
+Dask looks up its backend in a few readers only; `table` lists the other functions.
 """
 
 from __future__ import annotations
@@ -10,18 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import dask
-from dask.array.backends import array_creation_dispatch
-from dask.base import is_dask_collection
 from dask.dataframe.backends import dataframe_creation_dispatch
 from dask.dataframe.dask_expr import _backends
 
 from ..fallback.missing import words_behind
-from ..inspection.arguments import calling_frame, signature_of
-from ..inspection.placement import can_move, place_of, to_gpu
+from ..inspection.arguments import signature_of
+from ..inspection.placement import place_of
 from ..inspection.results import results_to_host
 from ..overlay import current_record
 from .arrays.marks import mark_frame
-from .arrays.operand_placement import placed
+from .arrays.operand_placement import is_called_by_user
 from .frames.files.parquet_readers import read_parquet
 from .frames.files.readers import options_for_cudf, path_for_cudf, read_as_pandas, words_about, words_of_reader
 from .host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
@@ -29,29 +26,14 @@ from .host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_NUMBERS = (bool, int, float, complex, str)
-
-
-def create_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As a creation function of `dask.array`; under the CuPy backend its array is moved to the GPUs."""
-    __tracebackhide__ = True
-    result = original(*args, **kwargs)
-    if array_creation_dispatch.backend != "cupy":
-        return result
-    if _is_to_be_moved([*args, *kwargs.values()]):
-        return _array_to_gpu(result)
-    if original.__name__ == "eye" and _is_on_host(result):  # called by Dask, as for the inverse of a matrix
-        return placed(result, calling_frame())
-    return result
-
 
 def create_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As a function that creates a dataframe; under the cuDF backend it is moved to the GPUs."""
     __tracebackhide__ = True
     result = original(*args, **_with_meta_on_host(original, kwargs))
-    if dataframe_creation_dispatch.backend != "cudf" or not _is_on_host(result):
+    if dataframe_creation_dispatch.backend != "cudf" or place_of(result) != "host":
         return result
-    if _is_to_be_moved([*args, *kwargs.values()]):
+    if is_called_by_user(args, kwargs):
         return frame_to_gpu(result)
     if original.__name__ == "from_pandas":  # called by Dask, with what the user has passed to another function
         mark_frame(result.expr)
@@ -118,26 +100,3 @@ def _with_meta_on_host(original: Callable[..., Any], kwargs: dict[str, Any]) -> 
     if "meta" not in kwargs or not original.__name__.startswith("read_"):
         return kwargs
     return {**kwargs, "meta": results_to_host(kwargs["meta"])}
-
-
-def _is_to_be_moved(arguments: list[Any]) -> bool:
-    """Whether the user's code made the call, without an argument that stays on the CPU."""
-    caller = calling_frame().f_globals.get("__name__", "")
-    return caller.partition(".")[0] not in ("dask", "dask_cudf") and not _has_collection_of_host(arguments)
-
-
-def _has_collection_of_host(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return any(_has_collection_of_host(part) for part in value if type(part) not in _NUMBERS)
-    return _is_on_host(value)
-
-
-def _is_on_host(value: Any) -> bool:
-    """Whether this is a collection from outside the cell; results computed from it stay on the CPU."""
-    return is_dask_collection(value) and place_of(value) == "host"
-
-
-def _array_to_gpu(result: Any) -> Any:
-    if isinstance(result, list | tuple):
-        return type(result)(_array_to_gpu(part) for part in result)
-    return to_gpu(result) if _is_on_host(result) and can_move(result) else result

@@ -62,16 +62,6 @@ def run_locally(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     return original(*call.args, **call.kwargs)
 
 
-def note_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.Array`; remembers which line of the user's code made the array."""
-    __tracebackhide__ = True
-    array = original(*args, **kwargs)
-    record = current_record()
-    if record is not None and record.watches:
-        note_line(array.name, record)
-    return array
-
-
 def refuse_if_strict(operation: str, name: str, words: str) -> None:
     """Refuse an operation that would run on the host, if the cell has ``--strict``.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from functools import wraps
+from functools import partial, wraps
 from itertools import count
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,7 @@ from ..inspection.arguments import CODE_FILE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Layers = tuple[Callable[..., Any], ...]
-
 _HOOK = "_jupyter_gpudask_hook_"
-_CALL = "_jupyter_gpudask_call"
 _BEFORE = "_jupyter_gpudask_signature"
 
 _numbers = count()
@@ -39,7 +36,7 @@ def intercept(function: Any, around: Callable[..., Any]) -> None:
     """Turn every call of `function` into ``around(original, *args, **kwargs)``; does nothing the second time.
 
     The function object stays the same, because it may already be bound to other names; its code is replaced by a call
-    of a hook in its module. Later wrappers wrap earlier ones.
+    of a hook in its module.
 
     Parameters
     ----------
@@ -50,88 +47,38 @@ def intercept(function: Any, around: Callable[..., Any]) -> None:
         positional-only, because the call may have any keyword: ``def around(original, /, *args, **kwargs)``.
         See `jupyter_gpudask.inspection.arguments`.
     """
-    if around in _layers_of(function):
-        return
     with _lock:
-        layers = _layers_of(function)
-        if not layers:
+        if not _is_intercepted(function):
             _forward(function, f"{_HOOK}{next(_numbers)}", around)
-        elif around not in layers:
-            function.__globals__[_hook_of(function)] = (*layers, around)
 
 
-def release(function: Any, around: Callable[..., Any]) -> None:
-    """Remove the wrapper `around`; without the last wrapper, the function has its own code again."""
+def release(function: Any) -> None:
+    """Remove the wrapper; the function has its own code again."""
     with _lock:
-        layers = _layers_of(function)
-        if around not in layers:
+        if not _is_intercepted(function):
             return
-        hook = _hook_of(function)
-        rest = tuple(layer for layer in layers if layer is not around)
-        if len(rest) > 1:
-            function.__globals__[hook] = rest
-            return
-        original: Any = rest[0]
+        hook = next(name for name in function.__code__.co_names if name.startswith(_HOOK))
+        (original,) = function.__globals__[hook].args
         function.__code__ = original.__code__
         function.__dict__.pop("__signature__")
         function.__dict__.update(vars(original).pop(_BEFORE))
         del function.__globals__[hook]
 
 
-class _InnerLayers:
-    """The original function with all wrappers but the outermost, which gets this as its original."""
-
-    __slots__ = ("_layers",)
-
-    def __init__(self, layers: Layers) -> None:
-        self._layers = layers
-
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        return _call(self._layers, args, kwargs)
-
-    @property
-    def __name__(self) -> str:
-        return str(self._layers[0].__name__)
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        signature: inspect.Signature = self._layers[0].__signature__  # type: ignore[attr-defined]
-        return signature
-
-
-def _hook_of(function: Any) -> str:
-    """The name of the variable in its module that holds the layers of a patched function."""
-    names: tuple[str, ...] = function.__code__.co_names
-    return next(name for name in names if name.startswith(_HOOK))
-
-
-def _layers_of(function: Any) -> Layers:
-    """The original function followed by its wrappers, outermost last; empty if it is not patched."""
-    if function.__code__.co_filename != CODE_FILE:
-        return ()
-    layers: Layers = function.__globals__[_hook_of(function)]
-    return layers
+def _is_intercepted(function: Any) -> bool:
+    return bool(function.__code__.co_filename == CODE_FILE)
 
 
 def _forward(function: Any, hook: str, around: Callable[..., Any]) -> None:
-    """Replace the code of `function` by a call of the layers in the variable `hook`."""
+    """Replace the code of `function` by a call of the variable `hook`."""
     original: Any = FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
     original.__kwdefaults__ = function.__kwdefaults__
     setattr(original, _BEFORE, {name: vars(function)[name] for name in ("__signature__",) if name in vars(function)})
     original.__signature__ = function.__signature__ = inspect.signature(function)
-    # Other threads may call the function at any time: its new code must find the layers.
-    function.__globals__.update({_CALL: _call, hook: (original, around)})
+    function.__globals__[hook] = partial(around, original)  # before other threads find the new code
     function.__code__ = _forwarding_code(hook, function.__code__.co_freevars)
-
-
-def _call(layers: Layers, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call the outermost of `layers` with the inner layers as its original."""
-    __tracebackhide__ = True
-    inside = layers[0] if len(layers) == 2 else _InnerLayers(layers[:-1])
-    return layers[-1](inside, *args, **kwargs)
 
 
 def _forwarding_code(hook: str, free_variables: tuple[str, ...]) -> Any:
@@ -143,7 +90,7 @@ def _forwarding_code(hook: str, free_variables: tuple[str, ...]) -> Any:
         "    def forward(*args, **kwargs):",
         "        __tracebackhide__ = True",
         f"        {names}" if names else "        pass",
-        f"        return _jupyter_gpudask_call({hook}, args, kwargs)",
+        f"        return {hook}(*args, **kwargs)",
         "    return forward",
     ]
     scope: dict[str, Any] = {}

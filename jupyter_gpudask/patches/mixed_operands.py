@@ -7,6 +7,7 @@ is what is computed from arrays on GPUs with NumPy metadata, as by ``meta=np.arr
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +21,13 @@ from ..inspection.placement import can_move, name_of, place_of, place_of_partiti
 from ..inspection.results import results_to_host
 from ..inspection.user_code import description_of, names_behind, names_of
 from ..overlay import current_record
+from .arrays import numeric
 from .arrays.marks import is_plain_data, may_be_moved
+from .arrays.operand_placement import is_movable, on_numpy, plain_data_to_host
 from .host_fallback import note_on_host, on_host, place_of_inputs, refuse_if_strict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _INDEXING = ("getitem", "getitem_variadic")
 _OF_CUPY = ("Unsupported type <class 'numpy.ndarray'>", "Implicit conversion to a NumPy array is not allowed")
@@ -44,28 +47,47 @@ def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
         CuPy cannot hold one of them, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
+    args, kwargs, context = _arrays_in_one_place(original.__name__, args, kwargs)
+    with context:
+        return original(*args, **kwargs)
+
+
+def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.core.elemwise`, likewise, with the quotients and remainders of NumPy."""
+    __tracebackhide__ = True
+    args, kwargs, context = _arrays_in_one_place(original.__name__, args, kwargs)
+    with context:
+        return numeric.elemwise(original, *args, **kwargs)
+
+
+def _arrays_in_one_place(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], AbstractContextManager[None]]:
+    """The arguments of an operation with all arrays on GPUs, or all on the host, and the context for it."""
+    __tracebackhide__ = True
     # Dask treats these as numbers, CuPy does not.
     args = tuple(arg[()] if isinstance(arg, np.ndarray) and not arg.ndim else arg for arg in args)
     first = args[0] if args else None
-    name = funcname(first) if callable(first) and not isinstance(first, Array) else original.__name__
-    # CuPy accepts indices on the host.
-    if name not in _INDEXING:
-        given = [*args, *(value for name, value in kwargs.items() if name != "out")]
-        parts = [part for arg in given for part in (arg if isinstance(arg, list | tuple) else [arg])]
-        # Scalars can be mixed, and plain data is placed with the other operands.
-        arrays = [part for part in parts if isinstance(part, Array) and part.ndim]
-        mixed = _mixture(arrays)
-        on_host = [part for part in arrays if place_of(part) == "host"]
-        if mixed and _falls_back() and all(map(_may_follow, on_host)):
-            lacking = next((part for part in on_host if not can_move(part)), None)
-            if lacking is None:
-                return original(*_on_gpu(args), **_on_gpu(kwargs))
-            words = f"TypeError: CuPy has no {_kind(lacking)}"
-            refuse_if_strict(name, name_of(mixed["gpu"]), words)
-            note_on_host(name, words, mixed["gpu"].npartitions)
-            return original(*results_to_host(args), **results_to_host(kwargs))
+    name = funcname(first) if callable(first) and not isinstance(first, Array) else name
+    given = [*args, *(value for name, value in kwargs.items() if name != "out")]
+    parts = [part for arg in given for part in (arg if isinstance(arg, list | tuple) else [arg])]
+    arrays = [part for part in parts if isinstance(part, Array)]
+    places = {place: [part for part in arrays if place_of(part) == place] for place in ("host", "gpu")}
+    on_host = [part for part in places["host"] if part.ndim]
+    if (on_host or (places["host"] and places["gpu"])) and all(map(is_movable, places["gpu"])):
+        return plain_data_to_host(args), plain_data_to_host(kwargs), on_numpy()
+    mixed = _mixture(part for part in arrays if part.ndim)  # scalars can be mixed
+    if not mixed or name in _INDEXING:  # CuPy accepts indices on the host
+        return args, kwargs, nullcontext()
+    if not (_falls_back() and all(map(_may_follow, on_host))):
         _refuse(mixed)
-    return original(*args, **kwargs)
+    lacking = next((part for part in on_host if not can_move(part)), None)
+    if lacking is None:
+        return _on_gpu(args), _on_gpu(kwargs), nullcontext()
+    words = f"TypeError: CuPy has no {_kind(lacking)}"
+    refuse_if_strict(name, name_of(mixed["gpu"]), words)
+    note_on_host(name, words, mixed["gpu"].npartitions)
+    return tuple(results_to_host(args)), results_to_host(kwargs), on_numpy()
 
 
 def _may_follow(array: Any) -> bool:
@@ -140,16 +162,16 @@ def _falls_back() -> bool:
     return record is not None and record.watches
 
 
-def explain_mixed_blocks(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Raise the same error if the mixture is found only when the blocks are computed."""
+@contextmanager
+def mixed_blocks_explained(collections: Iterable[Any], *, traverse: bool) -> Iterator[None]:
+    """Raise the same error if the mixture is found only when the blocks of the collections are computed."""
     __tracebackhide__ = True
     try:
-        return original(*args, **kwargs)
+        yield
     except TypeError as error:
         if not str(error).startswith(_OF_CUPY):
             raise
-        collections, _ = unpack_collections(*args, traverse=kwargs.get("traverse", True))
-        for names in map(names_behind, collections):
+        for names in map(names_behind, unpack_collections(*collections, traverse=traverse)[0]):
             if names["host"] and names["gpu"]:
                 host, gpu = (" and ".join(names[place][:3]) for place in ("host", "gpu"))
                 raise MixedBackendsError(host, gpu, movable=True) from None

@@ -34,48 +34,28 @@ PARAMETERS = {
     "dask.array:apply_gufunc": (
         "func signature *args axes axis keepdims output_dtypes output_sizes vectorize allow_rechunk meta **kwargs"
     ),
-    "dask.array:array": "x dtype ndmin like",
     "dask.array:asanyarray": "a dtype order like inline_array",
     "dask.array:asarray": "a allow_unknown_chunksizes dtype order like **kwargs",
-    "dask.array:block": "arrays allow_unknown_chunksizes",
     "dask.array:coarsen": "reduction x axes trim_excess **kwargs",
-    "dask.array:concatenate": "seq axis allow_unknown_chunksizes",
     "dask.array:diag": "v k",
     "dask.array:diagonal": "a offset axis1 axis2",
-    "dask.array:dstack": "tup allow_unknown_chunksizes",
-    "dask.array:empty_like": "a dtype order chunks name shape",
     "dask.array:eye": "N chunks M k dtype",
     "dask.array:frexp": "x",
     "dask.array:from_array": "x chunks name lock asarray fancy getitem meta inline_array",
     "dask.array:from_delayed": "value shape dtype meta name",
     "dask.array:from_npy_stack": "dirname mmap_mode",
-    "dask.array:from_zarr": "url component storage_options chunks name inline_array **kwargs",
-    "dask.array:fromfunction": "func chunks shape dtype **kwargs",
-    "dask.array:full_like": "a fill_value order dtype chunks name shape",
-    "dask.array:hstack": "tup allow_unknown_chunksizes",
-    "dask.array:indices": "dimensions dtype chunks",
     "dask.array:insert": "arr obj values axis",
     "dask.array:linspace": "start stop num endpoint retstep chunks dtype",
     "dask.array:histogram": "a bins range normed weights density",
     "dask.array:median": "a axis keepdims out",
     "dask.array:nanmedian": "a axis keepdims out",
-    "dask.array:meshgrid": "*xi sparse indexing **kwargs",
     "dask.array:modf": "x",
-    "dask.array:ones_like": "a dtype order chunks name shape",
-    "dask.array:pad": "array pad_width mode **kwargs",
     "dask.array:percentile": "a q method internal_method **kwargs",
     "dask.array:quantile": "a q axis out overwrite_input method keepdims weights interpolation",
     "dask.array:rechunk": "x chunks threshold block_size_limit balance method",
     "dask.array:sinc": "*args **kwargs",
-    "dask.array:stack": "seq axis allow_unknown_chunksizes",
     "dask.array:store": "sources targets lock regions compute return_stored load_stored **kwargs",
-    "dask.array:tile": "A reps",
-    "dask.array:tri": "N M k dtype chunks like",
-    "dask.array:tril_indices": "n k m chunks",
-    "dask.array:triu_indices": "n k m chunks",
     "dask.array:unique": "ar return_index return_inverse return_counts",
-    "dask.array:vstack": "tup allow_unknown_chunksizes",
-    "dask.array:zeros_like": "a dtype order chunks name shape",
     "dask.bag:Bag.to_dataframe": "self meta columns optimize_graph",
     "dask.base:collections_to_expr": "collections optimize_graph",
     "dask.base:compute": "*args traverse optimize_graph scheduler get **kwargs",
@@ -99,8 +79,6 @@ PARAMETERS = {
     "dask.dataframe.dask_expr.io.records:to_records": "df",
     "dask.dataframe.dask_expr:FrameBase.__dask_postpersist__": "self",
     "dask.dataframe.dask_expr:FrameBase.__array__": "self dtype **kwargs",
-    "dask.dataframe.io.demo:make_timeseries": "start end dtypes freq partition_freq seed **kwargs",
-    "dask.dataframe.io.demo:with_spec": "spec seed",
     "dask.dataframe:DataFrame.iterrows": "self",
     "dask.dataframe:Series.__iter__": "self",
     "dask.dataframe:DataFrame.itertuples": "self index name",
@@ -110,10 +88,6 @@ PARAMETERS = {
     "dask.dataframe:from_map": "func *iterables args meta divisions label enforce_metadata **kwargs",
     "dask.dataframe:from_pandas": "data npartitions sort chunksize",
     "dask.dataframe:read_csv": (
-        "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
-        "storage_options include_path_column **kwargs"
-    ),
-    "dask.dataframe:read_fwf": (
         "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
         "storage_options include_path_column **kwargs"
     ),
@@ -128,17 +102,8 @@ PARAMETERS = {
         "metadata_task_size split_row_groups blocksize aggregate_files parquet_file_extension filesystem engine "
         "arrow_to_pandas **kwargs"
     ),
-    "dask.dataframe:read_sql": "sql con index_col **kwargs",
     "dask.dataframe:read_sql_query": (
         "sql con index_col divisions npartitions limits bytes_per_chunk head_rows meta engine_kwargs **kwargs"
-    ),
-    "dask.dataframe:read_sql_table": (
-        "table_name con index_col divisions npartitions limits columns bytes_per_chunk head_rows schema meta "
-        "engine_kwargs **kwargs"
-    ),
-    "dask.dataframe:read_table": (
-        "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
-        "storage_options include_path_column **kwargs"
     ),
     "dask.dataframe:repartition": "df divisions force",
     "dask.dataframe.io.csv:to_csv": (
@@ -155,7 +120,7 @@ PARAMETERS = {
         "df path compression write_index append overwrite ignore_divisions partition_on storage_options "
         "custom_metadata write_metadata_file compute compute_kwargs schema name_function filesystem engine **kwargs"
     ),
-    "dask.datasets:timeseries": "start end freq partition_freq dtypes seed **kwargs",
+    "dask.dataframe.dask_expr.datasets:timeseries": "start end freq partition_freq dtypes seed **kwargs",
     "dask.local:get_async": (
         "submit num_workers dsk result cache get_id rerun_exceptions_locally pack_exception raise_exception callbacks "
         "dumps loads chunksize **kwargs"

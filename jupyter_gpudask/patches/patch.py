@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import inspect
 import platform
+import re
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from ..errors import PatchError
 
@@ -71,12 +75,12 @@ class Patch:
     reason
         Why the change is needed.
     upstream
-        Address of the issue, or the text of one to file.
+        Addresses of issues, and names of texts to file, which are in ``docs/upstream``.
     test
         The test of the changed behaviour, in ``tests/``.
     requires
-        Versions of libraries that the row was written for. With another version of one of them no patch is applied,
-        and cells for GPUs are refused.
+        Versions of libraries that the row was tested with. With an older version no patch is applied, and cells for
+        GPUs are refused; with a newer one a row that does not fit is not applied.
     needed
         Versions with the bug that the row fixes; with other versions it is skipped.
     on_cpu
@@ -87,7 +91,7 @@ class Patch:
     changes: Sequence[Change]
     process: Process
     reason: str
-    upstream: str
+    upstream: Sequence[str]
     test: str
     requires: Mapping[str, str]
     needed: Mapping[str, str] = field(default_factory=dict)
@@ -101,13 +105,20 @@ class Patch:
                 return f"{library} {version}"
         return ""
 
-    def check(self, parameters: Mapping[str, str]) -> None:
+    @property
+    def is_tested(self) -> bool:
+        """Whether no library is newer than the versions that it was tested with."""
+        return not any(_is_newer(specifier, version_of(library)) for library, specifier in self.requires.items())
+
+    def check(self, parameters: Mapping[str, str], missing: Sequence[str] = ()) -> None:
         """Check that the row fits the installed libraries.
 
         Parameters
         ----------
         parameters
             The parameters of each target in the tested versions; a target without an entry only has to exist.
+        missing
+            Private names of Dask that do not exist; its wrappers must not use them.
 
         Raises
         ------
@@ -116,7 +127,7 @@ class Patch:
         """
         for library, specifier in self.requires.items():
             version = version_of(library)
-            if not _contains(specifier, version):
+            if not (_contains(specifier, version) or _is_newer(specifier, version)):
                 raise self._misfit(f"it was written for {library}{specifier}")
         for change in self.changes:
             try:
@@ -125,11 +136,37 @@ class Patch:
                 raise self._misfit(f"{change.name} does not exist") from None
             if has not in parameters.get(change.target, has).split(" | "):
                 raise self._misfit(f"{change.name} has other parameters ({has.replace(' ', ', ')})")
+            for name in missing:
+                if change.wrapper and re.search(rf"\b{name.rpartition('.')[2]}\b", _source_of(change.wrapper)):
+                    raise self._misfit(f"{name} does not exist")
+            try:
+                _ = change.wrapper and resolve(change.wrapper)
+            except ImportError as error:
+                raise self._misfit(str(error)) from None
+
+    def untested(self, off: str, missing: Sequence[str]) -> PatchError:
+        """What to say of a newer library than tested.
+
+        Parameters
+        ----------
+        off
+            Sentences about the rows that are not applied.
+        missing
+            Private names of Dask that do not exist.
+        """
+        if off:
+            off += " Without it, cells fail or their results differ from those of NumPy and pandas."
+        if missing:
+            off += f" Dask has no longer: {', '.join(missing)}."
+        return self._error("newer-than-tested", why=off)
 
     def _misfit(self, why: str) -> PatchError:
+        code = "patch-misfit-in-cell" if self.process == "kernel" and not self.on_cpu else "patch-misfit"
+        return self._error(code, why=why)
+
+    def _error(self, code: str, why: str) -> PatchError:
         installed = " and ".join(f"{library} {version_of(library)}" for library in self.requires)
         wanted = " ".join(f'"{name}{versions}"' for name, versions in self.requires.items())
-        code = "patch-misfit-in-cell" if self.process == "kernel" and not self.on_cpu else "patch-misfit"
         return PatchError(code, patch=repr(self.name), installed=installed, why=why, wanted=wanted)
 
 
@@ -180,6 +217,18 @@ def version_of(library: str) -> str:
         return str(getattr(import_module(library), "__version__", ""))
     except Exception:  # noqa: BLE001 - a GPU library may fail in any way; the cell that needs it gets the error
         return ""
+
+
+def _source_of(path: str) -> str:
+    """The source of the module of a wrapper, which need not be importable."""
+    module = find_spec(path.partition(":")[0])
+    return Path(module.origin).read_text() if module and module.origin else ""
+
+
+def _is_newer(specifier: str, version: str) -> bool:
+    """Whether a version is above a range."""
+    above = bool(version) and all(Version(version) >= Version(each.version) for each in SpecifierSet(specifier))
+    return above and not _contains(specifier, version)
 
 
 def _contains(specifier: str, version: str) -> bool:

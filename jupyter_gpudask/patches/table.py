@@ -20,62 +20,14 @@ _RANDOM = "dask.array.random"
 _SHUFFLE = "dask.dataframe.dask_expr._shuffle"
 _GENERATORS = "jupyter_gpudask.random_numbers.generators"
 
-ARRAY_FUNCTIONS = (
-    "array",
-    "asanyarray",
-    "asarray",
-    "block",
-    "concatenate",
-    "diag",
-    "diagonal",
-    "dstack",
-    "empty_like",
-    "eye",
-    "from_array",
-    "from_delayed",
-    "from_npy_stack",
-    "from_zarr",
-    "fromfunction",
-    "full_like",
-    "hstack",
-    "indices",
-    "linspace",
-    "meshgrid",
-    "ones_like",
-    "pad",
-    "stack",
-    "tile",
-    "tri",
-    "tril_indices",
-    "triu_indices",
-    "vstack",
-    "zeros_like",
-)
+ARRAY_FUNCTIONS = ("asanyarray", "asarray", "diag", "eye", "from_delayed", "from_npy_stack", "linspace")
 """Functions of `dask.array` whose blocks are created on the worker's host and moved to its GPU."""
 
-FRAME_FUNCTIONS = (
-    "concat",
-    "from_array",
-    "from_delayed",
-    "from_map",
-    "from_pandas",
-    "read_fwf",
-    "read_sql",
-    "read_sql_query",
-    "read_sql_table",
-    "read_table",
-    "repartition",
-)
+FRAME_FUNCTIONS = ("concat", "from_array", "from_delayed", "from_map", "from_pandas", "read_sql_query", "repartition")
 """Functions of `dask.dataframe`, likewise."""
 
 FRAME_READERS = ("read_csv", "read_hdf", "read_json", "read_orc", "read_parquet")
 """Functions of `dask.dataframe` that Dask dispatches to cuDF, which may lack one of their options."""
-
-_OTHER_FRAME_FUNCTIONS = (
-    "dask.datasets:timeseries",
-    "dask.dataframe.io.demo:make_timeseries",
-    "dask.dataframe.io.demo:with_spec",
-)
 
 
 def _code(target: str, wrapper: str) -> Change:
@@ -103,7 +55,7 @@ PATCHES = (
         process="kernel",
         reason="dask.config.set is process-wide: other threads see its changes, and with overlapping exits the "
         "settings stay changed.",
-        upstream="https://github.com/dask/dask/issues/2410",
+        upstream=("https://github.com/dask/dask/issues/2410",),
         test="switch/test_switch.py::test_two_at_the_same_time_do_not_see_each_other",
         requires=_DASK,
         on_cpu=True,
@@ -125,7 +77,7 @@ PATCHES = (
         process="kernel",
         reason="Threads and pools that a cell starts would compute on the CPU, because they do not inherit its "
         "context. Python 3.14 has the flag thread_inherit_context for new threads, but nothing for existing pools.",
-        upstream="https://docs.python.org/3/library/sys.html#sys.flags.thread_inherit_context",
+        upstream=("https://docs.python.org/3/library/sys.html#sys.flags.thread_inherit_context",),
         test="switch/test_switch.py::test_a_thread_that_is_started_inside_sees_it_until_it_ends",
         requires={"python": ">=3.11"},
         on_cpu=True,
@@ -144,25 +96,18 @@ PATCHES = (
         reason="In Dask, da.arange(n) has the same name on NumPy and CuPy. Both therefore share a key, and a cluster "
         "returns one for the other. Dask's CuPy backend also sets array.backend for the whole process while it creates "
         "an array.",
-        upstream="To file with Dask: 'CuPy and NumPy versions of da.arange have one key': da.arange(10).name is the "
-        "same under both backends, and with the one persisted, computing the other returns its data.",
+        upstream=("dask-arange-key",),
         test="switch/test_arrays.py::test_each_backend_gives_its_own_data_when_the_other_is_persisted",
         requires=_DASK,
     ),
     Patch(
         "random numbers",
         (
-            Change(f"{_RANDOM}:RandomState.choice", f"{_GENERATORS}:choose_on_cpu"),
-            *(
-                Change(f"{_RANDOM}:{kind}.permutation", f"{_GENERATORS}:permute_on_cpu")
-                for kind in ("RandomState", "Generator")
-            ),
             Change(f"{_RANDOM}:_wrap_func", f"{_GENERATORS}:wrap_func"),
-            *(
-                Change(f"{_RANDOM}:{kind}.{name}", f"{_GENERATORS}:{name}")
-                for name in ("choice", "permutation")
-                for kind in ("RandomState", "Generator")
-            ),
+            Change(f"{_RANDOM}:Generator.choice", f"{_GENERATORS}:choice"),
+            Change(f"{_RANDOM}:RandomState.choice", f"{_GENERATORS}:choice_of_state"),
+            Change(f"{_RANDOM}:Generator.permutation", f"{_GENERATORS}:permutation"),
+            Change(f"{_RANDOM}:RandomState.permutation", f"{_GENERATORS}:permutation"),
             Change(f"{_RANDOM}:_cached_states", f"{_GENERATORS}:SharedStates", how="value"),
             Change(f"{_RANDOM}:RandomState.seed", f"{_GENERATORS}:seed"),
         ),
@@ -170,9 +115,7 @@ PATCHES = (
         reason="CuPy's Generator lacks half of NumPy's methods, and its RandomState accepts only numbers where NumPy "
         "accepts arrays. Dask's choice and permutation use the current configuration instead of the generator's own "
         "backend. da.random.seed seeds only the generator of the current backend.",
-        upstream="https://github.com/cupy/cupy/issues/4557; to file with Dask: "
-        "'da.random.seed should seed all backends': a seed "
-        "that is set under NumPy has no effect on da.random.random under array.backend=cupy.",
+        upstream=("https://github.com/cupy/cupy/issues/4557", "dask-random-seed"),
         test="switch/test_random.py::test_meta_blocks_and_result_are_cupy_and_look_as_on_the_cpu",
         requires=_DASK,
     ),
@@ -191,9 +134,7 @@ PATCHES = (
         process="kernel",
         reason="For cuDF partitions, Dask creates a bag of None, no records, and no rows in iterrows. A cuDF Series "
         "cannot be iterated. cuDF's to_csv writes nine digits of a number, and cuDF has no to_sql.",
-        upstream="To file with dask-cudf: 'to_bag and to_records return None': "
-        "dask_cudf.from_cudf(df, 2).to_bag().compute() is [None, None]. "
-        "https://github.com/NVIDIA/cudf/issues/6418",
+        upstream=("dask-cudf-to-bag", "https://github.com/NVIDIA/cudf/issues/6418"),
         test="switch/test_frames.py::test_bags_and_records_are_made_of_the_rows",
         requires=_DASK,
     ),
@@ -204,8 +145,7 @@ PATCHES = (
         reason="to_parquet uses cuDF, the engine of the current backend, even for a dataframe on the CPU. It uses "
         "pyarrow for a dataframe on GPUs if the user names that engine. dask_cudf ignores compression, schema and "
         "custom_metadata.",
-        upstream="To file with Dask: 'to_parquet should choose its engine by the dataframe': under "
-        "dataframe.backend=cudf, to_parquet of a pandas dataframe fails.",
+        upstream=("dask-to-parquet-engine",),
         test="switch/test_frames.py::test_a_pandas_frame_is_written_as_pandas_writes_it",
         requires=_DASK,
     ),
@@ -214,7 +154,7 @@ PATCHES = (
         (_attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.loc:loc"),),
         process="kernel",
         reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day.",
-        upstream="https://github.com/NVIDIA/cudf/pull/22736",
+        upstream=("https://github.com/NVIDIA/cudf/pull/22736",),
         test="switch/test_results_as_pandas.py::test_a_text_that_names_a_day_is_its_slice_where_divisions_are_unknown",
         requires=_DASK,
     ),
@@ -230,41 +170,39 @@ PATCHES = (
         reason="In the peer-to-peer shuffle, the scheduler unpickles CuPy metadata, which creates a CUDA context, and "
         "the workers write blocks to files. When cuDF splits a dataframe, it changes the order of the rows, so "
         "drop_duplicates does not keep the first rows.",
-        upstream="https://github.com/NVIDIA/cudf/pull/15469. To file with cuDF: 'group_split_dispatch should keep the "
-        "order of rows, as for pandas'.",
+        upstream=("https://github.com/NVIDIA/cudf/pull/15469", "cudf-order-of-split-rows"),
         test="switch/test_arrays.py::test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses",
         requires=_DASK,
     ),
     Patch(
         "creation functions",
         (
-            *(_code(f"dask.array:{name}", "creation:create_array") for name in ARRAY_FUNCTIONS),
+            *(_code(f"dask.array:{name}", "arrays.operand_placement:create_array") for name in ARRAY_FUNCTIONS),
             *(_code(f"dask.dataframe:{name}", "creation:create_frame") for name in FRAME_FUNCTIONS),
             *(_code(f"dask.dataframe:{name}", "creation:read_frame") for name in FRAME_READERS),
-            *(_code(target, "creation:create_frame") for target in _OTHER_FRAME_FUNCTIONS),
+            _code("dask.dataframe.dask_expr.datasets:timeseries", "creation:create_frame"),
             _attribute("dask.bag:Bag.to_dataframe", "creation:create_frame"),
         ),
         process="kernel",
         reason="Dask dispatches ones, zeros, empty, full, arange, random numbers and four readers to a backend, and no "
         "other creation function. cuDF's readers lack some options of pandas.",
-        upstream="https://github.com/dask/dask/pull/9914",
+        upstream=("https://github.com/dask/dask/pull/9914",),
         test="switch/test_arrays.py::test_an_array_is_cupy_in_meta_in_blocks_and_in_the_result",
         requires=_DASK,
     ),
     Patch(
         "operand placement",
         (
-            *(
-                _code(f"dask.array:{name}", "arrays.operand_placement:place_plain_data")
-                for name in ("asarray", "asanyarray", "from_array")
-            ),
             _code("dask.array.blockwise:blockwise", "arrays.operand_placement:blockwise"),
-            *(_code(f"dask.array:{name}", "arrays.operand_placement:of_one_array") for name in ("frexp", "modf")),
+            *(
+                _code(f"dask.array:{name}", "arrays.operand_placement:of_one_array")
+                for name in ("diagonal", "frexp", "modf")
+            ),
         ),
         process="kernel",
         reason="x + np.ones(3) creates a NumPy array inside Dask, and CuPy refuses to add it to x. Dask infers "
         "metadata from plain data before it creates an array from the data, so da.sum(np.ones(3)) has NumPy metadata.",
-        upstream="https://github.com/dask/dask/pull/9914",
+        upstream=("https://github.com/dask/dask/pull/9914",),
         test="switch/test_operand_placement.py::test_beside_a_collection_of_the_cell_it_is_on_the_gpu",
         requires=_DASK,
     ),
@@ -273,12 +211,11 @@ PATCHES = (
         (
             _code("dask.array._reductions_generic:partial_reduce", "host_fallback:reduce_blocks"),
             _code("dask.local:get_async", "host_fallback:run_locally"),
-            _attribute("dask.array:Array.__new__", "host_fallback:note_array"),
         ),
         process="kernel",
         reason="If CuPy or cuDF lack a function, Dask fails. With GpuDask.fallback = 'host', the function gets host "
         "copies of the blocks, also to infer metadata.",
-        upstream="To file with Dask: 'a hook around the functions of tasks, and around the inference of metadata'.",
+        upstream=("dask-hook-around-tasks",),
         test="fallback/test_host_fallback.py::test_what_cupy_lacks_is_computed_on_the_host",
         requires=_DASK,
     ),
@@ -293,20 +230,18 @@ PATCHES = (
         ),
         process="kernel",
         reason="Dask computes the categories of a series, and cuDF returns them in the order of a hash table.",
-        upstream="To file with cuDF: 'categories should be in the order of pandas'.",
+        upstream=("cudf-order-of-categories",),
         test="switch/test_results_as_pandas.py::test_categories_become_known_in_the_order_of_pandas",
         requires=_DASK,
     ),
     Patch(
         "metadata",
         (
-            _code("dask.array.utils:compute_meta", "metadata:infer_metadata"),
+            _code("dask.array.utils:compute_meta", "arrays.block_meta:compute_meta"),
             _code("dask.array.core:apply_infer_dtype", "metadata:infer_dtype"),
             _code("dask.dataframe.dask_expr._expr:emulate", "metadata:infer_metadata"),
             _attribute("dask.dataframe.dask_expr._groupby:_meta_apply_transform", "metadata:infer_groups"),
             _attribute("dask.array:Array.__new__", "arrays.block_meta:make_array"),
-            # After the other change of it: this one knows functions that must not be called.
-            _code("dask.array.utils:compute_meta", "arrays.block_meta:compute_meta"),
             _code("dask.array:coarsen", "arrays.block_meta:coarsen"),
             _code("dask.array:histogram", "arrays.block_meta:histogram"),
         ),
@@ -315,10 +250,7 @@ PATCHES = (
         "array, where NumPy raises an IndexError, and the kernel's CUDA context is broken for good. Dask sets NumPy "
         "metadata for arrays whose metadata it cannot infer (a histogram, an FFT, x[x > 0]), even if they are computed "
         "from CuPy arrays.",
-        upstream="To file with CuPy: 'x[[0]] = 1 for an empty x writes out of bounds'; NumPy raises an IndexError. To "
-        "file with Dask: 'infer metadata of map_blocks with NumPy': for x of CuPy the client calls functions of the "
-        "user with an empty array on a device; 'meta of da.histogram and boolean indexing should follow the input': "
-        "type((x[x > 0])._meta) is numpy.ndarray for x of CuPy.",
+        upstream=("cupy-assignment-to-empty", "dask-metadata-on-host", "dask-meta-follows-input"),
         test="switch/test_metadata_of_functions.py::test_a_function_is_called_with_metadata_on_the_host",
         requires=_DASK,
     ),
@@ -333,7 +265,6 @@ PATCHES = (
             _code("dask.array:sinc", "arrays.numeric:sinc"),
             _code("dask.array:insert", "arrays.routines:insert"),
             _code("dask.array:unique", "arrays.routines:unique"),
-            _code("dask.array.core:elemwise", "arrays.numeric:elemwise"),
             _code("dask.array.reductions:arg_reduction", "arrays.extremes:arg_reduction"),
             _attribute("dask.array:Array.__setitem__", "arrays.assignment:assign"),
         ),
@@ -344,7 +275,12 @@ PATCHES = (
         "nanargmin return -1 for a block of NaN. CuPy has no structured arrays, which da.unique needs for counts. "
         "da.insert creates a NumPy array. x[da.asarray([7])] = 0 changes elements of other blocks, and x[0] = "
         "np.ma.masked loses the mask.",
-        upstream="https://github.com/cupy/cupy/issues/9110",
+        upstream=(
+            "https://github.com/cupy/cupy/issues/9110",
+            "cupy-floor-division",
+            "cupy-nanargmax",
+            "dask-assignment-by-an-array",
+        ),
         test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
         requires=_DASK,
         needed=_CUPY,
@@ -369,20 +305,22 @@ PATCHES = (
         "conversion, Dask filters the condition instead of the dataframe: df[df.x.astype(bool)] returns "
         "df.x.astype(bool). On GPUs it does so for each condition that ran on the host. Dask selects no columns"
         " by a name of the first of several levels, unless the selection is the last operation.",
-        upstream="To file with cuDF: '1.0 // 0.1 is 10, and 9 in pandas'. The rest is so without its option "
-        "mode.pandas_compatible. To file with Dask: 'len((df + 1).partitions[0]) is len(df), after len(df)', and "
-        "'df[df.x.astype(bool)] is df.x.astype(bool)', and "
-        "'df.groupby(k).agg({x: [sum, std]}).fillna(0)[x] is a KeyError'.",
+        upstream=(
+            "cudf-floor-division",
+            "dask-length-of-a-partition",
+            "dask-filter-by-a-conversion",
+            "dask-columns-of-levels",
+        ),
         test="switch/test_frames_on_cpu.py::test_a_quotient_that_cudf_rounds_is_told",
         requires=_DASK,
     ),
     Patch(
         "mixed operands",
         (
+            _code("dask.array.core:elemwise", "mixed_operands:elemwise"),  # and the quotients of NumPy
             *(
                 _code(f"dask.array.{name}", "mixed_operands:check_arrays")
                 for name in (
-                    "core:elemwise",
                     "core:concatenate",
                     "core:stack",
                     "routines:tensordot",
@@ -392,12 +330,11 @@ PATCHES = (
                     "routines:searchsorted",
                 )
             ),
-            _code("dask.base:compute", "mixed_operands:explain_mixed_blocks"),
         ),
         process="kernel",
         reason="An operation on a NumPy and a CuPy collection fails only when it is computed, in a task, with an error "
         "that names neither of them.",
-        upstream="https://github.com/dask/dask/issues/4462",
+        upstream=("https://github.com/dask/dask/issues/4462",),
         test="switch/test_operand_placement.py::"
         "test_two_places_in_one_operation_are_refused_by_name_of_the_parameter_too",
         requires=_DASK,
@@ -412,14 +349,14 @@ PATCHES = (
         process="kernel",
         reason="A function for NumPy may return a NumPy array for a CuPy block, or the user may give NumPy metadata "
         "for CuPy blocks. The blocks then do not match the metadata, and the next operation fails.",
-        upstream="To file with Dask: 'map_blocks should check or convert what a function returns against meta'.",
+        upstream=("dask-map-blocks-checks-meta",),
         test="switch/test_user_functions.py::test_blocks_are_where_the_metadata_says",
         requires=_DASK,
     ),
     Patch(
         "computation",
         (
-            _code("dask.base:compute", "computation:compute"),
+            _code("dask.base:compute", "computation:compute"),  # explains mixed operands, too
             _code("dask.base:collections_to_expr", "computation:collections_to_expr"),
             _attribute("dask.array:Array.__array__", "numpy_conversion:to_numpy"),
             _attribute("dask.dataframe.dask_expr:FrameBase.__array__", "numpy_conversion:to_numpy"),
@@ -429,8 +366,7 @@ PATCHES = (
         "the graph is built: whether a result fits in the memory of the kernel's GPU, and the conversion of results to "
         "the host. The other changes are in the client class KernelClient. np.asarray(x) computes x, and CuPy and cuDF "
         "refuse to convert the result; the patch converts each block on its worker.",
-        upstream="To file with Dask: 'let a Client see the collections of dask.compute, as it does those of "
-        "dask.persist'; https://github.com/dask/dask/issues/5714.",
+        upstream=("dask-client-sees-collections", "https://github.com/dask/dask/issues/5714"),
         test="switch/test_computing.py::test_what_does_not_fit_is_refused_with_its_size_and_nothing_of_it_stays",
         requires=_DASK,
     ),
@@ -439,14 +375,13 @@ PATCHES = (
         (
             _code("dask.array:store", "arrays.storing:store"),
             _attribute("dask.array.core:_write_dask_to_existing_zarr", "arrays.storing:to_existing_zarr"),
-            _code("dask.array:from_array", "arrays.hdf5:read_hdf5"),
+            _code("dask.array:from_array", "arrays.operand_placement:create_array"),  # places plain data, too
         ),
         process="kernel",
         reason="da.store(x, target) sends copies of the target to the workers. Into a NumPy array, or a Zarr array in "
         "memory, it therefore stores nothing, without an error. An open HDF5 file cannot be sent at all, neither to "
         "read nor to write.",
-        upstream="To file with Dask: 'da.store into a NumPy array stores nothing with a distributed cluster': "
-        "target = np.zeros(3); da.ones(3).store(target) leaves zeros.",
+        upstream=("dask-store-into-memory", "dask-open-hdf5-file"),
         test="switch/test_storing.py::test_targets_in_memory_get_the_values",
         requires=_DASK,
         on_cpu=True,
@@ -456,7 +391,7 @@ PATCHES = (
         (Change("distributed.worker:_run_task_simple", "jupyter_gpudask.worker.interruption:run_task"),),
         process="worker",
         reason="Dask does not stop a running task when it is cancelled.",
-        upstream="https://github.com/dask/distributed/issues/4694",
+        upstream=("https://github.com/dask/distributed/issues/4694",),
         test="scheduler/test_cells.py::test_a_worker_computes_on_after_interrupts_at_any_depth",
         requires=_DASK,
     ),
@@ -465,7 +400,7 @@ PATCHES = (
         (Change("distributed.node:RoutingApplication", wrapper="", how="value"),),
         process="supervisor",
         reason="Dask's dashboard responds to everyone who can reach its port, including other users of the machine.",
-        upstream="https://github.com/dask/distributed/pull/6431",
+        upstream=("https://github.com/dask/distributed/pull/6431",),
         test="supervisor/test_dashboard.py::test_a_guarded_dashboard_answers_only_who_knows_its_secret",
         requires=_DASK,
     ),

@@ -68,10 +68,15 @@ def choice(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     return choose(call.pop("self"), **call)
 
 
+def choice_of_state(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `RandomState.choice`, on the CPU too."""
+    return (choice if is_on_gpu(first_argument(original, args, kwargs)) else choose_on_cpu)(original, *args, **kwargs)
+
+
 def permutation(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `Generator.permutation` and `RandomState.permutation`; CuPy generators use `permute`."""
     if not is_on_gpu(first_argument(original, args, kwargs)):
-        return original(*args, **kwargs)
+        return permute_on_cpu(original, *args, **kwargs)
     return permute(*bind(original, args, kwargs).args)
 
 

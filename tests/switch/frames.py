@@ -1,7 +1,9 @@
 """Ways to create a dataframe, for tests: `make_frames` returns a function for each."""
 
 import dask
+import dask.bag as db
 import dask.dataframe as dd
+import dask.datasets
 import numpy as np
 import pandas as pd
 import sqlalchemy
@@ -36,6 +38,13 @@ def make_frames(folder):
         "from_dict": lambda: dd.from_dict({"a": [1, 2, 3, 4]}, npartitions=2),
         "from_array": lambda: dd.from_array(np.arange(12.0).reshape(3, 4), columns=list("abcd")),
         "from_map": lambda: dd.from_map(lambda number: FRAME.iloc[number : number + 2], [0, 2], meta=FRAME.iloc[:0]),
+        "bag": lambda: db.from_sequence(FRAME.to_dict("records"), npartitions=2).to_dataframe(),
+        "read_sql of nothing": lambda: dd.read_sql_query(rows.where(sqlalchemy.column("a") > 9), database, "row"),
+        "timeseries": lambda: dask.datasets.timeseries("2000-01-01", "2000-01-03", freq="6h", seed=1),
+        "timeseries of the demo": lambda: dd.demo.make_timeseries(
+            "2000-01-01", "2000-01-03", {"x": float}, "6h", "1D", seed=1
+        ),
+        "with_spec": lambda: dd.demo.with_spec(dd.demo.DatasetSpec(npartitions=2, nrecords=10), seed=1),
         "read_table": lambda: dd.read_table(str(folder / "data.tsv")),
         "read_fwf": lambda: dd.read_fwf(str(folder / "data.fwf")),
         "read_csv": lambda: dd.read_csv(str(folder / "data.tsv"), sep="\t"),
@@ -49,6 +58,7 @@ def make_frames(folder):
 
 
 NAMES = [
+    "bag",
     "concat",
     "from_array",
     "from_delayed",
@@ -63,7 +73,11 @@ NAMES = [
     "read_orc",
     "read_parquet",
     "read_sql",
+    "read_sql of nothing",
     "read_sql_query",
     "read_sql_table",
     "read_table",
+    "timeseries",
+    "timeseries of the demo",
+    "with_spec",
 ]

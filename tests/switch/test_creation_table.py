@@ -8,10 +8,7 @@ from types import FunctionType
 import dask.array as da
 import dask.array.creation
 import dask.dataframe as dd
-import pytest
 from test_arrays import ARRAYS
-
-from jupyter_gpudask.patches.table import ARRAY_FUNCTIONS, FRAME_FUNCTIONS
 
 DOCS = Path(__file__).parents[2] / "docs" / "magics.md"
 
@@ -57,13 +54,6 @@ def test_every_function_that_may_create_an_array_is_in_the_table():
 def test_every_function_that_may_create_a_frame_is_in_the_table():
     expected = {name for name in dd.__all__ if re.match("from_|read_|concat|repartition", name)}
     assert expected == set().union(*row("dataframes"))
-
-
-@pytest.mark.parametrize(("kind", "ours"), [("arrays", ARRAY_FUNCTIONS), ("dataframes", FRAME_FUNCTIONS)])
-def test_what_the_table_calls_ours_is_ours(kind, ours):
-    _, by_us, _ = row(kind)
-    assert by_us == set(ours)
-    assert list(ours) == sorted(ours)
 
 
 def test_whatever_the_table_promises_is_tried():

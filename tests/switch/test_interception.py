@@ -186,34 +186,16 @@ def test_threads_that_intercept_one_function_intercept_it_once():
 
         with ThreadPoolExecutor(8) as pool:
             assert [future.result() for future in [pool.submit(run) for _ in range(8)]] == [10] * 8
-        assert len(interception._layers_of(function)) == 2
-
-
-def test_what_intercepts_later_is_around_what_intercepted_before():
-    function = make_function()
-    intercept(function, twice)
-    intercept(function, lambda original, /, *args, **kwargs: original(*args, **kwargs) + 1)
-    intercept(function, twice)
-    intercept(function, lambda original, /, *args, **kwargs: -original(*args, **kwargs))
-    assert function(2, b=3) == -11
 
 
 def test_a_function_that_is_released_is_what_it_was():
     function = make_function()
     before = (function.__code__, dict(vars(function)), inspect.signature(function), dict(function.__globals__))
     intercept(function, twice)
-    intercept(function, thrice)
-    assert function(2, b=3) == 30
-    release(function, twice)
-    assert function(2, b=3) == 15
-    release(function, thrice)
+    assert function(2, b=3) == 10
+    release(function)
     assert function(2, b=3) == 5
-    function.__globals__.pop(interception._CALL)
     assert (function.__code__, dict(vars(function)), inspect.signature(function), function.__globals__) == before
-
-
-def thrice(original, /, *args, **kwargs):
-    return 3 * original(*args, **kwargs)
 
 
 def twice(original, /, *args, **kwargs):

@@ -31,7 +31,13 @@ WITH_A_COLLECTION = {
     "concatenate": lambda x: da.concatenate([x, PLAIN]),
     "stack": lambda x: da.stack([PLAIN, x]),
     "average": lambda x: da.average(x, weights=PLAIN),
+    "average of a list": lambda x: da.average(x, weights=[1, 2, 3, 4]),
+    "cov": lambda x: da.cov(x, PLAIN),
+    "density": lambda x: da.histogram(x, bins=[0, 2, 5], density=True)[0],
+    "index of itself": lambda x: x[x.argmin(keepdims=True)],
     "isclose": lambda x: da.isclose(x, PLAIN),
+    "isin": lambda x: da.isin(x, [1, 2]),
+    "select": lambda x: da.select([x > 2, x < 2], [PLAIN, [0, 0, 0, 0]]),
     "comparison": lambda x: x == PLAIN,
 }
 
@@ -76,6 +82,17 @@ def test_beside_a_collection_from_outside_it_stays_on_the_cpu(name):
         x = WITH_A_COLLECTION[name](OUTSIDE)
     assert isinstance(x._meta, np.ndarray)
     np.testing.assert_array_equal(result_of(x), expected)
+
+
+def test_what_dask_made_of_plain_data_follows_a_collection_from_outside():
+    with switched_to("cupy", "pandas"):
+        plain = da.concatenate([PLAIN, PLAIN])[:4]
+        total = plain + OUTSIDE
+        assert type(plain._meta) is cupy.ndarray
+        with pytest.raises(MixedBackendsError):
+            da.from_array(PLAIN, chunks=2) + OUTSIDE
+    np.testing.assert_array_equal(result_of(total), [5, 5, 5, 5])
+    assert type(result_of(total)) is np.ndarray
 
 
 def times_identity(a):
@@ -192,3 +209,8 @@ def test_masked_arrays_stay_on_the_cpu():
 def test_outside_of_a_cell_nothing_changes():
     for make in ALONE.values():
         assert isinstance(make()._meta, np.ndarray)
+
+
+def test_numbers_of_collections_from_outside_stay_on_the_cpu():
+    with switched_to("cupy", "pandas"):
+        assert isinstance(da.asarray([OUTSIDE[0], OUTSIDE[1]])._meta, np.ndarray)

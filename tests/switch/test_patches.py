@@ -2,16 +2,25 @@
 
 import ast
 import inspect
+import os
+import subprocess
+import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
 
+import dask
 import pytest
+from dask._expr import Expr
+from device import FAKE_CUPY
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import jupyter_gpudask
 from jupyter_gpudask.errors import PatchError
+from jupyter_gpudask.patches import computation, mixed_operands
+from jupyter_gpudask.patches.apply import missing_names
+from jupyter_gpudask.patches.arrays import numeric, operand_placement
 from jupyter_gpudask.patches.parameters import PARAMETERS
 from jupyter_gpudask.patches.patch import Change, Patch, parameters_of, resolve
 from jupyter_gpudask.patches.table import PATCHES
@@ -30,6 +39,11 @@ DOORS = {"patches/apply.py", "patches/interception.py"} | {
 
 def test_each_row_has_a_name_of_its_own():
     assert len({row.name for row in PATCHES}) == len(PATCHES)
+
+
+def test_no_function_is_changed_twice_so_that_the_order_of_rows_means_nothing():
+    changed = [resolve(change.target) for row in PATCHES for change in row.changes if change.how != "call"]
+    assert len({*map(id, changed)}) == len(changed)
 
 
 @pytest.mark.parametrize("row", PATCHES, ids=lambda row: row.name)
@@ -59,15 +73,13 @@ def test_parameters_are_listed_of_what_is_changed_and_of_nothing_else():
 
 
 def row_of(target, **versions):
-    return Patch(
-        "a row", [Change(target, "builtins:print")], "kernel", "It is wrong.", "To file with Dask", "", versions
-    )
+    return Patch("a row", [Change(target, "builtins:print")], "kernel", "It is wrong.", (), "", versions)
 
 
 @pytest.mark.parametrize(
     ("row", "parameters", "reason"),
     [
-        (row_of("dask.array:eye", dask=">=1,<2"), {}, "it was written for dask>=1,<2"),
+        (row_of("dask.array:eye", dask=">=9999"), {}, "it was written for dask>=9999"),
         (row_of("dask.array:eyes", dask=">1"), {}, "dask.array.eyes does not exist"),
         (row_of("dask.arrays:eye", dask=">1"), {}, "dask.arrays.eye does not exist"),
         (
@@ -85,10 +97,30 @@ def test_a_row_that_does_not_fit_says_so_with_its_name(row, parameters, reason):
     assert refusal.value.fix.startswith('Type: %pip install "dask>')
 
 
+def test_the_list_of_private_names_is_that_of_the_code_and_all_of_them_exist():
+    made = subprocess.check_output([sys.executable, TESTS.parent / ".ci" / "private_names.py"], text=True)
+    assert (ROOT / "patches" / "private_names.py").read_text() == made
+    assert missing_names(import_all=True) == []
+
+
+def test_names_of_dask_that_rules_have_as_text_exist():
+    classes = {each.__name__ for each in subclasses(Expr)}
+    assert classes >= {*mixed_operands._MAY_MIX, *numeric._QUOTIENTS}
+    trees = [ast.parse(path.read_text()) for path in Path(dask.__file__).parent.rglob("*.py")]
+    functions = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    assert functions >= {*computation._RETURN_RESULTS, *mixed_operands._INDEXING} - {"getitem"}  # of Python
+    for name in (*operand_placement._ON_HOST_ONLY, *(each.rstrip(".") for each in operand_placement._READERS)):
+        assert import_module(name)
+
+
+def subclasses(kind):
+    return {each for child in kind.__subclasses__() for each in (child, *subclasses(child))}
+
+
 def test_a_row_is_skipped_where_the_fault_is_mended():
-    mended = Patch("a row", [], "kernel", "", "", "", {}, needed={"dask": "<1"})
+    mended = Patch("a row", [], "kernel", "", (), "", {}, needed={"dask": "<1"})
     assert mended.why_skipped().startswith("dask 2")
-    assert Patch("a row", [], "kernel", "", "", "", {}, needed={"dask": ">1"}).why_skipped() == ""
+    assert Patch("a row", [], "kernel", "", (), "", {}, needed={"dask": ">1"}).why_skipped() == ""
 
 
 UNDO = """
@@ -166,6 +198,43 @@ def test_with_another_dask_a_gpu_cell_names_the_patch_and_cells_for_the_cpu_go_o
     assert lines[0].startswith("The patch 'creation functions' does not fit dask 2")
     assert lines[0].endswith(": dask.array.linspace has other parameters (start, stop, steps).")
     assert lines == [lines[0]] * 2
+
+
+NEWER = """
+import dataclasses
+import sys
+import warnings
+import dask.array as da
+import dask.array.reductions
+from jupyter_gpudask.patches import apply, table
+from jupyter_gpudask.switch import context
+
+del da.coarsen, dask.array.reductions._nanargmin
+of_old = {"dask": ">=2020,<2021"}
+rows = [dataclasses.replace(row, requires=of_old if row.requires else {}) for row in table.PATCHES]
+context.patches = apply.Patches(rows)
+context.check_backends = lambda *names: None
+with warnings.catch_warnings(record=True) as caught:
+    for _ in range(2):
+        with context.switched_to("cupy", "pandas"):
+            array = da.ones(3) + 1
+print(type(array._meta).__module__.partition(".")[0])
+print(sorted({row.name for row in rows if row.process == "kernel"} - {*context.patches.applied}))
+print(*(each.message for each in caught if "Dask" in str(each.message)), sep=chr(10))
+print({name: str(misfit) for name, _, misfit in context.patches.examine("kernel") if misfit}.keys())
+"""
+
+
+def test_a_newer_dask_is_one_warning_and_what_does_not_fit_is_off(run_python):
+    path = os.pathsep.join([str(FAKE_CUPY), os.environ.get("PYTHONPATH", "")])
+    lines = run_python(NEWER, {**os.environ, "PYTHONPATH": path}).splitlines()
+    assert lines[:2] == ["cupy", "['metadata', 'numeric functions of CuPy']"]
+    (warning,) = lines[2:-1]
+    assert warning.startswith(f"dask {dask.__version__} is newer than the tested versions. The patch 'metadata' does ")
+    assert ": dask.array.coarsen does not exist. The patch 'numeric functions of CuPy' does not fit dask " in warning
+    assert "Dask has no longer: dask.array.reductions._nanargmin." in warning
+    assert warning.endswith('To be safe, type: %pip install "dask>=2020,<2021" and restart the kernel.')
+    assert lines[-1] == "dict_keys(['metadata', 'numeric functions of CuPy'])"
 
 
 STATE_OF_THE_PROCESS = ("os.environ", "sys.path", "sys.argv", "sys.modules['__main__']", "linecache.cache")

@@ -7,6 +7,7 @@ would assign to other elements. Indices on the host are correct for both.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ...inspection.placement import place_of, to_host
 from ...inspection.user_code import user_line
 from ...overlay import current_record
 from ..host_fallback import note_on_host
+from .operand_placement import on_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +42,8 @@ def assign(original: Callable[..., None], /, *args: Any, **kwargs: Any) -> None:
         call.arguments["key"] = _indices_on_host(call.arguments["key"], array.ndim)
         if _is_masked(call.arguments["value"]):
             _move_to_host(array)
-    original(*call.args, **call.kwargs)
+    with on_numpy() if place_of(array) == "host" else nullcontext():
+        original(*call.args, **call.kwargs)
 
 
 def _indices_on_host(key: Any, ndim: int) -> Any:

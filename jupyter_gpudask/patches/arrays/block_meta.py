@@ -15,7 +15,11 @@ from dask.highlevelgraph import HighLevelGraph
 
 from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import can_move, place_of, to_host
-from .marks import has_mark, mark
+from ...overlay import current_record
+from ..host_fallback import note_line
+from ..metadata import infer_metadata
+from .marks import has_mark, mark, mark_computed
+from .operand_placement import on_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +29,7 @@ _META = list(inspect.signature(Array.__new__).parameters).index("meta")
 
 
 def compute_meta(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As Dask's function, which calls functions with empty arrays; skips CuPy functions that read past their end.
+    """As `infer_metadata` of Dask's function; skips functions that must not be called with empty arrays of CuPy.
 
     A `Delayed` operand is skipped, too: NumPy makes an array of it, and with CuPy the result is a `Delayed` object.
     """
@@ -35,13 +39,13 @@ def compute_meta(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     ):
         return None
     try:
-        return original(*args, **kwargs)
+        return infer_metadata(original, *args, **kwargs)
     except (TypeError, ValueError):
         dtype = args[1] if len(args) > 1 else None
         if dtype is None or can_move(np.empty(0, dtype)):
             raise
     # Dask has tried to convert metadata of CuPy to this dtype, which CuPy lacks.
-    return original(*args[:2], *map(to_host, args[2:]), **kwargs)
+    return infer_metadata(original, *args[:2], *map(to_host, args[2:]), **kwargs)
 
 
 def _is_delayed(value: Any) -> bool:
@@ -49,20 +53,29 @@ def _is_delayed(value: Any) -> bool:
 
 
 def make_array(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
-    """As `dask.array.Array`; an array computed from GPU arrays without explicit metadata gets CuPy metadata."""
+    """As `dask.array.Array`, which gets CuPy metadata if it is computed from GPU arrays without explicit metadata.
+
+    Remembers which line of the user's code made the array.
+    """
     __tracebackhide__ = True
     array = original(*args, **kwargs)
+    record = current_record()
+    if record is not None and record.watches:
+        note_line(array.name, record)
     given = args[_META] if len(args) > _META else kwargs.get("meta")
     graph = array.dask
     if not isinstance(graph, HighLevelGraph) or array.name not in graph.layers:
         return array
+    inputs = graph.dependencies.get(array.name, ())
     on_gpu, is_for_gpus = place_of(array) == "gpu", can_move(array)
     if not on_gpu and given is None and is_for_gpus:
-        on_gpu = has_mark(array, graph.dependencies.get(array.name, ()), "gpu")
+        on_gpu = has_mark(array, inputs, "gpu", "plain data on a GPU")
         if on_gpu:
             _set_meta_of_cupy(array)
-    if on_gpu or not is_for_gpus:
-        mark(array, "gpu" if on_gpu else "not for GPUs")
+    if on_gpu:
+        mark_computed(array, inputs)
+    elif not is_for_gpus:
+        mark(array, "not for GPUs")
     return array
 
 
@@ -83,6 +96,9 @@ def histogram(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
     """
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
+    if place_of(call.arguments["a"]) == "host" and is_dask_collection(call.arguments["a"]):
+        with on_numpy():
+            return original(*args, **kwargs)
     density, limits = call.arguments.get("density"), call.arguments.get("range")
     is_computed = any(map(is_dask_collection, limits if isinstance(limits, list | tuple) else [limits]))
     if not is_computed or place_of(call.arguments["a"]) != "gpu":

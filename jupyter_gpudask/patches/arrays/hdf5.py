@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from dask.base import normalize_token
 
-from ...inspection.arguments import bind
+from ...inspection.arguments import bind, first_argument
 from ...overlay import current_overlay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from dask.array import Array
 
@@ -21,12 +21,14 @@ _OPENED_BY_NAME = ("sec2", "stdio")
 """The drivers of h5py with which other processes can open the file."""
 
 
-def read_hdf5(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.from_array`, for datasets of h5py, too: each worker opens the file for itself."""
+def read_hdf5(original: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call a function that creates an array; a dataset of h5py each worker opens for itself."""
     __tracebackhide__ = True
+    if current_overlay() is None or not _is_of_hdf5(first_argument(original, args, kwargs)):
+        return original(*args, **kwargs)
     call = bind(original, args, kwargs)
-    if current_overlay() is not None and _is_of_hdf5(call.arguments["x"]):
-        call.arguments["x"] = Hdf5Dataset(call.arguments["x"])
+    first = next(iter(call.arguments))
+    call.arguments[first] = Hdf5Dataset(call.arguments[first])
     return original(*call.args, **call.kwargs)
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _NAME = "_jupyter_gpudask_mark"
 
-Mark = Literal["gpu", "not for GPUs", "plain data"]
-"""The array is on a GPU; CuPy cannot hold it; Dask made it of plain data, and it is on the host beside another one."""
+Mark = Literal["gpu", "not for GPUs", "plain data", "plain data on a GPU"]
+"""The array is on a GPU; CuPy cannot hold it; Dask made it of plain data on the host, or on a GPU."""
 
 
 def mark(array: Array, what: Mark) -> None:
@@ -32,6 +32,17 @@ def has_mark(array: Array, names: Iterable[str], *marks: Mark) -> bool:
     """Whether one of the layers with these names in the graph of an array has one of the marks."""
     layers: Any = getattr(array.dask, "layers", {})
     return any(getattr(layers.get(name), _NAME, None) in marks for name in names)
+
+
+def is_plain_on_gpu(array: Array) -> bool:
+    """Whether Dask made an array on a GPU of nothing but plain data."""
+    return has_mark(array, [array.name], "plain data on a GPU")
+
+
+def mark_computed(array: Array, names: Iterable[str]) -> None:
+    """Mark an array on a GPU that is computed from the layers with these names."""
+    plain = [has_mark(array, [name], "plain data on a GPU") for name in names]
+    mark(array, "plain data on a GPU" if plain and all(plain) else "gpu")
 
 
 def may_be_moved(array: Any) -> bool:

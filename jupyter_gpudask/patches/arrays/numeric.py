@@ -54,6 +54,9 @@ _MENDED = {
     operator.floordiv: floor_divide,
 }
 
+_QUOTIENTS = {"FloorDiv": "//", "Mod": "%"}
+"""The operators of expressions of dataframes."""
+
 
 def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.core.elemwise`, with the quotients and remainders of this module for floats on GPUs.
@@ -101,7 +104,7 @@ def _for_result_type(number: Any) -> Any:
 
 def warn_about_cudf_division(expression: Any) -> None:
     """Warn if an expression is a quotient of floating-point numbers on GPUs, which cuDF rounds."""
-    sign = {"FloorDiv": "//", "Mod": "%"}.get(type(expression).__name__)
+    sign = _QUOTIENTS.get(type(expression).__name__)
     if sign and place_of_partitions(expression) == "gpu" and _has_floats(expression._meta):  # noqa: SLF001
         frame = user_frame()
         if frame is not None:

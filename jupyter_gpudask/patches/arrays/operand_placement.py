@@ -1,69 +1,141 @@
 """Operand placement: lists and NumPy arrays that are passed to Dask's functions in a GPU cell.
 
+Dask looks up its backend in a few creation functions only. The others call those of this module, or are wrapped here.
 Code for NumPy adds a NumPy array to a Dask array, or passes a list to a function of `dask.array`, which makes a Dask
-array from it. In a GPU cell that array is placed with the other operands: on the GPUs, unless one of them is a
-collection from outside the cell, which is on the CPU.
+array from it. In a GPU cell that array is placed on the GPUs. If an operation then meets a collection from outside the
+cell, which is on the CPU, it takes the array back.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import dask.config
 import numpy as np
 from dask.array.backends import array_creation_dispatch
-from dask.array.core import Array, asanyarray
+from dask.array.core import Array, asanyarray, asarray, from_array
+from dask.array.creation import eye
 from dask.base import is_dask_collection
+from dask.highlevelgraph import HighLevelGraph
 
 from ...inspection.arguments import bind, calling_frame, first_argument, is_own_frame
-from ...inspection.local_variables import local_variables
-from ...inspection.placement import can_move, place_of, to_gpu
-from .marks import mark
+from ...inspection.placement import can_move, place_of, to_gpu, to_host
+from .hdf5 import read_hdf5
+from .marks import has_mark, is_plain_on_gpu, mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import FrameType
 
+_LIBRARIES = ("dask", "dask_cudf")
+_READERS = ("dask.dataframe.io.", "dask.datasets")
+_NUMBERS = (bool, int, float, complex, str)
 _DASK = "dask"
 _ARRAYS = "dask.array."
-_OTHER_CALLERS = ("diagonal", "asarray", "asanyarray")
-"""Functions whose calls are not changed: `diagonal` names its result by its input, and `creation` moves the result; the
-others call this wrapper themselves."""
+_CALLED_BY_DASK = (asarray.__name__, asanyarray.__name__, from_array.__name__, eye.__name__)
+"""Functions that Dask calls with plain data of the user, or, as for the inverse of a matrix, with none."""
+_OTHER_CALLERS = (asarray.__name__, asanyarray.__name__)
+"""Functions whose calls are not changed, because `create_array` wraps them."""
 
 _ON_HOST_ONLY = ("dask.array.ma", "dask.array.random")
 """CuPy has no masked arrays, and random numbers are placed by their generator."""
 
 
-def place_plain_data(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.asarray`; an array that Dask itself creates from plain data is placed with the other operands."""
+def create_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As a function of `dask.array` that creates an array on the host; in a GPU cell it is moved to the GPUs.
+
+    An array that Dask itself creates from plain data is placed with the other operands.
+    """
     __tracebackhide__ = True
-    array = original(*args, **kwargs)
-    if array_creation_dispatch.backend != "cupy" or place_of(array) != "host":
+    array = read_hdf5(original, args, kwargs)
+    if array_creation_dispatch.backend != "cupy" or place_of(array) != "host" or not can_move(array):
         return array
-    if is_dask_collection(first_argument(original, args, kwargs)):
+    if is_called_by_user(args, kwargs):
+        return to_gpu(array)
+    if original.__name__ not in _CALLED_BY_DASK or is_dask_collection(first_argument(original, args, kwargs)):
         return array
     caller = calling_frame()
-    is_for_arrays = (
-        caller.f_globals.get("__name__", "").startswith(_ARRAYS) and caller.f_code.co_name not in _OTHER_CALLERS
-    )
-    return placed(array, caller) if is_for_arrays and can_move(array) else array
+    is_for_arrays = _module_of(caller).startswith(_ARRAYS) and caller.f_code.co_name not in _OTHER_CALLERS
+    return placed(array, caller) if is_for_arrays else array
+
+
+def is_called_by_user(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether the user's code called a patched function, without a collection from outside the cell as an argument.
+
+    Readers of Dask count as the user's code: what they return is what the function has created.
+    """
+    frame = calling_frame()
+    while frame.f_back is not None and _module_of(frame).startswith(_READERS):
+        frame = frame.f_back
+    library = _module_of(frame).partition(".")[0]
+    return library not in _LIBRARIES and not any(map(_has_collection_on_host, [*args, *kwargs.values()]))
+
+
+def _module_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _has_collection_on_host(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(_has_collection_on_host(part) for part in value if type(part) not in _NUMBERS)
+    return is_dask_collection(value) and place_of(value) == "host"
 
 
 def blockwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.blockwise`; metadata is inferred from where plain data is placed, and not from the data itself."""
     __tracebackhide__ = True
     first, operands, indices = args[:2], args[2::2], args[3::2]
-    if len(operands) == len(indices) and any(map(is_plain, operands)) and may_be_placed(operands):
-        pairs = zip(operands, indices, strict=True)
-        args = (*first, *(part for each, index in pairs for part in (_as_array(each, index), index)))
-    return original(*args, **kwargs)
+    if array_creation_dispatch.backend != "cupy" or len(operands) != len(indices):
+        return original(*args, **kwargs)
+    if may_be_placed(operands):
+        operands = tuple(map(_as_array, operands, indices))
+        return original(*first, *(part for pair in zip(operands, indices, strict=True) for part in pair), **kwargs)
+    with on_numpy():
+        return original(*plain_data_to_host(args), **plain_data_to_host(kwargs))
 
 
 def _as_array(operand: Any, index: Any) -> Any:
     return operand if index is None or not is_plain(operand) else asanyarray(operand)
 
 
+@contextmanager
+def on_numpy() -> Iterator[None]:
+    """Create arrays with NumPy: an operand is on the CPU."""
+    with dask.config.set({"array.backend": "numpy"}):
+        yield
+
+
+def plain_data_to_host(value: Any) -> Any:
+    """The arguments of an operation on the CPU; what Dask made of plain data in this cell is moved there."""
+    if isinstance(value, dict):
+        return {name: plain_data_to_host(part) for name, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(plain_data_to_host, value))
+    return _to_host(value) if is_movable(value) else value
+
+
+def _to_host(array: Array) -> Array:
+    """An array of plain data on the host, as it was before `placed` has moved it, if it was."""
+    graph, name = array.dask, array.name
+    (source, *others) = graph.dependencies[name]
+    if others or has_mark(array, [source], "plain data on a GPU"):
+        on_host: Array = to_host(array)
+        return on_host
+    layers, needs = (
+        {key: part for key, part in parts.items() if key != name} for parts in (graph.layers, graph.dependencies)
+    )
+    meta = np.empty((0,) * array.ndim, array.dtype)
+    return Array(HighLevelGraph(layers, needs), source, array.chunks, meta=meta)  # Dask may have changed the chunks
+
+
+def is_movable(value: Any) -> bool:
+    """Whether this is an array on a GPU that Dask made of nothing but plain data."""
+    return isinstance(value, Array) and is_plain_on_gpu(value)
+
+
 def of_one_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As a function of Dask that infers metadata from its argument, which may be plain data."""
+    """As a function of Dask that infers metadata or a name from its argument, which may be plain data."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
     name, operand = next(iter(call.arguments.items()))
@@ -87,20 +159,23 @@ def _data_of(value: Any) -> Any:
 
 
 def placed(array: Any, caller: FrameType) -> Any:
-    """An array on the host that the function of `caller`, one of Dask, has created, with the other operands."""
-    if not _is_host_call(caller):
-        return to_gpu(array)
-    mark(array, "plain data")
-    return array
+    """An array on the host that the function of `caller`, one of Dask, has created, on a GPU.
+
+    An operation with a collection on the CPU takes it back there.
+    """
+    if _is_for_host_only(caller):
+        mark(array, "plain data")
+        return array
+    moved = to_gpu(array)
+    mark(moved, "plain data on a GPU")
+    return moved
 
 
-def _is_host_call(caller: FrameType) -> bool:
-    """Whether a Dask function on the stack works on the host only, or has a collection on the host."""
+def _is_for_host_only(caller: FrameType) -> bool:
+    """Whether a Dask function on the stack works on the host only."""
     frame: FrameType | None = caller
-    while frame is not None and (is_own_frame(frame) or frame.f_globals.get("__name__", "").partition(".")[0] == _DASK):
-        if frame.f_globals.get("__name__") in _ON_HOST_ONLY:
-            return True
-        if not is_own_frame(frame) and any(map(_is_on_host, local_variables(frame).values())):
+    while frame is not None and (is_own_frame(frame) or _module_of(frame).partition(".")[0] == _DASK):
+        if _module_of(frame) in _ON_HOST_ONLY:
             return True
         frame = frame.f_back
     return False

@@ -1,0 +1,48 @@
+"""The private names of Dask that this package uses, by module; `.ci/private_names.py` writes this file."""
+
+PRIVATE_NAMES = {
+    "dask._collections": "new_collection",
+    "dask._expr": "Expr FinalizeCompute HLGExpr LLGExpr _ExprSequence _HLGExprSequence",
+    "dask._task_spec": (
+        "Alias DataNode DependenciesMapping Dict GraphNode List NestedContainer Set Task TaskRef Tuple "
+        "_execute_subgraph _identity_cast convert_legacy_graph cull fuse_linear_task_spec parse_input"
+    ),
+    "dask.array.linalg": "_wrapped_qr",
+    "dask.array.optimization": "_optimize_slices",
+    "dask.array.percentile": "_percentile",
+    "dask.array.random": "_apply_random _choice_validate_params",
+    "dask.array.reductions": "_nanargmax _nanargmin",
+    "dask.array.wrap": "_broadcast_trick_inner _broadcast_trick_inner.func",
+    "dask.dataframe.dask_expr._accessor": (
+        "FunctionMap FunctionMap._parameters FunctionMap.operation FunctionMapIndex PropertyMap "
+        "PropertyMap._parameters PropertyMap.operation PropertyMapIndex"
+    ),
+    "dask.dataframe.dask_expr._backends": "ToPandasBackend dataframe_creation_dispatch",
+    "dask.dataframe.dask_expr._concat": "Concat StackPartition",
+    "dask.dataframe.dask_expr._cumulative": "CumProd CumSum CumulativeAggregations TakeLast TakeLast.operation",
+    "dask.dataframe.dask_expr._describe": "DescribeNumeric",
+    "dask.dataframe.dask_expr._expr": (
+        "Add And And.operation AsType Assign Between Blockwise Diff Div Elemwise Eval Expr Fillna Filter FloorDiv "
+        "Fused Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul OpAlignPartitions Or Or.operation Pow "
+        "Projection Query Shift Sqrt Sub ToBackend UFuncAlign UFuncElemwise Where WhereAlign "
+        "determine_column_projection"
+    ),
+    "dask.dataframe.dask_expr._groupby": (
+        "GetGroup GroupByBase GroupByTransform GroupbyAggregation Head Prod Size Sum groupby_slice_transform"
+    ),
+    "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
+    "dask.dataframe.dask_expr._reductions": (
+        "CustomReduction DropDuplicates IdxMax IdxMin Max Min Min.reduction_chunk Mode Mode.reduction_aggregate "
+        "Reduction Unique ValueCounts Var"
+    ),
+    "dask.dataframe.dask_expr._repartition": (
+        "Repartition RepartitionToFewer RepartitionToFewer._compute_partition_boundaries"
+    ),
+    "dask.dataframe.dask_expr._rolling": "RollingReduction",
+    "dask.dataframe.dask_expr._shuffle": "BaseSetIndexSortValues",
+    "dask.dataframe.dask_expr._str_accessor": "Cat CatBlockwise CatBlockwise.operation",
+    "dask.dataframe.indexing": "_maybe_partial_time_string",
+    "distributed.client": "_get_global_client _set_global_client",
+    "distributed.comm.tcp": "_close_comm",
+    "distributed.scheduler": "_cull _materialize_graph",
+}
