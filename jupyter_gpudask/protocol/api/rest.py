@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..cluster.limits import Action
-from ..cluster.spec import ClusterSpec
+from ..cluster.spec import ClusterSpec, start_options
 from ..cluster.state import ClusterState, GpuProcess, GpuState
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class ErrorDetails(_Answer):
         The sentences of the catalog, with ``{fields}``; ``{--pool}`` stands for an option.
     fields
         The values of the fields.
+    labels
+        The labels in the start form of the options in the sentences and in `fields`.
     field
         The field of the start form that it is about; may be empty.
     actions
@@ -45,6 +48,7 @@ class ErrorDetails(_Answer):
     reason: str
     fix: str = ""
     fields: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)
     field: str = ""
     actions: tuple[str, ...] = ()
 
@@ -54,7 +58,10 @@ class ErrorDetails(_Answer):
         if error is None or not error.entry.reason:
             return None
         entry = {name: getattr(error.entry, name) for name in ("reason", "fix", "actions")}
-        return cls(code=error.code, fields=error.fields, field=error.field, **entry)
+        words = " ".join([error.entry.reason, error.entry.fix, *error.fields.values()])
+        used = set(re.findall(r"--[a-z-]+", words))
+        labels = {flag: option.title for flag, option in start_options().items() if flag in used and option.title}
+        return cls(code=error.code, fields=error.fields, labels=labels, field=error.field, **entry)
 
 
 class Problem(_Answer):

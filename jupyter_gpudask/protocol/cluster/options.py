@@ -28,6 +28,8 @@ class Option:
         Words that completion suggests, beside those of the type.
     value_is_optional
         Whether the option may be typed without a value.
+    engine
+        ``cuda`` or ``cpu``, if only clusters of this engine have it.
     """
 
     metavar: str
@@ -35,6 +37,7 @@ class Option:
     flag: str = ""
     words: tuple[str, ...] = ()
     value_is_optional: bool = False
+    engine: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,8 @@ class StartOption(Option):
 
     Attributes
     ----------
-    field
-        The field of `ClusterSpec`.
+    field, title
+        The field of `ClusterSpec`, and its label in the form of the panel; empty if it is not there.
     allowed
         The valid values, in words.
     default
@@ -54,6 +57,7 @@ class StartOption(Option):
     """
 
     field: str = ""
+    title: str = ""
     allowed: str = ""
     default: str = ""
     is_repeatable: bool = False
@@ -74,7 +78,9 @@ def _start_option(name: str, field: FieldInfo) -> StartOption:
         flag=option.flag or "--" + name.replace("_", "-"),
         words=(*_words_of_type(field.annotation), *option.words),
         value_is_optional=option.value_is_optional,
+        engine=option.engine,
         field=name,
+        title=field.title or "",
         allowed=field.description or "",
         default=_as_typed(default, option),
         is_repeatable=isinstance(default, dict),

@@ -19,6 +19,7 @@ from ..._version import __version__
 from ...protocol import ClusterSpec
 from ...protocol.api.rest import CreateCluster, Problem, RestartCluster
 from ...protocol.api.stream import StreamMessage
+from ...protocol.cluster.spec import start_options
 from .base import API, GpuDaskAPIHandler
 from .handlers import OPERATIONS
 
@@ -112,8 +113,16 @@ def _schemas() -> dict[str, Any]:
 
 
 def _options() -> dict[str, Any]:
-    """The options of a new cluster: any valid combination of the attributes of a spec."""
+    """The options of a new cluster: any valid combination of the attributes of a spec.
+
+    A title is the label in the form of the panel. ``x-option`` has how the option is typed, its valid values in words,
+    and the engine that alone has it.
+    """
     schema = ClusterSpec.model_json_schema(mode="validation")
+    for option in start_options().values():
+        described = schema["properties"][option.field]
+        described |= {"title": option.title, "description": option.help}
+        described["x-option"] = {name: getattr(option, name) for name in ("flag", "allowed", "words", "engine")}
     return {
         "title": "ClusterOptions",
         "type": "object",
