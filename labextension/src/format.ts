@@ -3,8 +3,6 @@
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { Amount } from './model/api';
-
 /** Binary or decimal units of memory. */
 export type Units = 'GiB' | 'GB';
 
@@ -55,16 +53,6 @@ export function formatUsage(
 /** A share of a total in percent, from 0 to 100. */
 export function percentage(part: number, total: number): number {
   return total > 0 ? Math.min(100, Math.max(0, (100 * part) / total)) : 0;
-}
-
-/** Format bytes, a fraction or none as the user enters them. */
-export function formatAmount(amount: Amount, units: Units = 'GiB'): string {
-  if (amount === null) {
-    return 'none';
-  }
-  return typeof amount === 'number' && amount > 1
-    ? formatBytes(amount, units)
-    : String(amount);
 }
 
 /**

@@ -14,6 +14,7 @@ import {
   FakeSocket,
   gpu,
   IRequest,
+  offer,
   settingsOf
 } from './fakeServer';
 
@@ -168,7 +169,7 @@ describe('scaling a cluster', () => {
     await dialogShown();
     await rendered();
     const input = document.querySelector<HTMLInputElement>(
-      '.jp-Dialog input[type="number"]'
+      '.jp-Dialog input[type="text"]'
     );
     Object.getOwnPropertyDescriptor(
       HTMLInputElement.prototype,
@@ -198,7 +199,7 @@ describe('scaling a cluster', () => {
 });
 
 describe('the options dialog, by keyboard', () => {
-  const OFFER = JSON.stringify({ profiles: [], default: cluster().spec });
+  const OFFER = offer();
 
   /** Press a key where the focus is; whether the browser does with it what it always does. */
   const press = (key: string, shiftKey = false): boolean =>
@@ -245,7 +246,7 @@ describe('the options dialog, by keyboard', () => {
       document.querySelector<HTMLElement>('.jp-Dialog .jp-mod-accept')?.focus();
       press('Enter');
       await starting;
-      expect(requests).toEqual(['GET', 'POST']);
+      expect(requests).toEqual(['GET', 'GET', 'POST']);
       expect(document.activeElement).toBe(isGone ? panel : button);
     }
   );
@@ -267,12 +268,12 @@ describe('the options dialog, by keyboard', () => {
       .querySelector<HTMLElement>('[aria-label="Copy the line"]')
       ?.focus();
     expect(press('Enter')).toBe(true);
-    expect(requests).toEqual(['GET']);
+    expect(requests).toEqual(['GET', 'GET']);
   });
 });
 
 describe('a refused start', () => {
-  const OFFER = JSON.stringify({ profiles: [], default: cluster().spec });
+  const OFFER = offer();
   const refusal = (field: string): string =>
     JSON.stringify({ message: 'It is not allowed:', fix: 'give less.', field });
 
@@ -291,7 +292,7 @@ describe('a refused start', () => {
     );
     await dismissDialog();
     await starting;
-    expect(requests).toEqual(['GET', 'POST', 'GET']);
+    expect(requests).toEqual(['GET', 'POST', 'GET', 'GET']);
   });
 
   it('marks every field that was refused', async () => {
@@ -302,6 +303,8 @@ describe('a refused start', () => {
       error: details({
         reason: '{option} is not allowed:',
         fix: 'give less.',
+        fields: { option: `--${field}` },
+        labels: { '--threads': 'Threads', '--pool': 'Memory pool' },
         field
       })
     });
@@ -348,6 +351,7 @@ describe('a refused start', () => {
       workers_ready: 0,
       error: details({
         reason: '{--pool} 0.9 is more than there is.',
+        labels: { '--pool': 'Memory pool' },
         field: 'pool'
       }),
       spec: { ...cluster().spec, pool: 0.9 }

@@ -169,9 +169,15 @@ describe('jupyter-gpudask:commands', () => {
       'restart',
       'showLogs'
     ]);
-    const error = details({ actions: ['start-on-free'] });
+    const actions = ['start-on-free', 'share', 'wait', 'use-cpu', 'unknown'];
+    const error = details({ actions });
     gpuDask.model.updateCluster(cluster({ status: 'failed', error }));
-    expect(enabled()).toContain('startOnFree');
+    expect(enabled().slice(1, 5)).toEqual([
+      'startOnFree',
+      'startSharing',
+      'startWaiting',
+      'startOnCpu'
+    ]);
   });
 
   describe('in JupyterLab', () => {

@@ -20,14 +20,14 @@ const CLUSTERS = 'http://server/user/ada/gpudask/api/clusters';
 describe('the REST client', () => {
   it('starts a cluster', async () => {
     const ordered = await clientThatGets(cluster(), 202).create('kernel-1', {
-      gpus: [0]
+      gpus: 'free'
     });
     expect(ordered).toEqual(cluster());
     expect(requests).toEqual([
       {
         method: 'POST',
         url: CLUSTERS,
-        body: { kernel_id: 'kernel-1', spec: { gpus: [0] }, profile: '' }
+        body: { kernel_id: 'kernel-1', spec: { gpus: 'free' } }
       }
     ]);
   });

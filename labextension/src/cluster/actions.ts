@@ -23,13 +23,13 @@ import { IPaletteEntry, openPlotPalette } from '../dashboard/plotPalette';
 import { IDashboardViews } from '../dashboard/views';
 import { scaleDialog } from '../dialogs/scaleDialog';
 import { startDialog } from '../dialogs/startDialog';
-import { toProblem, startProblem, errorMessage } from '../errors';
-import { ICluster, IProblem } from '../model/api';
+import { toProblem, errorMessage } from '../errors';
+import { ICluster, IProblem, SpecRequest } from '../model/api';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CLIENT_CODE } from '../snippets';
-import { holderName } from './details';
-import { areGpusFreeAgain } from './endText';
+import { holderName } from './names';
+import { snapshot } from './snapshot';
 import { lossWarning, releaseWarning } from './warnings';
 
 /** How long to wait for the state of a cluster before it is stopped, in milliseconds. */
@@ -61,13 +61,13 @@ export class ClusterActions {
     }
   }
 
-  /** Start a cluster that was refused again, on the GPUs that no cluster holds. */
-  async startOnFree(cluster: ICluster): Promise<void> {
+  /** Start a cluster again that has ended, with other options. */
+  async startAgain(cluster: ICluster, changes: SpecRequest): Promise<void> {
     await this._try(
       this._trans.__('The cluster could not be started'),
       async () =>
         this._model.updateCluster(
-          await this._rest.restart(cluster.kernel_id, { gpus: 'free' })
+          await this._rest.restart(cluster.kernel_id, changes)
         )
     );
   }
@@ -80,8 +80,12 @@ export class ClusterActions {
   ): Promise<void> {
     const title = this._trans.__('The cluster options could not be loaded');
     await this._try(title, async () => {
-      const profiles = await this._rest.profiles();
-      const { clusters } = this._model;
+      const [schema, profiles] = await Promise.all([
+        this._rest.options(),
+        this._rest.profiles()
+      ]);
+      const { _model: model, _trans: trans } = this;
+      const { clusters } = model;
       const last = clusters.get(kernelId);
       const gpus = (this._model.gpus?.gpus ?? []).map(gpu => ({
         ...gpu,
@@ -93,19 +97,14 @@ export class ClusterActions {
       await startDialog({
         name,
         gpus,
+        schema,
         profiles,
         spec: last?.spec,
-        problem:
-          problem ??
-          (last && !areGpusFreeAgain(last, this._model.gpus)
-            ? startProblem(last, this._trans)
-            : null),
+        problem: problem ?? snapshot(last, { model, trans }).problem,
         units: this._model.settings.value.units,
         trans: this._trans,
-        submit: async (spec, profile) =>
-          this._model.updateCluster(
-            await this._rest.create(kernelId, spec, profile)
-          )
+        submit: async spec =>
+          this._model.updateCluster(await this._rest.create(kernelId, spec))
       }).launch();
     });
   }

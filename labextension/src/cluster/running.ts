@@ -10,7 +10,7 @@ import { ICluster } from '../model/api';
 import { RestClient } from '../model/rest';
 import { IGpuDask } from '../tokens';
 import { isOffered, limitOf, shownClusters } from './offered';
-import { resultBytes, summarize } from './summary';
+import { resultBytes, snapshot } from './snapshot';
 
 /** The section of the clusters. It requests them itself while the stream is closed. */
 export class RunningClusters implements IRunningSessions.IManager {
@@ -87,12 +87,8 @@ export class RunningClusters implements IRunningSessions.IManager {
   }
 
   private _itemOf(cluster: ICluster): IRunningSessions.IRunningItem {
-    const { model, commands, trans } = this._gpuDask;
-    const { short, state, engine } = summarize(
-      cluster,
-      model.gpus?.gpus ?? [],
-      trans
-    );
+    const { commands } = this._gpuDask;
+    const { short, state, engine } = snapshot(cluster, this._gpuDask);
     const title = [cluster.name, state, engine].filter(Boolean).join(', ');
     const args = { kernelId: cluster.kernel_id };
     return {

@@ -1,8 +1,7 @@
-import { refreshIcon, runIcon } from '@jupyterlab/ui-components';
+import { refreshIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { endText } from '../cluster/endText';
-import { summarize } from '../cluster/summary';
+import { reasonText, snapshot } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
 import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
@@ -58,21 +57,20 @@ function Status({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
       <Notice title={trans.__('The cluster of %1 has no dashboard.', name)} />
     );
   }
-  const { state } = summarize(cluster, [], trans);
+  const now = snapshot(cluster, gpuDask);
   return (
     <Notice
-      title={trans.__('The cluster of %1: %2.', name, state)}
-      hint={endText(cluster, gpuDask)}
+      title={trans.__('The cluster of %1: %2.', name, now.state)}
+      hint={reasonText(now)}
     >
-      {(cluster.status === 'failed' || cluster.status === 'closed') && (
+      {now.starts.map(button => (
         <CommandButton
-          command={CommandIDs.restart}
+          key={button.command}
+          {...button}
           args={{ kernelId: cluster.kernel_id }}
-          label={trans.__('Start again')}
           target={name}
-          icon={runIcon}
         />
-      )}
+      ))}
     </Notice>
   );
 }

@@ -3,10 +3,10 @@
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
-import React, { useId } from 'react';
+import React from 'react';
 
 import { ICluster, IProblem } from '../model/api';
-import { FieldError } from './field';
+import { SchemaForm, Values } from './schemaForm';
 import { SubmitDialog } from './submitDialog';
 
 /** The largest number of workers of a cluster that holds no GPUs of this machine. */
@@ -14,14 +14,6 @@ const MAX_WORKERS = 256;
 
 /** A number of workers, or the fewest and the most if it follows the work. */
 export type Workers = number | [minimum: number, maximum: number];
-
-/** The state of the form. */
-interface IScaleValues {
-  workers: string;
-  isAdaptive: boolean;
-  minimum: string;
-  maximum: string;
-}
 
 interface IScaleOptions {
   cluster: ICluster;
@@ -50,14 +42,20 @@ class ScaleBody extends ReactWidget {
     private readonly _trans: TranslationBundle
   ) {
     super();
-    const range = _cluster.state?.adaptive_range;
-    const workers = _cluster.state?.workers.length ?? 1;
+    const { state, gpus } = _cluster;
+    const workers = state?.workers.length ?? 1;
+    const [minimum, maximum] = state?.adaptive_range ?? [
+      1,
+      gpus.length || workers
+    ];
     this._values = {
-      workers: String(workers),
-      isAdaptive: Boolean(range),
-      minimum: String(range?.[0] ?? 1),
-      maximum: String(range?.[1] ?? (_cluster.gpus.length || workers))
+      workers: `${workers}`,
+      minimum: `${minimum}`,
+      maximum: `${maximum}`,
+      isAdaptive: Boolean(state?.adaptive_range)
     };
+    // On GPUs of this machine, there is one worker for each that the cluster holds.
+    this._most = gpus.length || MAX_WORKERS;
   }
 
   /**
@@ -66,20 +64,16 @@ class ScaleBody extends ReactWidget {
    * @throws if the cluster cannot have so many workers
    */
   workers(): Workers {
-    const { isAdaptive, workers, minimum, maximum } = this._values;
-    if (!isAdaptive) {
-      return this._parse(workers, 1);
-    }
-    const fewest = this._parse(minimum, 1);
-    return [fewest, this._parse(maximum, fewest)];
+    const { isAdaptive } = this._values;
+    const least = this._parse(isAdaptive ? 'minimum' : 'workers', 1);
+    return isAdaptive ? [least, this._parse('maximum', least)] : least;
   }
 
-  private _parse(text: string, min: number): number {
-    const number = Number(text);
-    const max = maxWorkers(this._cluster);
-    if (!Number.isInteger(number) || number < min || number > max) {
+  private _parse(name: string, min: number): number {
+    const number = Number(this._values[name]);
+    if (!Number.isInteger(number) || number < min || number > this._most) {
       throw new Error(
-        this._trans.__('Enter a whole number from %1 to %2.', min, max)
+        this._trans.__('Enter a whole number from %1 to %2.', min, this._most)
       );
     }
     return number;
@@ -92,94 +86,45 @@ class ScaleBody extends ReactWidget {
   }
 
   protected override render(): JSX.Element {
+    const trans = this._trans;
+    const field = (title: string): object => ({ title, type: 'string' });
+    const numbers: { [name: string]: object } = this._values.isAdaptive
+      ? {
+          minimum: field(trans.__('Fewest workers')),
+          maximum: field(trans.__('Most workers'))
+        }
+      : { workers: field(trans.__('Workers')) };
+    const isAdaptive = {
+      title: trans.__('Adaptive'),
+      description: trans.__('Close idle workers, and start them for work'),
+      type: 'boolean' as const
+    };
+    const hint =
+      this._cluster.gpus.length > 0
+        ? trans._n(
+            'The cluster holds %1 GPU, and each worker needs one. To use more, stop it and start it with options.',
+            'From 1 to %1, the number of GPUs that the cluster holds. To use more, stop it and start it with options.',
+            this._most
+          )
+        : trans.__('From 1 to %1.', this._most);
     return (
-      <ScaleForm
-        cluster={this._cluster}
-        values={this._values}
-        problem={this._problem}
-        trans={this._trans}
-        onChange={changes => {
-          this._values = { ...this._values, ...changes };
-          this._problem = null;
-          this.update();
-        }}
-      />
+      <div className="jp-GpuDask-form">
+        <p className="jp-GpuDask-secondary">{hint}</p>
+        <SchemaForm
+          fields={{ ...numbers, isAdaptive }}
+          values={this._values}
+          problem={this._problem}
+          onChange={values => {
+            this._values = values;
+            this._problem = null;
+            this.update();
+          }}
+        />
+      </div>
     );
   }
 
+  private readonly _most: number;
   private _problem: IProblem | null = null;
-  private _values: IScaleValues;
-}
-
-interface IScaleFormProps {
-  cluster: ICluster;
-  values: IScaleValues;
-  problem: IProblem | null;
-  trans: TranslationBundle;
-  onChange: (changes: Partial<IScaleValues>) => void;
-}
-
-function ScaleForm(props: IScaleFormProps): JSX.Element {
-  const { cluster, values, problem, trans, onChange } = props;
-  const id = useId();
-  const fields: [keyof IScaleValues, string][] = values.isAdaptive
-    ? [
-        ['minimum', trans.__('Fewest workers')],
-        ['maximum', trans.__('Most workers')]
-      ]
-    : [['workers', trans.__('Workers')]];
-  return (
-    <div className="jp-GpuDask-form">
-      {fields.map(([name, label]) => (
-        <div key={name} className="jp-GpuDask-field">
-          <label htmlFor={`${id}-${name}`}>{label}</label>
-          <input
-            id={`${id}-${name}`}
-            type="number"
-            min={1}
-            max={maxWorkers(cluster)}
-            value={String(values[name])}
-            aria-invalid={problem !== null}
-            aria-describedby={`${id}-hint`}
-            onChange={event => onChange({ [name]: event.target.value })}
-          />
-        </div>
-      ))}
-      <label className="jp-GpuDask-gpuOption">
-        <input
-          type="checkbox"
-          checked={values.isAdaptive}
-          onChange={event => onChange({ isAdaptive: event.target.checked })}
-        />
-        <span>
-          {trans.__(
-            'Adaptive: close idle workers, and start them when there is work'
-          )}
-        </span>
-      </label>
-      {problem ? (
-        <FieldError id={`${id}-hint`} problem={problem} />
-      ) : (
-        <p id={`${id}-hint`} className="jp-GpuDask-secondary">
-          {limitHint(cluster, trans)}
-        </p>
-      )}
-    </div>
-  );
-}
-
-/** The largest number of workers; on GPUs of this machine, one for each that the cluster holds. */
-function maxWorkers(cluster: ICluster): number {
-  return cluster.gpus.length || MAX_WORKERS;
-}
-
-function limitHint(cluster: ICluster, trans: TranslationBundle): string {
-  const max = maxWorkers(cluster);
-  return cluster.gpus.length > 0
-    ? trans._n(
-        'The cluster holds %1 GPU, and each worker needs one. To use more, stop it and start it with options.',
-        'From 1 to %1, the number of GPUs that the cluster holds. To use more, stop it and start it with options.',
-        max
-      )
-    : trans.__('From 1 to %1.', max);
+  private _values: Values;
 }

@@ -3,8 +3,8 @@
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
+import { formerName, workerNames } from '../cluster/names';
 import { isShown } from '../cluster/offered';
-import { formerName, workerNames } from '../cluster/workerNames';
 import { ICluster } from '../model/api';
 import { GpuDaskModel } from '../model/model';
 import { HistoryStore } from './store';

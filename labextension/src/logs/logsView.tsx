@@ -1,7 +1,7 @@
 import { Clipboard } from '@jupyterlab/apputils';
 import React, { useLayoutEffect, useRef, useState } from 'react';
 
-import { formerName, workerNames } from '../cluster/workerNames';
+import { formerName, workerNames } from '../cluster/names';
 import { useGpuDask } from '../components/context';
 import { download } from '../components/download';
 import { ICluster } from '../model/api';

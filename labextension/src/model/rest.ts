@@ -15,6 +15,26 @@ import {
 /** The path of the REST interface below the server's base URL. */
 export const API = 'gpudask/api';
 
+/** An option of a cluster. */
+export interface IOptionSchema {
+  /** The label; empty for an option that the form does not have. */
+  title: string;
+  description: string;
+  type?: string;
+  enum?: string[];
+  anyOf?: { type?: string }[];
+  'x-option': {
+    /** How it is typed in a notebook. */
+    flag: string;
+    /** The valid values, in words. */
+    allowed: string;
+    /** Words that are valid values. */
+    words: string[];
+    /** The engine, `cuda` or `cpu`, that alone has it; else empty. */
+    engine: string;
+  };
+}
+
 /** A response with an error status. */
 export class ResponseError extends Error {
   /**
@@ -38,6 +58,12 @@ export class RestClient {
     return (await this._request('profiles')).json();
   }
 
+  /** The options of a cluster by name, from the server's OpenAPI description. */
+  async options(): Promise<{ [name: string]: IOptionSchema }> {
+    const { components } = await (await this._request('openapi.json')).json();
+    return components.schemas.ClusterOptions.properties;
+  }
+
   /** The clusters of the server. */
   async clusters(): Promise<ICluster[]> {
     return (await (await this._request('clusters')).json()).clusters;
@@ -49,12 +75,8 @@ export class RestClient {
   }
 
   /** Start a cluster; resolves while it is starting. */
-  async create(
-    kernelId: string,
-    spec: SpecRequest = {},
-    profile = ''
-  ): Promise<ICluster> {
-    const body = { kernel_id: kernelId, spec, profile };
+  async create(kernelId: string, spec: SpecRequest = {}): Promise<ICluster> {
+    const body = { kernel_id: kernelId, spec };
     return (await this._request('clusters', 'POST', body)).json();
   }
 

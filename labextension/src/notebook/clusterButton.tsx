@@ -6,14 +6,12 @@ import { ToolbarButtonComponent } from '@jupyterlab/ui-components';
 import React, { useRef } from 'react';
 
 import type { MenuGroups } from '../cluster/menu';
-import { endText } from '../cluster/endText';
-import { ISummary, summarize } from '../cluster/summary';
+import { ISnapshot, reasonText, snapshot, STARTS } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
 import { useGpuDask } from '../components/context';
 import { LiveWidget } from '../components/liveWidget';
 import { StateIcon } from '../components/stateLabel';
 import { gpuDaskIcon } from '../icons';
-import { ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
 import { Acceleration } from './acceleration';
 
@@ -46,19 +44,19 @@ function ClusterButton({
   const { model, trans } = gpuDask;
   const kernelId = session.session?.kernel?.id ?? '';
   const cluster = model.clusters.get(kernelId);
-  const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
+  const now = snapshot(cluster, gpuDask);
   const isAutomatic = cluster?.status === 'ready' && cluster.automatic;
   const isAccelerated = acceleration.isOn(kernelId);
   const sentences = [
-    stateText(summary, gpuDask),
+    stateText(now, gpuDask),
     isAutomatic &&
       trans.__('Every cell that uses Dask runs on it, by %gpudask on'),
     isAccelerated &&
       trans.__('pandas and scikit-learn run on a GPU, by %gpudask accelerate'),
-    reasonText(cluster, gpuDask)
+    reasonText(now)
   ];
   const label = [
-    summary.kind !== 'off' && summary.short,
+    now.kind !== 'off' && now.short,
     isAutomatic && trans.__('on'),
     isAccelerated && trans.__('accelerated')
   ]
@@ -67,7 +65,7 @@ function ClusterButton({
   return (
     <span
       className="jp-GpuDask-toolbarState"
-      data-kind={summary.kind}
+      data-kind={now.kind}
       data-stale={model.status.kind === 'lost'}
       ref={node}
     >
@@ -88,38 +86,27 @@ function ClusterButton({
           )
         }
       />
-      <StateIcon kind={summary.kind} />
+      <StateIcon kind={now.kind} />
     </span>
   );
 }
 
-function stateText(summary: ISummary, { model, trans }: IGpuDask): string {
+function stateText(now: ISnapshot, { model, trans }: IGpuDask): string {
   if (model.status.kind === 'lost') {
     return trans.__('GPU Dask: the connection to the server is lost');
   }
   if (model.status.kind === 'no-server') {
     return trans.__('GPU Dask: the server extension is missing');
   }
-  return summary.engine
-    ? trans.__(
-        'Cluster of this notebook: %1, %2',
-        summary.state,
-        summary.engine
-      )
-    : trans.__('Cluster of this notebook: %1', summary.state);
-}
-
-/** Why the cluster has ended and how to fix it, or why it uses the CPU stand-in. */
-function reasonText(cluster: ICluster | undefined, gpuDask: IGpuDask): string {
-  return cluster?.reason
-    ? endText(cluster, gpuDask)
-    : (cluster?.stand_in ?? '');
+  return now.engine
+    ? trans.__('Cluster of this notebook: %1, %2', now.state, now.engine)
+    : trans.__('Cluster of this notebook: %1', now.state);
 }
 
 const MENU: MenuGroups = [
   [
     CommandIDs.start,
-    CommandIDs.startOnFree,
+    ...Object.values(STARTS).map(({ command }) => command),
     CommandIDs.startWithOptions,
     CommandIDs.scale,
     CommandIDs.restart,

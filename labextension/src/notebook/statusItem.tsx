@@ -3,7 +3,7 @@
  */
 import React from 'react';
 
-import { activeGpus } from '../cluster/summary';
+import { snapshot } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
 import { useGpuDask } from '../components/context';
 import { formatUsage, sum } from '../format';
@@ -11,10 +11,9 @@ import { IGpu } from '../model/api';
 import { IGpuDask } from '../tokens';
 
 /** The GPUs on which the current notebook's cluster has workers. */
-export function currentGpus({ model, current }: IGpuDask): IGpu[] {
-  const cluster = model.clusters.get(current.kernelId ?? '');
-  const uuids = cluster ? activeGpus(cluster) : [];
-  return (model.gpus?.gpus ?? []).filter(gpu => uuids.includes(gpu.uuid));
+export function currentGpus(gpuDask: IGpuDask): IGpu[] {
+  const cluster = gpuDask.model.clusters.get(gpuDask.current.kernelId ?? '');
+  return snapshot(cluster, gpuDask).gpus;
 }
 
 /** The mean utilization and the total memory of these GPUs. */

@@ -5,11 +5,10 @@ import { Notification } from '@jupyterlab/apputils';
 import { IDisposable } from '@lumino/disposable';
 
 import { isOffered } from '../cluster/offered';
-import { resultBytes } from '../cluster/summary';
+import { workerName, workerNames } from '../cluster/names';
+import { resultBytes, snapshot } from '../cluster/snapshot';
 import { closingTime } from '../cluster/warnings';
-import { workerName, workerNames } from '../cluster/workerNames';
 import { CommandIDs } from '../commandIDs';
-import { areOptionsRefused, endReason } from '../errors';
 import { formatBytes } from '../format';
 import { ICluster } from '../model/api';
 import { timesIn } from '../times';
@@ -79,21 +78,17 @@ export class Notifier implements IDisposable {
 
   private _notifyEnd({ kind, cluster }: IClusterEvent): void {
     const { trans } = this._gpuDask;
-    const { message: reason } = endReason(cluster, trans);
+    const { reason, starts } = snapshot(cluster, this._gpuDask);
     const message = fitted([cluster.name], name =>
       kind === 'start-failed'
-        ? trans.__('The cluster of %1 did not start: %2', name, reason)
+        ? trans.__('The cluster of %1 did not start: %2', name, reason.message)
         : kind === 'failed'
-          ? trans.__('The cluster of %1 has failed: %2', name, reason)
-          : trans.__('%1: %2', name, reason)
+          ? trans.__('The cluster of %1 has failed: %2', name, reason.message)
+          : trans.__('%1: %2', name, reason.message)
     );
-    const actions = areOptionsRefused(cluster, trans)
-      ? this._action(
-          trans.__('Change options…'),
-          CommandIDs.startWithOptions,
-          cluster
-        )
-      : this._action(trans.__('Start again'), CommandIDs.restart, cluster);
+    // The card has the others.
+    const { label, command } = starts[0];
+    const actions = this._action(label, command, cluster);
     if (cluster.log) {
       actions.push(...this._logsAction(cluster));
     }

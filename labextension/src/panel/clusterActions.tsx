@@ -2,19 +2,17 @@ import {
   caretDownIcon,
   ellipsesIcon,
   listIcon,
-  runIcon,
-  settingsIcon,
   stopIcon
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { MenuGroups } from '../cluster/menu';
 import { limitOf } from '../cluster/offered';
+import type { IAction } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
 import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
 import { useKeptFocus } from '../components/focus';
-import { areOptionsRefused, canStartOnFree } from '../errors';
 import { plotsIcon } from '../icons';
 import { ICluster } from '../model/api';
 
@@ -34,21 +32,22 @@ type CommandButtonProps = React.ComponentProps<typeof CommandButton>;
 
 interface IActionsProps {
   cluster: ICluster;
-  /** Whether the GPUs for which the cluster could not start are free again. */
-  isFreeAgain: boolean;
+  /** What starts it again. */
+  starts: IAction[];
 }
 
 /** The buttons of a cluster; they are not rendered again when only metrics change. */
 export const ClusterActions = React.memo(
   ActionButtons,
-  (old, { cluster, isFreeAgain }) =>
-    old.isFreeAgain === isFreeAgain &&
+  (old, { cluster, starts }) =>
+    JSON.stringify(old.starts.map(({ label }) => label)) ===
+      JSON.stringify(starts.map(({ label }) => label)) &&
     (['status', 'name', 'reason', 'dashboard', 'joined', 'log'] as const).every(
       name => old.cluster[name] === cluster[name]
     )
 );
 
-function ActionButtons({ cluster, isFreeAgain }: IActionsProps): JSX.Element {
+function ActionButtons({ cluster, starts }: IActionsProps): JSX.Element {
   const { trans } = useGpuDask();
   const shared = {
     args: { kernelId: cluster.kernel_id },
@@ -61,7 +60,6 @@ function ActionButtons({ cluster, isFreeAgain }: IActionsProps): JSX.Element {
     limit: limitOf(command, cluster)
   });
   const isReady = cluster.status === 'ready';
-  const hasEnded = cluster.status === 'failed' || cluster.status === 'closed';
   return (
     <div className="jp-GpuDask-actions">
       {isReady && (cluster.dashboard || cluster.limits.dashboard) && (
@@ -81,7 +79,9 @@ function ActionButtons({ cluster, isFreeAgain }: IActionsProps): JSX.Element {
           />
         </span>
       )}
-      {hasEnded && <StartButtons {...{ cluster, isFreeAgain, shared }} />}
+      {starts.map(button => (
+        <CommandButton key={button.command} {...shared} {...button} />
+      ))}
       {(isReady || cluster.log) && (
         <CommandButton
           {...shared}
@@ -129,47 +129,5 @@ function MoreButton({ cluster }: { cluster: ICluster }): JSX.Element {
     >
       <ellipsesIcon.react tag="span" aria-hidden="true" />
     </button>
-  );
-}
-
-interface IStartButtonsProps extends IActionsProps {
-  shared: Pick<CommandButtonProps, 'args' | 'target'>;
-}
-
-/** The buttons that start a cluster again; if its options were refused, on other GPUs or with other options. */
-function StartButtons({
-  cluster,
-  isFreeAgain,
-  shared
-}: IStartButtonsProps): JSX.Element {
-  const { trans } = useGpuDask();
-  const restart = {
-    command: CommandIDs.restart,
-    label: trans.__('Start again'),
-    icon: runIcon
-  };
-  const areRefused = !isFreeAgain && areOptionsRefused(cluster, trans);
-  const changeOptions = {
-    command: CommandIDs.startWithOptions,
-    label: areRefused ? trans.__('Change options…') : trans.__('Options…'),
-    icon: settingsIcon
-  };
-  const onFree = {
-    command: CommandIDs.startOnFree,
-    label: trans.__('Start on the free GPUs'),
-    icon: runIcon
-  };
-  const buttons =
-    areRefused && canStartOnFree(cluster)
-      ? [onFree, changeOptions]
-      : areRefused
-        ? [changeOptions, restart]
-        : [restart, changeOptions];
-  return (
-    <>
-      {buttons.map(button => (
-        <CommandButton key={button.command} {...shared} {...button} />
-      ))}
-    </>
   );
 }

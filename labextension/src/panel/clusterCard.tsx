@@ -1,8 +1,12 @@
 import React from 'react';
 
-import { spilledBytes, taskCounts } from '../cluster/details';
-import { areGpusFreeAgain, endText } from '../cluster/endText';
-import { resultBytes, summarize } from '../cluster/summary';
+import {
+  reasonText,
+  resultBytes,
+  snapshot,
+  spilledBytes,
+  taskCounts
+} from '../cluster/snapshot';
 import { wantedSentences } from '../cluster/warnings';
 import { CommandIDs } from '../commandIDs';
 import { Card } from '../components/card';
@@ -31,14 +35,15 @@ export function ClusterCard({
   const gpuDask = useGpuDask();
   const { model, trans } = gpuDask;
   const { showWorkers } = model.settings.value;
-  const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
+  const now = snapshot(cluster, gpuDask);
+  const reason = reasonText(now);
   return (
     <Card
       version={[
         cluster.name,
-        summary.state,
-        summary.engine,
-        endText(cluster, gpuDask),
+        now.state,
+        now.engine,
+        reason,
         cluster.notes,
         cluster.given_over_at
       ].join()}
@@ -54,19 +59,20 @@ export function ClusterCard({
         <h3>
           <NotebookName cluster={cluster} />
         </h3>
-        <span className="jp-GpuDask-details">{summary.engine}</span>
+        <span className="jp-GpuDask-details">{now.engine}</span>
       </div>
       <div className="jp-GpuDask-stateLine">
-        <StateLabel summary={summary} />
+        <StateLabel now={now} />
         {cluster.status === 'ready' && <TaskStatus cluster={cluster} />}
       </div>
-      <Reason cluster={cluster} />
+      {reason && (
+        <p className="jp-GpuDask-reason">
+          <CodeText text={reason} />
+        </p>
+      )}
       <Notes cluster={cluster} />
       <Wanted cluster={cluster} />
-      <ClusterActions
-        cluster={cluster}
-        isFreeAgain={areGpusFreeAgain(cluster, model.gpus)}
-      />
+      <ClusterActions cluster={cluster} starts={now.starts} />
       {cluster.status === 'ready' && cluster.state && showWorkers && (
         <WorkerList
           workers={cluster.state.workers}
@@ -160,17 +166,5 @@ function Wanted({ cluster }: { cluster: ICluster }): JSX.Element | null {
         target={cluster.name}
       />
     </div>
-  ) : null;
-}
-
-/** Why a cluster has ended, or why it uses the CPU stand-in. */
-function Reason({ cluster }: { cluster: ICluster }): JSX.Element | null {
-  const gpuDask = useGpuDask();
-  const hasEnded = cluster.status === 'failed' || cluster.status === 'closed';
-  const text = hasEnded ? endText(cluster, gpuDask) : cluster.stand_in;
-  return text ? (
-    <p className="jp-GpuDask-reason">
-      <CodeText text={text} />
-    </p>
   ) : null;
 }

@@ -1,6 +1,6 @@
 import React from 'react';
 
-import { holderName } from '../cluster/details';
+import { holderName } from '../cluster/names';
 import { useGpuDask } from '../components/context';
 import { formatBytes, sum } from '../format';
 import { IGpu, IGpuUser } from '../model/api';

@@ -1,6 +1,6 @@
 import React from 'react';
 
-import { workerNames } from '../cluster/workerNames';
+import { workerNames } from '../cluster/names';
 import { useGpuDask } from '../components/context';
 import { useWindowed } from '../components/windowing';
 import { IWorker } from '../model/api';

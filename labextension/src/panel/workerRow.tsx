@@ -1,6 +1,6 @@
 import React from 'react';
 
-import { spilledBytes } from '../cluster/details';
+import { spilledBytes } from '../cluster/snapshot';
 import { useGpuDask } from '../components/context';
 import { formatBytes, formatUsage, joinItems, percentage } from '../format';
 import { IWorker } from '../model/api';

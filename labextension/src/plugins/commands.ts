@@ -71,7 +71,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
       }
       app.shell.activateById(id);
     };
-    addClusterCommands(gpuDask, actions, views, showLogs);
+    const added = addClusterCommands(gpuDask, actions, views, showLogs);
     app.commands.addCommand(CommandIDs.closePlots, {
       label: trans.__('Close Dask Plots'),
       describedBy: { args: NO_ARGS },
@@ -92,23 +92,8 @@ export const commands: JupyterFrontEndPlugin<void> = {
       });
     }
     const category = trans.__('GPU Dask');
-    [
-      CommandIDs.start,
-      CommandIDs.startOnFree,
-      CommandIDs.startWithOptions,
-      CommandIDs.scale,
-      CommandIDs.restart,
-      CommandIDs.release,
-      CommandIDs.keep,
-      CommandIDs.stop,
-      CommandIDs.openPlots,
-      CommandIDs.openLayout,
-      CommandIDs.choosePlot,
-      CommandIDs.openDashboard,
-      CommandIDs.closePlots,
-      CommandIDs.showLogs,
-      CommandIDs.copyCode,
-      CommandIDs.reconnect
-    ].forEach(command => palette?.addItem({ command, category }));
+    [...added, CommandIDs.closePlots].forEach(command =>
+      palette?.addItem({ command, category })
+    );
   }
 };
