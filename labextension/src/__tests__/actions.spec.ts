@@ -6,6 +6,7 @@ import { ICluster } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
+import { IGpuDask } from '../tokens';
 import { dialogShown } from './app';
 import {
   cluster,
@@ -30,11 +31,8 @@ function actionsOn(reply: (request: IRequest) => Response): ClusterActions {
     })
   );
   model = new GpuDaskModel(new Connection(rest));
-  return new ClusterActions(
-    model,
-    rest,
-    nullTranslator.load('jupyter_gpudask')
-  );
+  const trans = nullTranslator.load('jupyter_gpudask');
+  return new ClusterActions({ model, rest, trans } as IGpuDask);
 }
 
 const state = (tasks: number) =>

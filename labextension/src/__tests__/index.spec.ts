@@ -6,7 +6,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { DisposableDelegate } from '@lumino/disposable';
 import { DockLayout, Widget } from '@lumino/widgets';
 
-import { currentGpus } from '../notebook/statusItem';
+import { currentGpus } from '../notebook/clusterButton';
 import { PANEL_ID } from '../panel/panel';
 import { IGpuDask } from '../tokens';
 import plugins, { CommandIDs } from '..';

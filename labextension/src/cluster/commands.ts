@@ -25,9 +25,15 @@ import { isOffered, limitOf } from './offered';
 import { currentName } from './names';
 import { resultBytes, STARTS } from './snapshot';
 
+export const NO_ARGS = {
+  type: 'object',
+  properties: {},
+  additionalProperties: false
+};
+
 /** The arguments of the cluster commands. */
 export const KERNEL_ARGS = {
-  type: 'object',
+  ...NO_ARGS,
   properties: {
     kernelId: {
       type: 'string',
@@ -39,8 +45,7 @@ export const KERNEL_ARGS = {
       description:
         'The `since` of the cluster; the command is disabled for any other cluster.'
     }
-  },
-  additionalProperties: false
+  }
 };
 
 /**
@@ -281,9 +286,7 @@ export function addClusterCommands(
 
   commands.addCommand(CommandIDs.reconnect, {
     label: trans.__('Reconnect GPU Dask to the Server'),
-    describedBy: {
-      args: { type: 'object', properties: {}, additionalProperties: false }
-    },
+    describedBy: { args: NO_ARGS },
     execute: () => model.connection.retry()
   });
 

@@ -3,14 +3,14 @@
  */
 import { Clipboard } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
-import { copyIcon, ReactWidget } from '@jupyterlab/ui-components';
-import type { WidgetProps } from '@rjsf/utils';
+import { copyIcon } from '@jupyterlab/ui-components';
+import type { RJSFSchema, WidgetProps } from '@rjsf/utils';
 import React from 'react';
 
 import { translated } from '../errors';
 import { formatBytes, Units } from '../format';
 import { IClusterSpec, IGpu, IProblem, SpecRequest } from '../model/api';
-import { SchemaForm, Values } from './schemaForm';
+import { SchemaForm } from './schemaForm';
 import {
   initialValues,
   IOffer,
@@ -20,7 +20,7 @@ import {
   toSpec,
   toText
 } from './startOptions';
-import { SubmitDialog } from './submitDialog';
+import { IFormProps, SubmitDialog } from './submitDialog';
 
 interface IStartDialogOptions extends IOffer {
   /** The name of the notebook. */
@@ -36,88 +36,63 @@ interface IStartDialogOptions extends IOffer {
 
 /** Create the dialog. */
 export function startDialog(options: IStartDialogOptions): SubmitDialog {
-  const { name, trans, submit } = options;
-  const body = new StartBody(options);
+  const { name, spec, problem, trans, submit } = options;
   return new SubmitDialog({
     title: trans.__('Start a cluster for %1', name),
-    body,
+    values: initialValues(options, spec),
+    problem,
+    render: props => <StartForm {...props} options={options} />,
     submitLabel: trans.__('Start'),
     trans,
-    submit: () => submit(toSpec(body.values, options))
+    submit: values => submit(toSpec(values, options))
   });
 }
 
-/** The body of the dialog, with the state of the form. */
-class StartBody extends ReactWidget {
-  constructor(private readonly _options: IStartDialogOptions) {
-    super();
-    this.values = initialValues(_options, _options.spec);
-    this._problem = _options.problem ?? null;
+/** The fields of the options, and the line that starts the same cluster. */
+function StartForm({
+  options,
+  ...form
+}: IFormProps & { options: IStartDialogOptions }): JSX.Element {
+  const { schema, profiles, gpus, units, trans } = options;
+  const { values } = form;
+  const fields: { [name: string]: RJSFSchema } = {};
+  const uiSchema: { [name: string]: object } = {};
+  for (const name of shownOptions(values, options)) {
+    const { title, description, type, enum: choices } = schema[name];
+    const { allowed } = schema[name]['x-option'];
+    const isText = type !== 'boolean' && !choices && name !== 'profile';
+    fields[name] = {
+      title: translated(title, trans),
+      description: translated(isText ? allowed : description, trans),
+      type: type === 'boolean' ? 'boolean' : 'string',
+      enum: choices
+    };
+    uiSchema[name] = {
+      'ui:placeholder': trans.__('default: %1', defaultText(name, options)),
+      'ui:help': translated(description, trans)
+    };
   }
-
-  values: Values;
-
-  /** Show why the request was refused. */
-  showProblem(problem: IProblem): void {
-    this._problem = problem;
-    this.update();
+  if (fields.profile) {
+    fields.profile.oneOf = profiles.profiles.map(each => ({
+      const: each.name,
+      title: each.title
+    }));
   }
-
-  protected override render(): JSX.Element {
-    const { schema, profiles, gpus, units, trans } = this._options;
-    const { values } = this;
-    const names = shownOptions(values, this._options);
-    const fields = names.map(name => {
-      const { title, description, type, enum: choices } = schema[name];
-      const { allowed } = schema[name]['x-option'];
-      const isText = type !== 'boolean' && !choices && name !== 'profile';
-      const described = {
-        title: translated(title, trans),
-        description: translated(isText ? allowed : description, trans),
-        type: type === 'boolean' ? 'boolean' : 'string',
-        enum: choices
-      };
-      return [name, described];
-    });
-    const hints = names.map(name => {
-      const text = defaultText(name, this._options);
-      const placeholder = {
-        'ui:placeholder': trans.__('default: %1', text),
-        'ui:help': translated(schema[name].description, trans)
-      };
-      return [name, placeholder];
-    });
-    const { profile } = Object.fromEntries(fields);
-    if (profile) {
-      profile.oneOf = profiles.profiles.map(each => ({
-        const: each.name,
-        title: each.title
-      }));
-    }
-    const gpuWidget = { 'ui:widget': GpuWidget };
-    return (
-      <div className="jp-GpuDask-form jp-mod-start">
-        <SchemaForm
-          fields={Object.fromEntries(fields)}
-          values={values}
-          problem={this._problem}
-          uiSchema={{ ...Object.fromEntries(hints), gpus: gpuWidget }}
-          context={{ gpus, share: values.share, units, trans }}
-          onChange={values => {
-            this.values = values;
-            this._problem = null;
-            this.update();
-          }}
-        />
-        <MagicLine
-          line={toMagic(toSpec(values, this._options), this._options)}
-          trans={trans}
-        />
-      </div>
-    );
-  }
-
-  private _problem: IProblem | null;
+  uiSchema.gpus = { 'ui:widget': GpuWidget };
+  return (
+    <div className="jp-GpuDask-form jp-mod-start">
+      <SchemaForm
+        {...form}
+        fields={fields}
+        uiSchema={uiSchema}
+        context={{ gpus, share: values.share, units, trans }}
+      />
+      <MagicLine
+        line={toMagic(toSpec(values, options), options)}
+        {...{ trans }}
+      />
+    </div>
+  );
 }
 
 /** The default of an option, as its placeholder. */

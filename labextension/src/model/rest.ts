@@ -91,38 +91,10 @@ export class RestClient {
     await this._request(clusterPath(kernelId), 'DELETE');
   }
 
-  /** Restart a cluster; resolves while it is starting. */
-  async restart(kernelId: string, spec: SpecRequest = {}): Promise<ICluster> {
-    const path = clusterPath(kernelId, 'restart');
-    return (await this._request(path, 'POST', { spec })).json();
-  }
-
-  /** Set the number of workers. */
-  async scale(kernelId: string, workers: number): Promise<ICluster> {
-    const path = clusterPath(kernelId, 'scale');
-    return (await this._request(path, 'POST', { workers })).json();
-  }
-
-  /** Let the number of workers follow the work, within a range. */
-  async adapt(
-    kernelId: string,
-    minimum: number,
-    maximum: number
-  ): Promise<ICluster> {
-    const path = clusterPath(kernelId, 'adapt');
-    return (await this._request(path, 'POST', { minimum, maximum })).json();
-  }
-
-  /** Release the finished results that clients hold on the workers. */
-  async release(kernelId: string): Promise<ICluster> {
-    const path = clusterPath(kernelId, 'release');
-    return (await this._request(path, 'POST')).json();
-  }
-
-  /** Keep the GPUs of an idle cluster, which somebody waits for. */
-  async keep(kernelId: string): Promise<ICluster> {
-    const path = clusterPath(kernelId, 'keep');
-    return (await this._request(path, 'POST')).json();
+  /** Carry out a verb of a cluster: `restart`, `scale`, `adapt`, `release` or `keep`. */
+  async act(kernelId: string, verb: string, body?: object): Promise<ICluster> {
+    const path = clusterPath(kernelId, verb);
+    return (await this._request(path, 'POST', body)).json();
   }
 
   /** The last lines of the logs of the supervisor and of each worker, by name. */

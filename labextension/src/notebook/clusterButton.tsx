@@ -1,5 +1,5 @@
 /**
- * The button in the notebook toolbar: the state of the notebook's cluster, and a menu.
+ * The button in the notebook toolbar, with a menu, and the item of the status bar.
  */
 import { ISessionContext } from '@jupyterlab/apputils';
 import { ToolbarButtonComponent } from '@jupyterlab/ui-components';
@@ -8,10 +8,11 @@ import React, { useRef } from 'react';
 import type { MenuGroups } from '../cluster/menu';
 import { ISnapshot, reasonText, snapshot, STARTS } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
-import { useGpuDask } from '../components/context';
-import { LiveWidget } from '../components/liveWidget';
+import { LiveWidget, useGpuDask } from '../components/liveWidget';
 import { StateIcon } from '../components/stateLabel';
+import { formatUsage, sum } from '../format';
 import { gpuDaskIcon } from '../icons';
+import { IGpu } from '../model/api';
 import { IGpuDask } from '../tokens';
 import { Acceleration } from './acceleration';
 
@@ -123,3 +124,41 @@ const MENU: MenuGroups = [
   [CommandIDs.accelerate],
   [CommandIDs.showPanel]
 ];
+
+/** The GPUs on which the current notebook's cluster has workers. */
+export function currentGpus(gpuDask: IGpuDask): IGpu[] {
+  const cluster = gpuDask.model.clusters.get(gpuDask.current.kernelId ?? '');
+  return snapshot(cluster, gpuDask).gpus;
+}
+
+/** The mean utilization and the total memory of these GPUs. */
+export function StatusItem(): JSX.Element | null {
+  const gpuDask = useGpuDask();
+  const { commands, model, trans } = gpuDask;
+  const { units } = model.settings.value;
+  const gpus = currentGpus(gpuDask);
+  if (gpus.length === 0) {
+    return null;
+  }
+  const busy = sum(gpus.map(gpu => gpu.utilization)) / gpus.length;
+  const used = sum(gpus.map(gpu => gpu.memory_used));
+  const total = sum(gpus.map(gpu => gpu.memory_total));
+  const isLost = model.status.kind === 'lost';
+  return (
+    <button
+      type="button"
+      className="jp-GpuDask-statusItem"
+      data-stale={isLost}
+      title={
+        isLost
+          ? trans.__('The connection to the server is lost; show the panel')
+          : trans.__('The GPUs of this notebook’s cluster; show the panel')
+      }
+      onClick={() => void commands.execute(CommandIDs.showPanel)}
+    >
+      {trans._n('%1 GPU', '%1 GPUs', gpus.length)}{' '}
+      {trans.__('%1 % busy', busy.toFixed(0))},{' '}
+      {formatUsage(used, total, trans, units)}
+    </button>
+  );
+}

@@ -6,7 +6,7 @@ import { shownClusters } from '../cluster/offered';
 import { snapshot } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
 import { CommandButton } from '../components/commandButton';
-import { useGpuDask } from '../components/context';
+import { useGpuDask } from '../components/liveWidget';
 import { Notice } from '../components/notice';
 import { ICluster } from '../model/api';
 import { START_CODE } from '../snippets';
