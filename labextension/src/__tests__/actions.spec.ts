@@ -167,7 +167,7 @@ describe('scaling a cluster', () => {
     await dialogShown();
     await rendered();
     const input = document.querySelector<HTMLInputElement>(
-      '.jp-Dialog input[type="text"]'
+      '.jp-Dialog input[type="number"]'
     );
     Object.getOwnPropertyDescriptor(
       HTMLInputElement.prototype,

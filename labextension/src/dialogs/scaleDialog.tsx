@@ -12,6 +12,8 @@ import { IFormProps, SubmitDialog } from './submitDialog';
 /** The largest number of workers of a cluster that holds no GPUs of this machine. */
 const MAX_WORKERS = 256;
 
+const NUMBER = { 'ui:options': { inputType: 'number' } };
+
 interface IScaleOptions {
   cluster: ICluster;
   trans: TranslationBundle;
@@ -89,7 +91,11 @@ function ScaleForm(props: IScaleFormProps): JSX.Element {
   return (
     <div className="jp-GpuDask-form">
       <p className="jp-GpuDask-secondary">{hint}</p>
-      <SchemaForm {...form} fields={fields} />
+      <SchemaForm
+        {...form}
+        fields={fields}
+        uiSchema={{ workers: NUMBER, minimum: NUMBER, maximum: NUMBER }}
+      />
     </div>
   );
 }

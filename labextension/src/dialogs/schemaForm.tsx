@@ -134,7 +134,7 @@ function Text(props: WidgetProps): JSX.Element {
   return (
     <input
       {...common(props)}
-      type="text"
+      type={props.options.inputType ?? 'text'}
       autoComplete="off"
       spellCheck={false}
       value={props.value ?? ''}
