@@ -56,22 +56,22 @@ export default defineConfig([
     }
   },
   {
-    files: ['labextension/src/plugins/*.ts'],
+    files: ['labextension/src/plugins.ts'],
     rules: {
       // What each page needs as soon as it is laid out; dialogs and tabs are loaded when they are first opened.
       'jupyter/prefer-lazy-imports': [
         'warn',
         {
           ignoreImports: [
-            '../cluster/commands',
-            '../cluster/running',
-            '../components/*',
-            '../dashboard/dashboard',
-            '../dashboard/views',
-            '../model/*',
-            '../notebook/*',
-            '../notifications/*',
-            '../panel/*'
+            './cluster/commands',
+            './cluster/running',
+            './components/*',
+            './dashboard/dashboard',
+            './dashboard/views',
+            './model/*',
+            './notebook/*',
+            './notifications/*',
+            './panel/*'
           ]
         }
       ]

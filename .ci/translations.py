@@ -18,6 +18,7 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
 from jupyter_gpudask import errors
+from jupyter_gpudask.protocol.spec import start_options
 
 ROOT = Path(__file__).parents[1]
 DOMAIN = "jupyter_gpudask"
@@ -34,7 +35,7 @@ CATALOGUES = ROOT / "labextension" / "locale"
 
 @cache
 def extract() -> Catalog:
-    """The texts of the front end: the arguments of `trans.__` and `trans._n`, and the errors that it can show."""
+    """The texts of the front end: the arguments of `trans.__` and `trans._n`, errors, and options of the start form."""
     catalogue = Catalog(domain=DOMAIN)
     files = [("**/__tests__/**", "ignore"), ("**.ts", "javascript"), ("**.tsx", "javascript")]
     options = {pattern: {"parse_template_string": "true"} for pattern in ("**.ts", "**.tsx")}
@@ -44,6 +45,9 @@ def extract() -> Catalog:
         for text in (text for entry in entries.values() for text in (entry.reason, entry.fix) if text):
             if not name.startswith(KERNEL_ONLY):
                 catalogue.add(text, locations=[(CATALOGUE_OF_ERRORS, 1)])
+    for option in start_options().values():
+        for text in (option.title, option.help, option.allowed) if option.title else ():
+            catalogue.add(text, locations=[("spec.py", 1)])
     return catalogue
 
 

@@ -21,6 +21,7 @@ class Option:
     - `flag`: the option as it is typed, if that is not the name of the field with dashes.
     - `words`: words that completion suggests, beside those of the type.
     - `value_is_optional`: whether the option may be typed without a value.
+    - `engine`: ``cuda`` or ``cpu``, if only clusters of this engine have it.
     """
 
     metavar: str
@@ -28,19 +29,21 @@ class Option:
     flag: str = ""
     words: tuple[str, ...] = ()
     value_is_optional: bool = False
+    engine: str = ""
 
 
 @dataclass(frozen=True)
 class StartOption(Option):
     """An option of ``%gpudask start``.
 
-    - `field`: the field of `ClusterSpec`.
+    - `field`, `title`: the field of `ClusterSpec`, and its label in the form of the panel; empty if it is not there.
     - `allowed`: the valid values, in words.
     - `default`: the default as it would be typed; empty if it depends on the machine, or if there is none.
     - `is_repeatable`: whether the option may be typed several times.
     """
 
     field: str = ""
+    title: str = ""
     allowed: str = ""
     default: str = ""
     is_repeatable: bool = False
@@ -61,7 +64,9 @@ def _start_option(name: str, field: FieldInfo) -> StartOption:
         flag=option.flag or "--" + name.replace("_", "-"),
         words=(*_words_of_type(field.annotation), *option.words),
         value_is_optional=option.value_is_optional,
+        engine=option.engine,
         field=name,
+        title=field.title or "",
         allowed=field.description or "",
         default=_as_typed(default, option),
         is_repeatable=isinstance(default, dict),

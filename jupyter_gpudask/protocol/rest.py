@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from .messages import Action
-from .spec import ClusterSpec
+from .spec import ClusterSpec, start_options
 from .state import ClusterState, GpuProcess, GpuState
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class ErrorDetails(_Answer):
     - `code`: its key in the catalog.
     - `reason`, `fix`: the sentences of the catalog, with ``{fields}``; ``{--pool}`` stands for an option.
     - `fields`: the values of the fields.
+    - `labels`: the labels in the start form of the options in the sentences and in `fields`.
     - `field`: the field of the start form that it is about; may be empty.
     - `actions`: what to offer: ``wait`` in line for GPUs, ``share`` them, ``use-cpu`` or ``start-on-free``.
     """
@@ -38,6 +40,7 @@ class ErrorDetails(_Answer):
     reason: str
     fix: str = ""
     fields: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)
     field: str = ""
     actions: tuple[str, ...] = ()
 
@@ -47,7 +50,10 @@ class ErrorDetails(_Answer):
         if error is None or not error.entry.reason:
             return None
         entry = {name: getattr(error.entry, name) for name in ("reason", "fix", "actions")}
-        return cls(code=error.code, fields=error.fields, field=error.field, **entry)
+        words = " ".join([error.entry.reason, error.entry.fix, *error.fields.values()])
+        used = set(re.findall(r"--[a-z-]+", words))
+        labels = {flag: option.title for flag, option in start_options().items() if flag in used and option.title}
+        return cls(code=error.code, fields=error.fields, labels=labels, field=error.field, **entry)
 
 
 class Problem(_Answer):

@@ -1,8 +1,8 @@
 """The options of a cluster: the one place where they are declared and validated.
 
 A field of `ClusterSpec` has the type, the validator, the default, the allowed values in words (``description``) and
-the option of ``%gpudask start`` (`Option`). The parser, the completion and the help of the magic, the REST interface
-and the messages of `SpecError` are derived from it.
+the option of ``%gpudask start`` (`Option`). The parser, the completion and the help of the magic, the REST interface,
+the messages of `SpecError` and the form of the panel, which has the fields with a ``title``, are derived from it.
 """
 
 from __future__ import annotations
@@ -64,9 +64,11 @@ class ClusterSpec(BaseModel):
             "the GPUs, with one worker each: all, free (those that no cluster holds), a count (those with the most "
             "free memory), or indices in the order of the PCI bus and UUIDs with commas, such as 0,3 or GPU-5a0c...",
             words=("all", "free"),
+            engine="cuda",
         ),
     ] = Field(
         "all",
+        title="GPUs",
         description="all, free, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)",
         json_schema_extra={
             "anyOf": [
@@ -92,12 +94,13 @@ class ClusterSpec(BaseModel):
             "use the CPU stand-in, with N workers; without N, one for each two cores and at most 4",
             flag="--cpu",
             value_is_optional=True,
+            engine="cpu",
         ),
-    ] = Field(None, ge=1, le=256, description="a whole number from 1 to 256")
+    ] = Field(None, ge=1, le=256, title="Workers", description="a whole number from 1 to 256")
     engine: Annotated[
         Literal["auto", "cuda", "cpu"],
         Option("NAME", "where cells run: cuda on GPUs, cpu on the CPU stand-in, auto on GPUs if there are any"),
-    ] = Field("auto", description="auto, cuda or cpu")
+    ] = Field("auto", title="Runs on", description="auto, cuda or cpu")
     pool: Annotated[
         Amount,
         Option(
@@ -105,12 +108,17 @@ class ClusterSpec(BaseModel):
             "device memory that RMM reserves on each GPU at the start, for CuPy and cuDF together; with none the pool "
             "grows as needed",
             words=("none",),
+            engine="cuda",
         ),
-    ] = Field(None, description=_SIZE_OR_FRACTION)
+    ] = Field(None, title="Memory pool", description=_SIZE_OR_FRACTION)
     spilling: Annotated[
         Literal["dask", "cudf", "off"],
-        Option("NAME", "what moves data off a full GPU: dask (results of tasks), cudf (its own buffers) or off"),
-    ] = Field("dask", description="dask, cudf or off")
+        Option(
+            "NAME",
+            "what moves data off a full GPU: dask (results of tasks), cudf (its own buffers) or off",
+            engine="cuda",
+        ),
+    ] = Field("dask", title="Spilling", description="dask, cudf or off")
     spill_threshold: Annotated[
         Amount,
         Option(
@@ -118,27 +126,29 @@ class ClusterSpec(BaseModel):
             "device memory above which Dask moves results to the host; not a limit, because memory that a running task "
             "allocates does not count",
             words=("none",),
+            engine="cuda",
         ),
-    ] = Field(0.8, description=_SIZE_OR_FRACTION)
+    ] = Field(0.8, title="Spill above", description=_SIZE_OR_FRACTION)
     memory_limit: Annotated[
         Amount | Literal["auto"],
         Option("AMOUNT", "host memory of each worker; auto divides the machine's memory equally", words=("none",)),
-    ] = Field("auto", description=f"auto, {_SIZE_OR_FRACTION}", union_mode="left_to_right")
+    ] = Field("auto", title="Host memory", description=f"auto, {_SIZE_OR_FRACTION}", union_mode="left_to_right")
     threads: Annotated[
         int | None,
         Option("N", "threads of each worker; 1 on a GPU, and an equal share of the cores on the CPU stand-in"),
-    ] = Field(None, ge=1, le=256, description="a whole number from 1 to 256")
+    ] = Field(None, ge=1, le=256, title="Threads", description="a whole number from 1 to 256")
     share: Annotated[
-        bool, Option("yes|no", "allow other clusters that are also started with it to use the same GPUs")
-    ] = Field(default=False, description="yes or no")
+        bool, Option("yes|no", "allow other clusters that are also started with it to use the same GPUs", engine="cuda")
+    ] = Field(default=False, title="Share GPUs", description="yes or no")
     wait: Annotated[
         bool,
         Option(
             "yes|no",
             "wait in the queue while other clusters hold the GPUs, and start when they are free",
             value_is_optional=True,
+            engine="cuda",
         ),
-    ] = Field(default=False, description="yes or no")
+    ] = Field(default=False, title="Wait for GPUs", description="yes or no")
     adapt: Annotated[
         tuple[int, int] | None,
         BeforeValidator(parse_range),
@@ -160,11 +170,19 @@ class ClusterSpec(BaseModel):
             "let Dask close idle workers and start them when there is work, from MIN to MAX, as %gpudask adapt does",
             words=("none",),
         ),
-    ] = Field(None, description="none, or two whole numbers from 1 to 256, the smaller one first, such as 1,4")
+    ] = Field(
+        None,
+        title="Adaptive",
+        description="none, or two whole numbers from 1 to 256, the smaller one first, such as 1,4",
+    )
     protocol: Annotated[
         Literal["unix", "tcp", "ucx"],
-        Option("NAME", "how workers communicate: unix (sockets of this user), tcp (with TLS), or ucx (NVLink, no TLS)"),
-    ] = Field("unix", description="unix, tcp or ucx")
+        Option(
+            "NAME",
+            "how workers communicate: unix (sockets of this user), tcp (with TLS), or ucx (NVLink, no TLS)",
+            engine="cuda",
+        ),
+    ] = Field("unix", title="Protocol", description="unix, tcp or ucx")
     resources: Annotated[
         dict[str, float],
         BeforeValidator(lambda value: parse_pairs(value, float)),
@@ -199,6 +217,7 @@ class ClusterSpec(BaseModel):
         Option("NAME=VALUE", "an environment variable of each worker"),
     ] = Field(
         default_factory=dict,
+        title="Environment",
         description="NAME=VALUE, where the name is not CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER (use --gpus)",
     )
     start_timeout: Annotated[float, Option("SECONDS", "how long to wait until all workers are up")] = Field(
@@ -213,7 +232,7 @@ class ClusterSpec(BaseModel):
         ),
     ] = Field(default=False, description="yes or no")
     profile: Annotated[str, Option("NAME", "a profile that the administrator of the Jupyter server has set up")] = (
-        Field("", max_length=100, description="the name of a profile of the Jupyter server")
+        Field("", max_length=100, title="Profile", description="the name of a profile of the Jupyter server")
     )
 
     @property

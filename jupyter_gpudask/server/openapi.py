@@ -18,6 +18,7 @@ from tornado import web
 from .._version import __version__
 from ..protocol import ClusterSpec
 from ..protocol.rest import Problem
+from ..protocol.spec import start_options
 from ..protocol.stream import StreamMessage
 from .rest import API, OPERATIONS, GpuDaskAPIHandler
 
@@ -109,8 +110,16 @@ def _schemas() -> dict[str, Any]:
 
 
 def _options() -> dict[str, Any]:
-    """The options of a new cluster: any valid combination of the attributes of a spec."""
+    """The options of a new cluster: any valid combination of the attributes of a spec.
+
+    A title is the label in the form of the panel. ``x-option`` has how the option is typed, its valid values in words,
+    and the engine that alone has it.
+    """
     schema = ClusterSpec.model_json_schema(mode="validation")
+    for option in start_options().values():
+        described = schema["properties"][option.field]
+        described |= {"title": option.title, "description": option.help}
+        described["x-option"] = {name: getattr(option, name) for name in ("flag", "allowed", "words", "engine")}
     return {
         "title": "ClusterOptions",
         "type": "object",

@@ -12,6 +12,11 @@ export namespace CommandIDs {
   /** Start a cluster again whose GPUs are held by others, on those that are free. */
   export const startOnFree = 'gpudask:start-on-free-gpus';
 
+  /** Start a cluster again with other options: sharing its GPUs, in line for them, or on the CPU. */
+  export const startSharing = 'gpudask:start-sharing';
+  export const startWaiting = 'gpudask:start-waiting';
+  export const startOnCpu = 'gpudask:start-on-cpu';
+
   /** Open the dialog that starts a cluster with options. */
   export const startWithOptions = 'gpudask:start-with-options';
 

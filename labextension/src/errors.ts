@@ -30,19 +30,19 @@ function localized(
 /** A translated sentence of the catalog with its values; an option is named by the label of its field. */
 function filled(
   sentence: string,
-  { fields, field }: IErrorDetails,
+  { fields, labels }: IErrorDetails,
   trans: TranslationBundle
 ): string {
   const value = (name: string, isSubject: boolean): string => {
-    if (name.startsWith('--')) {
-      return optionLabel(name, isSubject, trans);
+    const text = name.startsWith('--') ? name : (fields[name] ?? '');
+    const [option, ...choice] = text.split(' ');
+    if (!(option in labels)) {
+      return text;
     }
-    const isField = name === 'option' && field;
-    return isField ? fieldLabel(field, trans) : (fields[name] ?? '');
+    const label = [translated(labels[option], trans), ...choice].join(': ');
+    return isSubject ? label : `“${label}”`;
   };
-  // eslint-disable-next-line jupyter/no-dynamic-translation -- `.ci/translations.py` reads the catalog
-  const translated = sentence && trans.__(sentence);
-  return translated
+  return translated(sentence, trans)
     .replace(
       /\{\{|\}\}|\{([^}]+)\}/g,
       (brace, name: string | undefined, offset: number) =>
@@ -51,21 +51,10 @@ function filled(
     .trim();
 }
 
-/** An option of the magic with its value, such as "--share yes", as the panel has it. */
-function optionLabel(
-  text: string,
-  isSubject: boolean,
-  trans: TranslationBundle
-): string {
-  const [option, value] = text.split(' ');
-  if (value === 'free') {
-    return `“${trans.__('Start on the free GPUs')}”`;
-  }
-  const label = fieldLabel(option.slice(2).replace(/-/g, '_'), trans);
-  if (value === 'yes') {
-    return trans.__('“%1” selected', label);
-  }
-  return isSubject ? label : `“${label}”`;
+/** A text of the server; `.ci/translations.py` reads its catalog of errors and the options of a cluster. */
+export function translated(text: string, trans: TranslationBundle): string {
+  // eslint-disable-next-line jupyter/no-dynamic-translation
+  return text && trans.__(text);
 }
 
 /** Convert any error to a problem with a message, a fix and, if known, the field that caused it. */
@@ -105,66 +94,4 @@ export function endReason(
   trans: TranslationBundle
 ): ISentences {
   return localized(error, { message: reason, fix }, trans);
-}
-
-/** The problem that prevented a cluster from starting; null if it did start. */
-export function startProblem(
-  cluster: ICluster,
-  trans: TranslationBundle
-): IProblem | null {
-  const { status, workers_ready: ready, workers_total: total } = cluster;
-  if (status !== 'failed' || (total > 0 && ready === total)) {
-    return null;
-  }
-  const field = cluster.error?.field ?? '';
-  return { ...endReason(cluster, trans), kind: '', field };
-}
-
-/** Whether a cluster could not start because others hold its GPUs, and some are free. */
-export function canStartOnFree({ status, error }: ICluster): boolean {
-  return status === 'failed' && !!error?.actions.includes('start-on-free');
-}
-
-/** Whether a cluster could not start with its options, so that starting it again needs other ones. */
-export function areOptionsRefused(
-  cluster: ICluster,
-  trans: TranslationBundle
-): boolean {
-  return Boolean(startProblem(cluster, trans)?.field);
-}
-
-/** The label of a field of the server's cluster options; unknown names are returned as they are. */
-function fieldLabel(field: string, trans: TranslationBundle): string {
-  switch (field) {
-    case 'profile':
-      return trans.__('Profile');
-    case 'engine':
-      return trans.__('Runs on');
-    case 'gpus':
-      return trans.__('GPUs');
-    case 'workers':
-      return trans.__('Workers');
-    case 'threads':
-      return trans.__('Threads');
-    case 'memory_limit':
-      return trans.__('Host memory');
-    case 'pool':
-      return trans.__('Memory pool');
-    case 'spilling':
-      return trans.__('Spilling');
-    case 'spill_threshold':
-      return trans.__('Spill above');
-    case 'protocol':
-      return trans.__('Protocol');
-    case 'adapt':
-      return trans.__('Adaptive');
-    case 'environment':
-      return trans.__('Environment');
-    case 'share':
-      return trans.__('Share with other clusters that share GPUs');
-    case 'cpu':
-      return trans.__('CPU stand-in');
-    default:
-      return field;
-  }
 }

@@ -1,9 +1,7 @@
 /**
- * Formatting of bytes and shares.
+ * Formatting of bytes, shares and messages.
  */
 import { TranslationBundle } from '@jupyterlab/translation';
-
-import { Amount } from './model/api';
 
 /** Binary or decimal units of memory. */
 export type Units = 'GiB' | 'GB';
@@ -57,16 +55,6 @@ export function percentage(part: number, total: number): number {
   return total > 0 ? Math.min(100, Math.max(0, (100 * part) / total)) : 0;
 }
 
-/** Format bytes, a fraction or none as the user enters them. */
-export function formatAmount(amount: Amount, units: Units = 'GiB'): string {
-  if (amount === null) {
-    return 'none';
-  }
-  return typeof amount === 'number' && amount > 1
-    ? formatBytes(amount, units)
-    : String(amount);
-}
-
 /**
  * Items with commas between them; a line breaks between two items only.
  *
@@ -91,4 +79,38 @@ export function formatDuration(
   return hours > 0
     ? trans.__('%1 h %2 min', hours, minutes % 60)
     : trans.__('%1 min %2 s', minutes, whole % 60);
+}
+
+/** JupyterLab truncates the messages of notifications after so many characters. */
+const LONGEST_MESSAGE = 140;
+
+/** Names are not made shorter than this. */
+const SHORTEST_NAME = 8;
+
+/**
+ * Format a message with names, the longest of which are shortened until the message is shown in full.
+ *
+ * @param names - the texts that can be shortened, such as the path of a notebook
+ * @param format - formats the message with the names
+ */
+export function fitted(
+  names: string[],
+  format: (...names: string[]) => string
+): string {
+  let longest = Math.max(...names.map(name => name.length));
+  let message = format(...names);
+  while (message.length > LONGEST_MESSAGE && longest > SHORTEST_NAME) {
+    longest -= 1;
+    message = format(...names.map(name => shortened(name, longest)));
+  }
+  return message;
+}
+
+/** A text without its middle, if it is longer: a path keeps its first folder and its file. */
+function shortened(text: string, longest: number): string {
+  const start = Math.floor((longest - 1) / 3);
+  const end = longest - 1 - start;
+  return text.length > longest
+    ? `${text.slice(0, start)}…${text.slice(-end)}`
+    : text;
 }

@@ -3,12 +3,15 @@ import { CommandRegistry } from '@lumino/commands';
 import { Token } from '@lumino/coreutils';
 
 import { GpuDaskModel } from './model/model';
+import { RestClient } from './model/rest';
 import { CurrentKernel } from './notebook/currentKernel';
 
 /** The service that the plugins and views of this extension share. */
 export interface IGpuDask {
   /** The state of the GPUs and clusters. */
   model: GpuDaskModel;
+  /** The client of the server. */
+  rest: RestClient;
   /** The kernel of the current notebook or console. */
   current: CurrentKernel;
   /** The application's commands; every action of a view is a command. */

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from helpers import ONE_WORKER, promised, wait_until, without_gpus
 
+from jupyter_gpudask.errors import GpuHeldError, SpecError
 from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.protocol.rest import ErrorDetails
 from jupyter_gpudask.server.openapi import openapi_document
 
 pytestmark = pytest.mark.cluster
@@ -194,3 +196,28 @@ def test_each_reference_has_a_target():
 def test_each_option_of_a_spec_is_an_option_of_the_rest_interface(name):
     options = openapi_document("/")["components"]["schemas"]["ClusterOptions"]
     assert name in options["properties"]
+
+
+def test_every_option_is_published_as_it_is_typed_and_those_with_a_title_are_in_the_form():
+    options = openapi_document("/")["components"]["schemas"]["ClusterOptions"]["properties"]
+    assert options.keys() == ClusterSpec.model_fields.keys()
+    assert options["pool"]["title"] == "Memory pool"
+    assert options["workers"]["x-option"] == {
+        "flag": "--cpu",
+        "allowed": "a whole number from 1 to 256",
+        "words": (),
+        "engine": "cpu",
+    }
+    assert {name for name, option in options.items() if not option["title"]} == {
+        "resources",
+        "start_timeout",
+        "dashboard",
+    }
+
+
+def test_an_error_has_the_labels_of_the_options_that_it_names():
+    details = ErrorDetails.of(GpuHeldError("gpus-held", gpus="GPU 0 is held by a.ipynb"))
+    assert details.labels == {"--gpus": "GPUs", "--share": "Share GPUs"}
+    with pytest.raises(SpecError) as raised:
+        ClusterSpec.parse({"pool": "lots"})
+    assert ErrorDetails.of(raised.value).labels == {"--pool": "Memory pool"}

@@ -6,6 +6,7 @@ import { ICluster } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
+import { IGpuDask } from '../tokens';
 import { dialogShown } from './app';
 import {
   cluster,
@@ -14,6 +15,7 @@ import {
   FakeSocket,
   gpu,
   IRequest,
+  offer,
   settingsOf
 } from './fakeServer';
 
@@ -29,11 +31,8 @@ function actionsOn(reply: (request: IRequest) => Response): ClusterActions {
     })
   );
   model = new GpuDaskModel(new Connection(rest));
-  return new ClusterActions(
-    model,
-    rest,
-    nullTranslator.load('jupyter_gpudask')
-  );
+  const trans = nullTranslator.load('jupyter_gpudask');
+  return new ClusterActions({ model, rest, trans } as IGpuDask);
 }
 
 const state = (tasks: number) =>
@@ -198,7 +197,7 @@ describe('scaling a cluster', () => {
 });
 
 describe('the options dialog, by keyboard', () => {
-  const OFFER = JSON.stringify({ profiles: [], default: cluster().spec });
+  const OFFER = offer();
 
   /** Press a key where the focus is; whether the browser does with it what it always does. */
   const press = (key: string, shiftKey = false): boolean =>
@@ -245,7 +244,7 @@ describe('the options dialog, by keyboard', () => {
       document.querySelector<HTMLElement>('.jp-Dialog .jp-mod-accept')?.focus();
       press('Enter');
       await starting;
-      expect(requests).toEqual(['GET', 'POST']);
+      expect(requests).toEqual(['GET', 'GET', 'POST']);
       expect(document.activeElement).toBe(isGone ? panel : button);
     }
   );
@@ -267,12 +266,12 @@ describe('the options dialog, by keyboard', () => {
       .querySelector<HTMLElement>('[aria-label="Copy the line"]')
       ?.focus();
     expect(press('Enter')).toBe(true);
-    expect(requests).toEqual(['GET']);
+    expect(requests).toEqual(['GET', 'GET']);
   });
 });
 
 describe('a refused start', () => {
-  const OFFER = JSON.stringify({ profiles: [], default: cluster().spec });
+  const OFFER = offer();
   const refusal = (field: string): string =>
     JSON.stringify({ message: 'It is not allowed:', fix: 'give less.', field });
 
@@ -291,7 +290,7 @@ describe('a refused start', () => {
     );
     await dismissDialog();
     await starting;
-    expect(requests).toEqual(['GET', 'POST', 'GET']);
+    expect(requests).toEqual(['GET', 'POST', 'GET', 'GET']);
   });
 
   it('marks every field that was refused', async () => {
@@ -302,6 +301,8 @@ describe('a refused start', () => {
       error: details({
         reason: '{option} is not allowed:',
         fix: 'give less.',
+        fields: { option: `--${field}` },
+        labels: { '--threads': 'Threads', '--pool': 'Memory pool' },
         field
       })
     });
@@ -348,6 +349,7 @@ describe('a refused start', () => {
       workers_ready: 0,
       error: details({
         reason: '{--pool} 0.9 is more than there is.',
+        labels: { '--pool': 'Memory pool' },
         field: 'pool'
       }),
       spec: { ...cluster().spec, pool: 0.9 }

@@ -4,7 +4,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 
 import { Settings } from '../model/settings';
-import { CellNotices } from '../notifications/cellNotices';
+import { CellNotices } from '../notifications/notices';
 import { IGpuDask } from '../tokens';
 import { TestApp } from './app';
 

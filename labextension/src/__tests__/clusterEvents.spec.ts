@@ -43,12 +43,8 @@ describe('the events of clusters', () => {
     const failed = cluster({ status: 'failed', since: 2 });
     expect(
       eventsAfter(cluster({ status: 'starting' }), failed, failed)
-    ).toEqual([[], ['start-failed'], []]);
-    expect(eventsAfter(cluster(), failed, failed)).toEqual([
-      [],
-      ['failed'],
-      []
-    ]);
+    ).toEqual([[], ['end'], []]);
+    expect(eventsAfter(cluster(), failed, failed)).toEqual([[], ['end'], []]);
   });
 
   it('include clusters that were closed for a reason, but not those that were stopped by the user', () => {
@@ -59,7 +55,7 @@ describe('the events of clusters', () => {
         cluster({ status: 'closing', ...idle }),
         cluster({ status: 'closed', ...idle })
       )
-    ).toEqual([[], [], ['closed']]);
+    ).toEqual([[], [], ['end']]);
     expect(
       eventsAfter(cluster(), cluster({ status: 'closing' }), null)
     ).toEqual([[], [], []]);

@@ -411,12 +411,29 @@ describe('the section of clusters', () => {
         error: details({
           reason: 'GPU 0 is held.',
           field: 'gpus',
-          actions: ['start-on-free']
+          actions: ['start-on-free', 'share', 'wait', 'unknown']
         }),
         workers_total: 0
       },
       'failed',
-      ['Start on the free GPUs', 'Change options…']
+      [
+        'Start on the free GPUs',
+        'Share the GPUs',
+        'Wait for the GPUs',
+        'Change options…'
+      ]
+    ],
+    [
+      {
+        status: 'closed',
+        reason: 'Its GPUs were handed over.',
+        error: details({
+          reason: 'Its GPUs were handed over.',
+          actions: ['wait']
+        })
+      },
+      'stopped',
+      ['Wait for the GPUs', 'Options…']
     ],
     [
       { status: 'failed', reason: 'A worker died.', log: 'Traceback' },

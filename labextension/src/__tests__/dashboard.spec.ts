@@ -51,6 +51,7 @@ function open(dashboard: IDashboard = DASHBOARD): void {
     current,
     commands: new CommandRegistry(),
     trans: nullTranslator.load('jupyter_gpudask'),
+    rest: model.connection.rest,
     language: 'en'
   };
   tab = new DashboardTab(gpuDask, dashboard, 'http://server/');

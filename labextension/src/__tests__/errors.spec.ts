@@ -1,13 +1,7 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { nullTranslator, TranslationBundle } from '@jupyterlab/translation';
 
-import {
-  canStartOnFree,
-  endReason,
-  errorMessage,
-  startProblem,
-  toProblem
-} from '../errors';
+import { endReason, errorMessage, toProblem } from '../errors';
 import { ResponseError } from '../model/rest';
 import { cluster, details } from './fakeServer';
 
@@ -17,47 +11,50 @@ const HELD = details({
   reason: 'GPU {gpu} is held.',
   fix: 'Start on the others with {--gpus free}, or start both with {--share yes}.',
   fields: { gpu: '0' },
+  labels: { '--gpus': 'GPUs', '--share': 'Share GPUs' },
   field: 'gpus',
   actions: ['start-on-free']
 });
 
+const LABELS = { '--pool': 'Memory pool', '--engine': 'Runs on' };
+
 /** The reason of a cluster that did not start, from a sentence of the catalog. */
-const reasonOf = (reason: string, fields = {}, field = ''): string =>
+const reasonOf = (reason: string, fields = {}): string =>
   endReason(
-    cluster({ error: details({ reason, fields, field }), reason: 'English.' }),
+    cluster({
+      error: details({ reason, fields, labels: LABELS }),
+      reason: 'English.'
+    }),
     trans
   ).message;
 
 describe('an error of the catalog', () => {
-  it.each<[string, object, string, string]>([
+  it.each<[string, object, string]>([
     [
       '{option} {value} is not allowed:',
       { option: '--pool', value: "'lots'" },
-      'pool',
       "Memory pool 'lots' is not allowed:"
     ],
     [
       '{option} {value} is not allowed:',
       { option: 'gpu(array=...)', value: "'x'" },
-      '',
       "gpu(array=...) 'x' is not allowed:"
     ],
     [
-      '{--pool} asks for {pool}, or start with {--cpu}.',
+      '{--pool} asks for {pool}, or start with {--engine cpu}.',
       { pool: '9 GiB' },
-      '',
-      'Memory pool asks for 9 GiB, or start with “CPU stand-in”.'
+      'Memory pool asks for 9 GiB, or start with “Runs on: cpu”.'
     ],
-    ['Add {{"interface": {name}}}.', { name: 'x' }, '', 'Add {"interface": x}.']
+    ['Add {{"interface": {name}}}.', { name: 'x' }, 'Add {"interface": x}.']
   ])('has its values and the labels of the panel: %s', (...given) => {
-    const [sentence, fields, field, expected] = given;
-    expect(reasonOf(sentence, fields, field)).toBe(expected);
+    const [sentence, fields, expected] = given;
+    expect(reasonOf(sentence, fields)).toBe(expected);
   });
 
   it('names what the panel has for the values of options', () => {
     expect(endReason(cluster({ error: HELD }), trans)).toEqual({
       message: 'GPU 0 is held.',
-      fix: 'Start on the others with “Start on the free GPUs”, or start both with “Share with other clusters that share GPUs” selected.'
+      fix: 'Start on the others with “GPUs: free”, or start both with “Share GPUs: yes”.'
     });
   });
 
@@ -90,11 +87,15 @@ describe('an error of a request', () => {
       error: details({
         reason: '{option} is not allowed:',
         fix: 'give {allowed}.',
-        fields: { allowed: '1 to 256' },
+        fields: { option: '--threads', allowed: '1 to 256' },
+        labels: { '--threads': 'Threads' },
         field: 'threads'
       }),
       others: [
-        { ...other, error: details({ reason: '{--pool} is too large.' }) }
+        {
+          ...other,
+          error: details({ reason: '{--pool} is too large.', labels: LABELS })
+        }
       ]
     });
     expect(toProblem(error, trans)).toMatchObject({
@@ -120,25 +121,5 @@ describe('an error of a request', () => {
     expect(errorMessage(new TypeError('Failed to fetch'), trans)).toBe(
       'Failed to fetch'
     );
-  });
-});
-
-describe('a refused start', () => {
-  const refused = cluster({ status: 'failed', workers_total: 0, error: HELD });
-
-  it('has the field and the actions of its error', () => {
-    expect(startProblem(refused, trans)).toMatchObject({
-      field: 'gpus',
-      message: 'GPU 0 is held.'
-    });
-    expect(startProblem({ ...refused, error: null }, trans)?.field).toBe('');
-    expect(canStartOnFree(refused)).toBe(true);
-    expect(canStartOnFree({ ...refused, error: null })).toBe(false);
-    expect(canStartOnFree({ ...refused, status: 'ready' })).toBe(false);
-  });
-
-  it('is not reported for a cluster that did start', () => {
-    expect(startProblem(cluster({ status: 'failed' }), trans)).toBeNull();
-    expect(startProblem(cluster({ workers_ready: 0 }), trans)).toBeNull();
   });
 });

@@ -4,6 +4,8 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { framePromise } from '@jupyterlab/testing';
 
+import { IOffer } from '../dialogs/startOptions';
+import openapi from '../../openapi.json';
 import { ICluster, IErrorDetails, IGpu, IStreamMessage } from '../model/api';
 
 /** A WebSocket that the test controls. */
@@ -107,9 +109,19 @@ export function gpu(changes: Partial<IGpu> = {}): IGpu {
   };
 }
 
+/** The options of a cluster, as the server describes them. */
+export const OPTIONS: IOffer['schema'] =
+  openapi.components.schemas.ClusterOptions.properties;
+
+/** What the server answers to the requests of the start dialog. */
+export function offer(): string {
+  const { components } = openapi;
+  return JSON.stringify({ profiles: [], default: cluster().spec, components });
+}
+
 /** An error of the catalog. */
 export function details(changes: Partial<IErrorDetails>): IErrorDetails {
-  const none = { fix: '', fields: {}, field: '', actions: [] };
+  const none = { fix: '', fields: {}, labels: {}, field: '', actions: [] };
   return { code: 'an-error', reason: '', ...none, ...changes };
 }
 
@@ -132,10 +144,14 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       pool: null,
       spilling: 'dask',
       share: false,
+      wait: false,
       memory_limit: 'auto',
       protocol: 'unix',
       adapt: null,
+      resources: {},
       environment: {},
+      start_timeout: 120,
+      dashboard: false,
       profile: ''
     },
     held_gpus: [],

@@ -1,5 +1,8 @@
-import { areGpusFreeAgain } from '../cluster/endText';
+import { nullTranslator } from '@jupyterlab/translation';
+
+import { reasonText, snapshot } from '../cluster/snapshot';
 import { ICluster, IGpuHolder, IGpuList } from '../model/api';
+import { GpuDaskModel } from '../model/model';
 import { cluster, details, gpu } from './fakeServer';
 import { gpuList, ShownPanel } from './shownPanel';
 
@@ -99,7 +102,13 @@ describe('whether the GPUs are free again', () => {
     ['a cluster that runs', [], [], { status: 'ready' }, false]
   ])('is tested for %s', (_, holders, waiting, changes, expected) => {
     const failed = refused({ held_gpus: ['GPU-0'], ...changes });
-    expect(areGpusFreeAgain(failed, held([holders], waiting))).toBe(expected);
-    expect(areGpusFreeAgain(failed, null)).toBe(false);
+    const trans = nullTranslator.load('jupyter_gpudask');
+    const isFree = (gpus: IGpuList | null): boolean => {
+      const model = { gpus } as GpuDaskModel;
+      const text = reasonText(snapshot(failed, { model, trans }));
+      return text.includes('is free now');
+    };
+    expect(isFree(held([holders], waiting))).toBe(expected);
+    expect(isFree(null)).toBe(false);
   });
 });

@@ -4,13 +4,14 @@ import { Signal } from '@lumino/signaling';
 import { TabPanel, Widget } from '@lumino/widgets';
 
 import { Units } from '../format';
-import { lineStyle, lineStyles } from '../history/charts/lineStyles';
-import { axisTop } from '../history/charts/plot';
-import { toCsv } from '../history/csv';
-import { formatValue } from '../history/format';
-import { metricGroups, IGroup } from '../history/metrics';
-import { rangeAfterKey } from '../history/range';
-import { sourcesOf } from '../history/sources';
+import { axisTop, lineStyle, lineStyles, rangeAfterKey } from '../history/plot';
+import { toCsv } from '../history/export';
+import {
+  formatValue,
+  IGroup,
+  metricGroups,
+  sourcesOf
+} from '../history/metrics';
 import { HistoryStore, TaskRate } from '../history/store';
 import { HistoryTab } from '../history/tab';
 import { ISample, IWorkerMetrics } from '../model/api';
@@ -131,13 +132,10 @@ describe('the history', () => {
       current,
       commands: app.commands,
       trans,
+      rest: new RestClient(app.serviceManager.serverSettings),
       language: 'en'
     };
-    const open = (): HistoryTab =>
-      new HistoryTab(
-        gpuDask,
-        new RestClient(app.serviceManager.serverSettings)
-      );
+    const open = (): HistoryTab => new HistoryTab(gpuDask);
     const tab = open();
     // As in the down area of Notebook 7, where the logs may be in front.
     const area = new TabPanel();

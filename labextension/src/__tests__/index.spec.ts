@@ -6,7 +6,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { DisposableDelegate } from '@lumino/disposable';
 import { DockLayout, Widget } from '@lumino/widgets';
 
-import { currentGpus } from '../notebook/statusItem';
+import { currentGpus } from '../notebook/clusterButton';
 import { PANEL_ID } from '../panel/panel';
 import { IGpuDask } from '../tokens';
 import plugins, { CommandIDs } from '..';
@@ -169,9 +169,15 @@ describe('jupyter-gpudask:commands', () => {
       'restart',
       'showLogs'
     ]);
-    const error = details({ actions: ['start-on-free'] });
+    const actions = ['start-on-free', 'share', 'wait', 'use-cpu', 'unknown'];
+    const error = details({ actions });
     gpuDask.model.updateCluster(cluster({ status: 'failed', error }));
-    expect(enabled()).toContain('startOnFree');
+    expect(enabled().slice(1, 5)).toEqual([
+      'startOnFree',
+      'startSharing',
+      'startWaiting',
+      'startOnCpu'
+    ]);
   });
 
   describe('in JupyterLab', () => {

@@ -3,8 +3,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 import { createElement, FunctionComponent } from 'react';
 
-import { lazyView } from '../components/lazyView';
-import { LiveWidget } from '../components/liveWidget';
+import { lazyView, LiveWidget } from '../components/liveWidget';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
@@ -36,6 +35,7 @@ describe('a view that is loaded when it is rendered', () => {
       current,
       commands,
       trans,
+      rest: model.connection.rest,
       language: 'en'
     };
     widget = new LiveWidget(gpuDask, lazyView(load));

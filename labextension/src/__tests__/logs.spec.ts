@@ -125,8 +125,7 @@ describe('the tab with the logs', () => {
     const commands = new CommandRegistry();
     const trans = nullTranslator.load('jupyter_gpudask');
     const tab = new LogsTab(
-      { model, current, commands, trans, language: 'en' },
-      rest,
+      { model, rest, current, commands, trans, language: 'en' },
       cluster()
     );
     expect(tab.title.label).toBe('Logs: analysis.ipynb');

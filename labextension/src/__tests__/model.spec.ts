@@ -1,4 +1,4 @@
-import { distinctName } from '../cluster/summary';
+import { distinctName } from '../cluster/names';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';

@@ -9,7 +9,7 @@ import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
-import { loadNotifier } from '../notifications/loadNotifier';
+import { loadNotifier } from '../notifications/notices';
 import { Notifier } from '../notifications/notifier';
 import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, GIB, settingsOf } from './fakeServer';
@@ -34,6 +34,7 @@ beforeEach(() => {
     current,
     commands,
     trans: nullTranslator.load('jupyter_gpudask'),
+    rest: model.connection.rest,
     language: 'en'
   };
   notifier = new Notifier(gpuDask, () => isPanelVisible);
@@ -223,7 +224,14 @@ describe('the notifier', () => {
     notifier.dispose();
     const trans = nullTranslator.load('jupyter_gpudask');
     loadNotifier(
-      { model, current, commands, trans, language: 'en' },
+      {
+        model,
+        current,
+        commands,
+        trans,
+        rest: model.connection.rest,
+        language: 'en'
+      },
       () => false
     );
     model.setClusters([]);

@@ -1,4 +1,4 @@
-import { IPlace, ITabArea, placeOf } from '../logs/place';
+import { IPlace, ITabArea, placeOf } from '../logs/tab';
 
 /** An area with tabs; the first one is in front. */
 function area(ids: string, width: number, height: number): ITabArea {

@@ -1,4 +1,4 @@
-import { listPlots } from '../dashboard/plotList';
+import { listPlots } from '../dashboard/layout';
 import { RestClient } from '../model/rest';
 import { IRequest, settingsOf } from './fakeServer';
 

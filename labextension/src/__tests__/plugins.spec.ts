@@ -266,8 +266,7 @@ describe('jupyter-gpudask:notebook', () => {
     await settled();
     expect(requests.at(-1)?.body).toEqual({
       kernel_id: 'kernel-1',
-      spec: { gpus: 'free' },
-      profile: ''
+      spec: { gpus: 'free' }
     });
     expect(gpuDask.model.clusters.get('kernel-1')?.status).toBe('starting');
   });

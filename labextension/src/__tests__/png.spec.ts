@@ -1,4 +1,4 @@
-import { toPng } from '../history/png';
+import { toPng } from '../history/export';
 
 /** What is drawn: texts and charts with their places, and the size of the image. */
 interface IDrawn {

@@ -20,14 +20,14 @@ const CLUSTERS = 'http://server/user/ada/gpudask/api/clusters';
 describe('the REST client', () => {
   it('starts a cluster', async () => {
     const ordered = await clientThatGets(cluster(), 202).create('kernel-1', {
-      gpus: [0]
+      gpus: 'free'
     });
     expect(ordered).toEqual(cluster());
     expect(requests).toEqual([
       {
         method: 'POST',
         url: CLUSTERS,
-        body: { kernel_id: 'kernel-1', spec: { gpus: [0] }, profile: '' }
+        body: { kernel_id: 'kernel-1', spec: { gpus: 'free' } }
       }
     ]);
   });
@@ -39,20 +39,15 @@ describe('the REST client', () => {
       `DELETE ${CLUSTERS}/a%2Fb`
     ]);
 
-    await clientThatGets(cluster()).restart('k');
+    await clientThatGets(cluster()).act('k', 'restart', { spec: {} });
     expect(requests[0]).toMatchObject({
       url: `${CLUSTERS}/k/restart`,
       body: { spec: {} }
     });
-    await clientThatGets(cluster()).scale('k', 3);
+    await clientThatGets(cluster()).act('k', 'scale', { workers: 3 });
     expect(requests[0]).toMatchObject({
       url: `${CLUSTERS}/k/scale`,
       body: { workers: 3 }
-    });
-    await clientThatGets(cluster()).adapt('k', 1, 3);
-    expect(requests[0]).toMatchObject({
-      url: `${CLUSTERS}/k/adapt`,
-      body: { minimum: 1, maximum: 3 }
     });
     const logs = { supervisor: 'text' };
     expect(await clientThatGets({ logs }).logs('k')).toEqual(logs);

@@ -1,4 +1,4 @@
-import { firstSize } from '../panel/sectionSizes';
+import { firstSize } from '../panel/panel';
 
 describe('the height of the first section', () => {
   it.each([

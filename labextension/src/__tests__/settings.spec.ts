@@ -92,6 +92,7 @@ describe('changed settings', () => {
         current,
         commands: new CommandRegistry(),
         trans: nullTranslator.load('jupyter_gpudask'),
+        rest: model.connection.rest,
         language: 'en'
       },
       nullTranslator

@@ -39,9 +39,10 @@ export class ShownPanel {
       current,
       commands: new CommandRegistry(),
       trans,
+      rest,
       language: translator.languageCode
     };
-    const actions = new ClusterActions(model, rest, trans);
+    const actions = new ClusterActions(this.gpuDask);
     addClusterCommands(
       this.gpuDask,
       async () => actions,

@@ -1,11 +1,13 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { model } from '../plugins/model';
 import { TimeFormats, timesIn } from '../times';
 import { IGpuDask } from '../tokens';
 import { startApp } from './app';
 import { settingsOf } from './fakeServer';
+import plugins from '..';
+
+const [model] = plugins;
 
 const MIN = new Date(2026, 10, 22, 10, 24, 5).getTime() / 1000;
 const RANGE = { min: MIN, max: MIN + 900 };

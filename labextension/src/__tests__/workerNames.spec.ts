@@ -1,6 +1,6 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { formerName, workerNames } from '../cluster/workerNames';
+import { formerName, workerNames } from '../cluster/names';
 import { gpuList } from './shownPanel';
 
 const trans = nullTranslator.load('jupyterlab');

@@ -8,28 +8,27 @@ import {
   showDialog,
   showErrorMessage
 } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 
 import { keptKey } from '../dashboard/arrangement';
 import { clusterDashboard, IPlot } from '../dashboard/dashboard';
 import {
   favorites,
+  IPaletteEntry,
+  listPlots,
   NAMED_LAYOUTS,
+  openPlotPalette,
   placeLayout,
   reportProblems
 } from '../dashboard/layout';
-import { listPlots } from '../dashboard/plotList';
-import { IPaletteEntry, openPlotPalette } from '../dashboard/plotPalette';
 import { IDashboardViews } from '../dashboard/views';
 import { scaleDialog } from '../dialogs/scaleDialog';
 import { startDialog } from '../dialogs/startDialog';
-import { toProblem, startProblem, errorMessage } from '../errors';
-import { ICluster, IProblem } from '../model/api';
-import { GpuDaskModel } from '../model/model';
-import { RestClient } from '../model/rest';
+import { toProblem, errorMessage } from '../errors';
+import { ICluster, IProblem, SpecRequest } from '../model/api';
 import { CLIENT_CODE } from '../snippets';
-import { holderName } from './details';
-import { areGpusFreeAgain } from './endText';
+import { IGpuDask } from '../tokens';
+import { holderName } from './names';
+import { snapshot } from './snapshot';
 import { lossWarning, releaseWarning } from './warnings';
 
 /** How long to wait for the state of a cluster before it is stopped, in milliseconds. */
@@ -37,17 +36,13 @@ const STATE_TIMEOUT = 2000;
 
 /** The actions of the cluster commands. */
 export class ClusterActions {
-  constructor(
-    private readonly _model: GpuDaskModel,
-    private readonly _rest: RestClient,
-    private readonly _trans: TranslationBundle
-  ) {}
+  constructor(private readonly _gpuDask: IGpuDask) {}
 
   /** Start a cluster with the default options; if the server refuses one of them, open the options dialog. */
   async start(kernelId: string, name: string): Promise<void> {
-    const trans = this._trans;
+    const { model, rest, trans } = this._gpuDask;
     try {
-      this._model.updateCluster(await this._rest.start(kernelId));
+      model.updateCluster(await rest.start(kernelId));
     } catch (error) {
       const problem = toProblem(error, trans);
       if (problem.field) {
@@ -61,15 +56,10 @@ export class ClusterActions {
     }
   }
 
-  /** Start a cluster that was refused again, on the GPUs that no cluster holds. */
-  async startOnFree(cluster: ICluster): Promise<void> {
-    await this._try(
-      this._trans.__('The cluster could not be started'),
-      async () =>
-        this._model.updateCluster(
-          await this._rest.restart(cluster.kernel_id, { gpus: 'free' })
-        )
-    );
+  /** Start a cluster again that has ended, with other options. */
+  async startAgain(cluster: ICluster, spec: SpecRequest): Promise<void> {
+    const title = this._gpuDask.trans.__('The cluster could not be started');
+    await this._act(title, cluster, 'restart', { spec });
   }
 
   /** Open the dialog that starts a cluster with options. */
@@ -78,12 +68,16 @@ export class ClusterActions {
     name: string,
     problem: IProblem | null = null
   ): Promise<void> {
-    const title = this._trans.__('The cluster options could not be loaded');
+    const { model, rest, trans } = this._gpuDask;
+    const title = trans.__('The cluster options could not be loaded');
     await this._try(title, async () => {
-      const profiles = await this._rest.profiles();
-      const { clusters } = this._model;
+      const [schema, profiles] = await Promise.all([
+        rest.options(),
+        rest.profiles()
+      ]);
+      const { clusters } = model;
       const last = clusters.get(kernelId);
-      const gpus = (this._model.gpus?.gpus ?? []).map(gpu => ({
+      const gpus = (model.gpus?.gpus ?? []).map(gpu => ({
         ...gpu,
         holders: gpu.holders.map(holder => ({
           ...holder,
@@ -93,76 +87,60 @@ export class ClusterActions {
       await startDialog({
         name,
         gpus,
+        schema,
         profiles,
         spec: last?.spec,
-        problem:
-          problem ??
-          (last && !areGpusFreeAgain(last, this._model.gpus)
-            ? startProblem(last, this._trans)
-            : null),
-        units: this._model.settings.value.units,
-        trans: this._trans,
-        submit: async (spec, profile) =>
-          this._model.updateCluster(
-            await this._rest.create(kernelId, spec, profile)
-          )
+        problem: problem ?? snapshot(last, this._gpuDask).problem,
+        units: model.settings.value.units,
+        trans,
+        submit: async spec =>
+          model.updateCluster(await rest.create(kernelId, spec))
       }).launch();
     });
   }
 
   /** Open the dialog that changes the number of workers. */
   async scale(cluster: ICluster): Promise<void> {
-    await scaleDialog({
-      cluster,
-      trans: this._trans,
-      submit: async workers =>
-        this._model.updateCluster(
-          await (typeof workers === 'number'
-            ? this._rest.scale(cluster.kernel_id, workers)
-            : this._rest.adapt(cluster.kernel_id, ...workers))
-        )
-    }).launch();
+    const { model, rest, trans } = this._gpuDask;
+    const submit = async (verb: string, numbers: object): Promise<void> =>
+      model.updateCluster(await rest.act(cluster.kernel_id, verb, numbers));
+    await scaleDialog({ cluster, trans, submit }).launch();
   }
 
   /** Stop a cluster; ask for confirmation if tasks or results would be lost. */
   async stop(cluster: ICluster): Promise<void> {
-    const trans = this._trans;
+    const { model, rest, trans } = this._gpuDask;
     const isSure = await this._confirm(
       cluster,
       trans.__('Stop the cluster of %1?', cluster.name),
       trans.__('Stop')
     );
     if (isSure) {
-      await this._try(
-        trans.__('The cluster could not be stopped'),
-        async () => {
-          await this._rest.stop(cluster.kernel_id);
-          this._model.removeCluster(cluster.kernel_id);
-        }
-      );
+      const title = trans.__('The cluster could not be stopped');
+      await this._try(title, async () => {
+        await rest.stop(cluster.kernel_id);
+        model.removeCluster(cluster.kernel_id);
+      });
     }
   }
 
   /** Restart a cluster; ask for confirmation if tasks or results would be lost. */
   async restart(cluster: ICluster): Promise<void> {
-    const trans = this._trans;
+    const { trans } = this._gpuDask;
     const isSure = await this._confirm(
       cluster,
       trans.__('Restart the cluster of %1?', cluster.name),
       trans.__('Restart')
     );
     if (isSure) {
-      await this._try(
-        trans.__('The cluster could not be restarted'),
-        async () =>
-          this._model.updateCluster(await this._rest.restart(cluster.kernel_id))
-      );
+      const title = trans.__('The cluster could not be restarted');
+      await this._act(title, cluster, 'restart', {});
     }
   }
 
   /** Release the results on the workers of a cluster, after a confirmation. */
   async release(cluster: ICluster): Promise<void> {
-    const trans = this._trans;
+    const { trans } = this._gpuDask;
     const isSure = await this._confirm(
       cluster,
       trans.__('Release the results of %1?', cluster.name),
@@ -170,17 +148,15 @@ export class ClusterActions {
       releaseWarning
     );
     if (isSure) {
-      await this._try(trans.__('The results could not be released'), async () =>
-        this._model.updateCluster(await this._rest.release(cluster.kernel_id))
-      );
+      const title = trans.__('The results could not be released');
+      await this._act(title, cluster, 'release');
     }
   }
 
   /** Keep the GPUs of an idle cluster, which somebody waits for. */
-  async keep({ kernel_id: kernelId }: ICluster): Promise<void> {
-    await this._try(this._trans.__('The GPUs could not be kept'), async () =>
-      this._model.updateCluster(await this._rest.keep(kernelId))
-    );
+  async keep(cluster: ICluster): Promise<void> {
+    const title = this._gpuDask.trans.__('The GPUs could not be kept');
+    await this._act(title, cluster, 'keep');
   }
 
   /** Open the plots as they were arranged when they were closed, or else those of the setting `defaultLayout`. */
@@ -202,7 +178,7 @@ export class ClusterActions {
     views: IDashboardViews,
     name: string
   ): Promise<void> {
-    const trans = this._trans;
+    const { trans } = this._gpuDask;
     await this._withPlots(cluster, plots => {
       const entries = this._layouts(cluster, plots, views);
       const named = entries.find(({ label }) => label === name);
@@ -216,8 +192,8 @@ export class ClusterActions {
 
   /** Search the layouts and the individual plots of a cluster's dashboard, and open one. */
   async choosePlot(cluster: ICluster, views: IDashboardViews): Promise<void> {
-    const trans = this._trans;
-    const { defaultLayout } = this._model.settings.value;
+    const { trans } = this._gpuDask;
+    const { defaultLayout } = this._gpuDask.model.settings.value;
     await this._withPlots(cluster, plots => {
       const toEntry = (plot: IPlot): IPaletteEntry => ({
         label: plot.title,
@@ -244,7 +220,9 @@ export class ClusterActions {
   copyCode(): void {
     Clipboard.copyToSystem(CLIENT_CODE);
     Notification.success(
-      this._trans.__('Copied. Paste the code into a cell of the notebook.'),
+      this._gpuDask.trans.__(
+        'Copied. Paste the code into a cell of the notebook.'
+      ),
       { autoClose: 3000 }
     );
   }
@@ -254,9 +232,9 @@ export class ClusterActions {
     act: (plots: IPlot[]) => unknown
   ): Promise<void> {
     await this._try(
-      this._trans.__('The plots could not be loaded'),
+      this._gpuDask.trans.__('The plots could not be loaded'),
       async () => {
-        await act(await listPlots(this._rest, cluster.kernel_id));
+        await act(await listPlots(this._gpuDask.rest, cluster.kernel_id));
       }
     );
   }
@@ -267,8 +245,8 @@ export class ClusterActions {
     plots: IPlot[],
     views: IDashboardViews
   ): IPaletteEntry[] {
-    const { defaultLayout, layouts } = this._model.settings.value;
-    const trans = this._trans;
+    const { defaultLayout, layouts } = this._gpuDask.model.settings.value;
+    const { trans } = this._gpuDask;
     return [
       [trans.__('Default'), defaultLayout] as const,
       ...new Map([
@@ -292,10 +270,10 @@ export class ClusterActions {
     action: string,
     warningOf = lossWarning
   ): Promise<boolean> {
-    const trans = this._trans;
+    const { trans } = this._gpuDask;
     const now = await this._latest(cluster);
     if (!isSame(cluster, now)) {
-      this._model.updateCluster(now);
+      this._gpuDask.model.updateCluster(now);
       Notification.info(
         trans.__(
           'The cluster of %1 was replaced by another one, which was not changed.',
@@ -305,7 +283,11 @@ export class ClusterActions {
       );
       return false;
     }
-    const warning = warningOf(now, this._model.settings.value.units, trans);
+    const warning = warningOf(
+      now,
+      this._gpuDask.model.settings.value.units,
+      trans
+    );
     if (!warning) {
       return true;
     }
@@ -328,8 +310,23 @@ export class ClusterActions {
     const timeout = new Promise<ICluster>(resolve =>
       setTimeout(() => resolve(cluster), STATE_TIMEOUT)
     );
-    const latest = this._rest.cluster(cluster.kernel_id).catch(() => cluster);
+    const latest = this._gpuDask.rest
+      .cluster(cluster.kernel_id)
+      .catch(() => cluster);
     return Promise.race([latest, timeout]);
+  }
+
+  /** Carry out a verb of a cluster. */
+  private async _act(
+    title: string,
+    { kernel_id: kernelId }: ICluster,
+    verb: string,
+    body?: object
+  ): Promise<void> {
+    const { model, rest } = this._gpuDask;
+    await this._try(title, async () =>
+      model.updateCluster(await rest.act(kernelId, verb, body))
+    );
   }
 
   /** Show an error message if an action fails. */
@@ -337,7 +334,7 @@ export class ClusterActions {
     try {
       await act();
     } catch (error) {
-      await showErrorMessage(title, errorMessage(error, this._trans));
+      await showErrorMessage(title, errorMessage(error, this._gpuDask.trans));
     }
   }
 }

@@ -17,18 +17,23 @@ import {
 import { CommandIDs } from '../commandIDs';
 import { clusterDashboard, hasDashboard } from '../dashboard/dashboard';
 import { IDashboardViews } from '../dashboard/views';
-import { canStartOnFree } from '../errors';
 import { plotsIcon, scaleIcon } from '../icons';
 import { ClusterStatus, ICluster } from '../model/api';
-import { currentName } from '../notebook/currentName';
 import { IGpuDask } from '../tokens';
 import type { ClusterActions } from './actions';
 import { isOffered, limitOf } from './offered';
-import { resultBytes } from './summary';
+import { currentName } from './names';
+import { resultBytes, STARTS } from './snapshot';
+
+export const NO_ARGS = {
+  type: 'object',
+  properties: {},
+  additionalProperties: false
+};
 
 /** The arguments of the cluster commands. */
 export const KERNEL_ARGS = {
-  type: 'object',
+  ...NO_ARGS,
   properties: {
     kernelId: {
       type: 'string',
@@ -40,8 +45,7 @@ export const KERNEL_ARGS = {
       description:
         'The `since` of the cluster; the command is disabled for any other cluster.'
     }
-  },
-  additionalProperties: false
+  }
 };
 
 /**
@@ -51,14 +55,16 @@ export const KERNEL_ARGS = {
  * @param actions - loads the actions when a command is first executed
  * @param views - opens dashboards
  * @param showLogs - opens the logs of a cluster
+ * @returns the ids of the commands
  */
 export function addClusterCommands(
   gpuDask: IGpuDask,
   actions: () => Promise<ClusterActions>,
   views: IDashboardViews,
   showLogs: (cluster: ICluster) => Promise<void>
-): void {
+): string[] {
   const { model, current, commands, trans } = gpuDask;
+  const added: string[] = [CommandIDs.reconnect];
 
   const kernelOf = (args: ReadonlyPartialJSONObject): string | null =>
     typeof args.kernelId === 'string' ? args.kernelId : current.kernelId;
@@ -91,6 +97,7 @@ export function addClusterCommands(
     act: (cluster: ICluster, args: ReadonlyPartialJSONObject) => unknown,
     condition: (cluster: ICluster) => boolean = () => true
   ): void => {
+    added.push(id);
     commands.addCommand(id, {
       describedBy: { args: KERNEL_ARGS },
       ...options,
@@ -120,6 +127,7 @@ export function addClusterCommands(
     options: Omit<CommandRegistry.ICommandOptions, 'execute'>,
     start: (kernelId: string, name: string) => Promise<void>
   ): void => {
+    added.push(id);
     commands.addCommand(id, {
       ...options,
       describedBy: { args: KERNEL_ARGS },
@@ -154,18 +162,14 @@ export function addClusterCommands(
     },
     async (kernelId, name) => (await actions()).startWithOptions(kernelId, name)
   );
-  add(
-    CommandIDs.startOnFree,
-    ['failed'],
-    {
-      label: trans.__('Start Cluster on the Free GPUs'),
-      caption: trans.__(
-        'Start the cluster again on the GPUs that no cluster holds'
-      ),
-      icon: runIcon
-    },
-    async cluster => (await actions()).startOnFree(cluster),
-    canStartOnFree
+  Object.entries(STARTS).forEach(([action, { command, label, spec }]) =>
+    add(
+      command,
+      ['failed', 'closed'],
+      { label: label(trans), icon: runIcon },
+      async cluster => (await actions()).startAgain(cluster, spec),
+      ({ error }) => Boolean(error?.actions.includes(action))
+    )
   );
   add(
     CommandIDs.scale,
@@ -282,9 +286,7 @@ export function addClusterCommands(
 
   commands.addCommand(CommandIDs.reconnect, {
     label: trans.__('Reconnect GPU Dask to the Server'),
-    describedBy: {
-      args: { type: 'object', properties: {}, additionalProperties: false }
-    },
+    describedBy: { args: NO_ARGS },
     execute: () => model.connection.retry()
   });
 
@@ -293,4 +295,5 @@ export function addClusterCommands(
   model.settings.changed.connect(refresh);
   model.connection.statusChanged.connect(refresh);
   current.changed.connect(refresh);
+  return added;
 }

@@ -4,10 +4,11 @@
 import { CommandIDs } from '../commandIDs';
 import { ICluster } from '../model/api';
 import { ISettings } from '../model/settings';
+import { STARTS } from './snapshot';
 
-const STARTS: readonly string[] = [
+const START_COMMANDS: readonly string[] = [
   CommandIDs.start,
-  CommandIDs.startOnFree,
+  ...Object.values(STARTS).map(({ command }) => command),
   CommandIDs.startWithOptions,
   CommandIDs.restart
 ];
@@ -35,7 +36,7 @@ export function isOffered(
   isOther: boolean,
   { allowStart, allowStop, otherClusters }: ISettings
 ): boolean {
-  const isStart = STARTS.includes(command);
+  const isStart = START_COMMANDS.includes(command);
   const isStop = STOPS.includes(command);
   return !(
     (isStart && !allowStart) ||

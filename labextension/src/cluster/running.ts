@@ -7,17 +7,13 @@ import { CommandIDs } from '../commandIDs';
 import { formatBytes, sum } from '../format';
 import { gpuDaskIcon } from '../icons';
 import { ICluster } from '../model/api';
-import { RestClient } from '../model/rest';
 import { IGpuDask } from '../tokens';
 import { isOffered, limitOf, shownClusters } from './offered';
-import { resultBytes, summarize } from './summary';
+import { resultBytes, snapshot } from './snapshot';
 
 /** The section of the clusters. It requests them itself while the stream is closed. */
 export class RunningClusters implements IRunningSessions.IManager {
-  constructor(
-    private readonly _gpuDask: IGpuDask,
-    private readonly _rest: RestClient
-  ) {
+  constructor(private readonly _gpuDask: IGpuDask) {
     const { trans } = _gpuDask;
     this.name = trans.__('GPU Dask Clusters');
     this.shutdownLabel = trans.__('Stop Cluster');
@@ -43,7 +39,7 @@ export class RunningClusters implements IRunningSessions.IManager {
 
   shutdownAll(): void {
     const stops = this._stoppable().map(({ kernel_id: id }) =>
-      this._rest.stop(id)
+      this._gpuDask.rest.stop(id)
     );
     void Promise.allSettled(stops).then(() => this._refresh());
   }
@@ -87,12 +83,8 @@ export class RunningClusters implements IRunningSessions.IManager {
   }
 
   private _itemOf(cluster: ICluster): IRunningSessions.IRunningItem {
-    const { model, commands, trans } = this._gpuDask;
-    const { short, state, engine } = summarize(
-      cluster,
-      model.gpus?.gpus ?? [],
-      trans
-    );
+    const { commands } = this._gpuDask;
+    const { short, state, engine } = snapshot(cluster, this._gpuDask);
     const title = [cluster.name, state, engine].filter(Boolean).join(', ');
     const args = { kernelId: cluster.kernel_id };
     return {
@@ -110,7 +102,7 @@ export class RunningClusters implements IRunningSessions.IManager {
 
   private async _refresh(): Promise<void> {
     try {
-      this._gpuDask.model.setClusters(await this._rest.clusters());
+      this._gpuDask.model.setClusters(await this._gpuDask.rest.clusters());
     } catch {
       // The panel shows the connection error.
     }

@@ -7,9 +7,8 @@ import { formatBytes, Units } from '../format';
 import { ICluster } from '../model/api';
 import { timesIn } from '../times';
 import { IGpuDask } from '../tokens';
-import { taskCounts } from './details';
-import { resultBytes } from './summary';
-import { workerNames } from './workerNames';
+import { workerNames } from './names';
+import { resultBytes, taskCounts } from './snapshot';
 
 /** What closing a cluster would lose; empty if nothing. */
 export function lossWarning(

@@ -2,7 +2,7 @@ import { LabIcon } from '@jupyterlab/ui-components';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import React, { useCallback, useSyncExternalStore } from 'react';
 
-import { useGpuDask } from './context';
+import { useGpuDask } from './liveWidget';
 import { disabledProps, useKeptFocus } from './focus';
 
 interface ICommandButtonProps {

@@ -1,13 +1,12 @@
 /**
- * A widget that subscribes to the model while it is visible.
+ * A widget that subscribes to the model while it is visible, and views that are loaded when they are first rendered.
  */
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { IDisposable } from '@lumino/disposable';
 import { Message } from '@lumino/messaging';
-import React from 'react';
+import React, { createContext, Suspense, useContext } from 'react';
 
 import { IGpuDask } from '../tokens';
-import { GpuDaskContext } from './context';
 
 /** Renders a React view, and renders it again when the model changes. */
 export class LiveWidget extends ReactWidget {
@@ -85,4 +84,44 @@ export class LiveWidget extends ReactWidget {
 
   private _subscription: IDisposable | null = null;
   private _wasVisible = false;
+}
+
+export const GpuDaskContext = createContext<IGpuDask | null>(null);
+
+/** The service that a `LiveWidget` provides to its views. */
+export function useGpuDask(): IGpuDask {
+  const context = useContext(GpuDaskContext);
+  if (!context) {
+    throw new Error('useGpuDask must be used inside a LiveWidget');
+  }
+  return context;
+}
+
+/**
+ * A view whose code and styles are loaded when it is first rendered.
+ *
+ * @param load - loads the view
+ */
+export function lazyView(
+  load: () => Promise<React.FunctionComponent>
+): React.FunctionComponent {
+  const View = React.lazy(async () => {
+    try {
+      return { default: await load() };
+    } catch (error) {
+      console.error('A view of GPU Dask could not be loaded.', error);
+      return { default: LoadFailure };
+    }
+  });
+  return () => (
+    <Suspense fallback={null}>
+      <View />
+    </Suspense>
+  );
+}
+
+/** The files are missing: the server is gone, or has another version of the extension by now. */
+function LoadFailure(): JSX.Element {
+  const { trans } = useGpuDask();
+  return <p>{trans.__('This part could not be loaded. Reload the page.')}</p>;
 }

@@ -1,9 +1,9 @@
 import React from 'react';
 
-import { ISummary } from '../cluster/summary';
+import { ISnapshot } from '../cluster/snapshot';
 
 /** The shapes differ, so that the states can be distinguished without color. */
-const SHAPES: { [kind in ISummary['kind']]: JSX.Element } = {
+const SHAPES: { [kind in ISnapshot['kind']]: JSX.Element } = {
   off: <circle cx="6" cy="6" r="4" fill="none" strokeWidth="1.5" />,
   starting: <path d="M6 2a4 4 0 1 1-4 4" fill="none" strokeWidth="2" />,
   ready: <circle cx="6" cy="6" r="4.5" stroke="none" />,
@@ -13,7 +13,7 @@ const SHAPES: { [kind in ISummary['kind']]: JSX.Element } = {
 };
 
 /** The icon of a state. */
-export function StateIcon({ kind }: { kind: ISummary['kind'] }): JSX.Element {
+export function StateIcon({ kind }: { kind: ISnapshot['kind'] }): JSX.Element {
   return (
     <svg
       className="jp-GpuDask-stateIcon"
@@ -28,11 +28,11 @@ export function StateIcon({ kind }: { kind: ISummary['kind'] }): JSX.Element {
 }
 
 /** The icon and the name of a state. */
-export function StateLabel({ summary }: { summary: ISummary }): JSX.Element {
+export function StateLabel({ now }: { now: ISnapshot }): JSX.Element {
   return (
-    <span className="jp-GpuDask-state" data-kind={summary.kind}>
-      <StateIcon kind={summary.kind} />
-      {summary.state}
+    <span className="jp-GpuDask-state" data-kind={now.kind}>
+      <StateIcon kind={now.kind} />
+      {now.state}
     </span>
   );
 }

@@ -1,13 +1,25 @@
 /**
- * Layouts of plots: which plots of a cluster are opened together, and where.
+ * Layouts of plots: which plots of a cluster are opened together, and where; and the palette in which they are searched.
  */
-import { Notification } from '@jupyterlab/apputils';
+import { ModalCommandPalette, Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
+import { CommandPaletteSvg } from '@jupyterlab/ui-components';
+import { CommandRegistry } from '@lumino/commands';
+import { Message } from '@lumino/messaging';
+import { CommandPalette, Widget } from '@lumino/widgets';
 
+import { rememberFocus } from '../components/focus';
 import { ICluster } from '../model/api';
+import { RestClient } from '../model/rest';
 import { ILayout, IPlotPlace } from '../model/settings';
-import { fitted } from '../notifications/fitted';
-import { clusterDashboard, IDashboard, IPlot, plotName } from './dashboard';
+import { fitted } from '../format';
+import {
+  clusterDashboard,
+  dashboardUrl,
+  IDashboard,
+  IPlot,
+  plotName
+} from './dashboard';
 
 /** The first page of the dashboard, which is no individual plot. */
 const STATUS = 'status';
@@ -141,4 +153,106 @@ export function reportProblems(
 /** Whether a plot is empty on a cluster without GPUs. */
 function isOfGpus(name: string): boolean {
   return /^(gpu|rmm)-/.test(name);
+}
+
+/** More than Dask has. */
+const MAX_PLOTS = 200;
+const MAX_TITLE = 100;
+
+/** List the individual plots of the cluster of a kernel, sorted by title. */
+export async function listPlots(
+  rest: RestClient,
+  kernelId: string
+): Promise<IPlot[]> {
+  const url = dashboardUrl(
+    rest.settings.baseUrl,
+    kernelId,
+    'individual-plots.json'
+  );
+  const paths: { [title: string]: unknown } = await (
+    await rest.fetch(url)
+  ).json();
+  return Object.entries(paths)
+    .filter(isPlot)
+    .slice(0, MAX_PLOTS)
+    .map(([title, path]) => ({
+      title: title
+        .replace(/^Individual /, '')
+        .replace(/\b(Cpu|Gpu|Rmm)\b/g, word => word.toUpperCase()),
+      path
+    }))
+    .sort((one, other) => one.title.localeCompare(other.title));
+}
+
+/** Whether a title and a path are of a plot: what a cluster of somebody else reports leads nowhere else. */
+function isPlot(entry: [string, unknown]): entry is [string, string] {
+  const [title, path] = entry;
+  return (
+    title.length <= MAX_TITLE &&
+    typeof path === 'string' &&
+    /^\/[\w-]{1,100}$/.test(path)
+  );
+}
+
+export interface IPaletteEntry {
+  label: string;
+  open: () => unknown;
+}
+
+/** Entries with a common header. */
+export interface IPaletteGroup {
+  /** The header; groups are sorted by it. */
+  category: string;
+  entries: IPaletteEntry[];
+}
+
+/**
+ * Open a palette in which a plot or a layout can be searched.
+ *
+ * @param label - what is searched
+ * @param groups - the entries
+ * @returns the palette, which is disposed when it is closed
+ */
+export function openPlotPalette(
+  label: string,
+  groups: IPaletteGroup[]
+): Widget {
+  const commands = new CommandRegistry();
+  const palette = new CommandPalette({
+    commands,
+    renderer: CommandPaletteSvg.defaultRenderer
+  });
+  palette.inputNode.placeholder = label;
+  palette.inputNode.setAttribute('aria-label', label);
+  for (const { category, entries } of groups) {
+    entries.forEach(({ label, open }, rank) => {
+      const command = `${category}-${rank}`;
+      commands.addCommand(command, {
+        label,
+        describedBy: {
+          args: { type: 'object', properties: {}, additionalProperties: false }
+        },
+        execute: open
+      });
+      palette.addItem({ command, category, rank });
+    });
+  }
+  const modal = new DisposedPalette({ commandPalette: palette });
+  modal.id = 'jupyter-gpudask-plots';
+  modal.attach();
+  modal.activate();
+  return modal;
+}
+
+/** A palette that is disposed when it is closed; the focus moves back to where it was. */
+class DisposedPalette extends ModalCommandPalette {
+  protected override onAfterHide(message: Message): void {
+    super.onAfterHide(message);
+    requestAnimationFrame(() => {
+      this.dispose();
+      this._giveFocusBack();
+    });
+  }
+
+  private readonly _giveFocusBack = rememberFocus();
 }

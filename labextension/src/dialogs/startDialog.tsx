@@ -1,89 +1,194 @@
 /**
  * The dialog that starts a cluster with options.
  */
+import { Clipboard } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
-import { ReactWidget } from '@jupyterlab/ui-components';
+import { copyIcon } from '@jupyterlab/ui-components';
+import type { RJSFSchema, WidgetProps } from '@rjsf/utils';
 import React from 'react';
 
-import { Units } from '../format';
+import { translated } from '../errors';
+import { formatBytes, Units } from '../format';
+import { IClusterSpec, IGpu, IProblem, SpecRequest } from '../model/api';
+import { SchemaForm } from './schemaForm';
 import {
-  IClusterSpec,
-  IGpu,
-  IProblem,
-  IProfileList,
-  SpecRequest
-} from '../model/api';
-import { StartForm } from './startForm';
-import { IStartOptions, initialOptions, toSpec } from './startOptions';
-import { SubmitDialog } from './submitDialog';
+  initialValues,
+  IOffer,
+  isAvailable,
+  shownOptions,
+  toMagic,
+  toSpec,
+  toText
+} from './startOptions';
+import { IFormProps, SubmitDialog } from './submitDialog';
 
-interface IStartDialogOptions {
+interface IStartDialogOptions extends IOffer {
   /** The name of the notebook. */
   name: string;
-  gpus: IGpu[];
-  /** The profiles and default options of the server. */
-  profiles: IProfileList;
   /** The options of the previous cluster, and why it was refused. */
   spec?: IClusterSpec;
   problem?: IProblem | null;
   units: Units;
   trans: TranslationBundle;
   /** Start the cluster; rejects if the server refuses the options. */
-  submit: (spec: SpecRequest, profile: string) => Promise<void>;
+  submit: (spec: SpecRequest) => Promise<void>;
 }
 
 /** Create the dialog. */
 export function startDialog(options: IStartDialogOptions): SubmitDialog {
-  const { name, gpus, profiles, trans, submit } = options;
-  const body = new StartBody(options);
+  const { name, spec, problem, trans, submit } = options;
   return new SubmitDialog({
     title: trans.__('Start a cluster for %1', name),
-    body,
+    values: initialValues(options, spec),
+    problem,
+    render: props => <StartForm {...props} options={options} />,
     submitLabel: trans.__('Start'),
     trans,
-    submit: () =>
-      submit(toSpec(body.options, gpus, profiles), body.options.profile)
+    submit: values => submit(toSpec(values, options))
   });
 }
 
-/** The body of the dialog, with the state of the form. */
-class StartBody extends ReactWidget {
-  constructor(private readonly _dialogOptions: IStartDialogOptions) {
-    super();
-    const { gpus, profiles, spec, problem = null } = _dialogOptions;
-    this._options = initialOptions(gpus, profiles, spec);
-    this._problem = problem;
+/** The fields of the options, and the line that starts the same cluster. */
+function StartForm({
+  options,
+  ...form
+}: IFormProps & { options: IStartDialogOptions }): JSX.Element {
+  const { schema, profiles, gpus, units, trans } = options;
+  const { values } = form;
+  const fields: { [name: string]: RJSFSchema } = {};
+  const uiSchema: { [name: string]: object } = {};
+  for (const name of shownOptions(values, options)) {
+    const { title, description, type, enum: choices } = schema[name];
+    const { allowed } = schema[name]['x-option'];
+    const isText = type !== 'boolean' && !choices && name !== 'profile';
+    fields[name] = {
+      title: translated(title, trans),
+      description: translated(isText ? allowed : description, trans),
+      type: type === 'boolean' ? 'boolean' : 'string',
+      enum: choices
+    };
+    uiSchema[name] = {
+      'ui:placeholder': trans.__('default: %1', defaultText(name, options)),
+      'ui:help': translated(description, trans)
+    };
   }
-
-  get options(): IStartOptions {
-    return this._options;
+  if (fields.profile) {
+    fields.profile.oneOf = profiles.profiles.map(each => ({
+      const: each.name,
+      title: each.title
+    }));
   }
-
-  /** Show why the request was refused. */
-  showProblem(problem: IProblem): void {
-    this._problem = problem;
-    this.update();
-  }
-
-  protected override render(): JSX.Element {
-    const { gpus, profiles, units, trans } = this._dialogOptions;
-    return (
-      <StartForm
-        options={this._options}
-        gpus={gpus}
-        profiles={profiles}
-        problem={this._problem}
-        units={units}
-        trans={trans}
-        onChange={options => {
-          this._options = options;
-          this._problem = null;
-          this.update();
-        }}
+  uiSchema.gpus = { 'ui:widget': GpuWidget };
+  return (
+    <div className="jp-GpuDask-form jp-mod-start">
+      <SchemaForm
+        {...form}
+        fields={fields}
+        uiSchema={uiSchema}
+        context={{ gpus, share: values.share, units, trans }}
       />
-    );
-  }
+      <MagicLine
+        line={toMagic(toSpec(values, options), options)}
+        {...{ trans }}
+      />
+    </div>
+  );
+}
 
-  private _options: IStartOptions;
-  private _problem: IProblem | null;
+/** The default of an option, as its placeholder. */
+function defaultText(
+  name: string,
+  { schema, profiles, units, trans }: IStartDialogOptions
+): string {
+  const value = profiles.default[name as keyof IClusterSpec];
+  if (typeof value === 'number' && value >= 1e6) {
+    return formatBytes(value, units);
+  }
+  const isNone = schema[name]['x-option'].words.includes('none');
+  return value === null && !isNone
+    ? trans.__('automatic')
+    : toText(value) || trans.__('none');
+}
+
+interface IGpuContext {
+  gpus: IGpu[];
+  share: boolean;
+  units: Units;
+  trans: TranslationBundle;
+}
+
+/** A checkbox for each GPU, with the clusters that hold it; the value has the UUIDs with commas. */
+function GpuWidget({ value, onChange, formContext }: WidgetProps): JSX.Element {
+  const { gpus, share, units, trans } = formContext as IGpuContext;
+  const all = gpus.map(({ uuid }) => uuid).join();
+  const chosen = String(value ?? all).split(',');
+  const select = (uuid: string): void =>
+    onChange(
+      gpus
+        .map(gpu => gpu.uuid)
+        .filter(each => chosen.includes(each) !== (each === uuid))
+        .join()
+    );
+  return (
+    <div className="jp-GpuDask-gpuOptions">
+      {gpus.length === 0 && trans.__('This machine has no GPU.')}
+      {gpus.map(gpu => (
+        <label key={gpu.uuid} className="jp-GpuDask-gpuOption">
+          <input
+            type="checkbox"
+            checked={chosen.includes(gpu.uuid)}
+            disabled={!isAvailable(gpu, share)}
+            onChange={() => select(gpu.uuid)}
+          />
+          <span>
+            {gpu.index} {gpu.name}
+          </span>
+          {gpu.memory_used !== null && gpu.memory_total !== null && (
+            <span className="jp-GpuDask-secondary">
+              {trans.__(
+                '%1 free',
+                formatBytes(gpu.memory_total - gpu.memory_used, units)
+              )}
+            </span>
+          )}
+          {gpu.holders.length > 0 && (
+            <span className="jp-GpuDask-secondary jp-GpuDask-gpuHolders">
+              {trans.__(
+                'held by %1',
+                gpu.holders.map(holder => holder.name).join(', ')
+              )}
+            </span>
+          )}
+        </label>
+      ))}
+    </div>
+  );
+}
+
+interface IMagicLineProps {
+  line: string | null;
+  trans: TranslationBundle;
+}
+
+/** The line that starts the same cluster in a notebook, or why there is none. */
+function MagicLine({ line, trans }: IMagicLineProps): JSX.Element {
+  const label = trans.__('Copy the line');
+  return (
+    <div className="jp-GpuDask-magic">
+      <span className="jp-GpuDask-secondary">{trans.__('In a notebook:')}</span>
+      <code className="jp-GpuDask-magicLine">
+        {line ?? trans.__('no line, because no GPU is selected')}
+      </code>
+      <button
+        type="button"
+        className="jp-GpuDask-button jp-mod-icon"
+        aria-label={label}
+        title={label}
+        disabled={line === null}
+        onClick={() => line !== null && Clipboard.copyToSystem(line)}
+      >
+        <copyIcon.react tag="span" aria-hidden="true" />
+      </button>
+    </div>
+  );
 }

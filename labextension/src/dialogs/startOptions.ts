@@ -1,36 +1,21 @@
 /**
- * The options of the start dialog, and the request that they make.
+ * The options of the start dialog, as the server's schema describes them, and the request that they make.
  */
-import {
-  Amount,
-  IClusterSpec,
-  IGpu,
-  IProfileList,
-  SpecRequest
-} from '../model/api';
-import { defaultRequest } from '../model/rest';
+import { IClusterSpec, IGpu, IProfileList, SpecRequest } from '../model/api';
+import { defaultRequest, IOptionSchema } from '../model/rest';
+import { Values } from './schemaForm';
 
-/** The state of the form; an empty text means the server's default. */
-export interface IStartOptions {
-  profile: string;
-  engine: 'auto' | 'cuda' | 'cpu';
-  /** The UUIDs of the selected GPUs. */
-  gpus: string[];
-  /** Whether to request the selected GPUs; otherwise the server selects them. */
-  areGpusChosen: boolean;
-  workers: string;
-  threads: string;
-  pool: string;
-  spillThreshold: string;
-  spilling: string;
-  memoryLimit: string;
-  protocol: string;
-  /** The smallest and the largest number of workers, with a comma. */
-  adapt: string;
-  /** Environment variables as NAME=VALUE, with spaces between them. */
-  environment: string;
-  share: boolean;
+/** What can be started. */
+export interface IOffer {
+  /** The options by name. */
+  schema: { [name: string]: IOptionSchema };
+  /** The profiles and the default options. */
+  profiles: IProfileList;
+  gpus: IGpu[];
 }
+
+/** The options at the start of the form; the others follow in the order of the schema. */
+const FIRST = ['profile', 'engine', 'share', 'wait', 'gpus'];
 
 /** Whether a cluster can use a GPU, given the clusters that hold it. */
 export function isAvailable(gpu: IGpu, share: boolean): boolean {
@@ -38,51 +23,34 @@ export function isAvailable(gpu: IGpu, share: boolean): boolean {
 }
 
 /**
- * The initial state of the form.
+ * The initial values of the form.
  *
- * @param gpus - the GPUs of the machine
- * @param profiles - the profiles and default options of the server
- * @param spec - the options of the previous cluster; those that are not defaults are filled in
+ * @param offer - what can be started
+ * @param spec - the options of the previous cluster
  */
-export function initialOptions(
-  gpus: IGpu[],
-  profiles: IProfileList,
+export function initialValues(
+  { schema, profiles, gpus }: IOffer,
   spec: IClusterSpec = profiles.default
-): IStartOptions {
-  const { engine, share, gpus: requested } = spec;
-  const free = gpus.filter(gpu => isAvailable(gpu, share));
-  const chosen = free
-    .filter(gpu => isRequested(gpu, requested))
-    .map(gpu => gpu.uuid);
-  const isAll = requested === 'all';
-  return {
-    profile: '',
-    engine: engine === 'auto' && gpus.length === 0 ? 'cpu' : engine,
-    gpus: chosen,
-    // A request for all GPUs is refused while another cluster holds one of them.
-    areGpusChosen: isAll
-      ? chosen.length < gpus.length
-      : spec !== profiles.default,
-    workers: toText(spec.workers, profiles.default.workers),
-    threads: toText(spec.threads, profiles.default.threads),
-    pool: toText(spec.pool, profiles.default.pool),
-    spillThreshold: toText(
-      spec.spill_threshold,
-      profiles.default.spill_threshold
-    ),
-    spilling: toText(spec.spilling, profiles.default.spilling),
-    memoryLimit: toText(spec.memory_limit, profiles.default.memory_limit),
-    protocol: toText(spec.protocol, profiles.default.protocol),
-    adapt: toText(
-      spec.adapt?.join() ?? null,
-      profiles.default.adapt?.join() ?? null
-    ),
-    environment: toText(
-      toPairs(spec.environment),
-      toPairs(profiles.default.environment)
-    ),
-    share
-  };
+): Values {
+  const values: Values = {};
+  Object.entries(spec).forEach(([name, value]) => {
+    const text = toText(value);
+    if (schema[name]?.title && text !== toText(initial(profiles, name))) {
+      values[name] = typeof value === 'boolean' ? value : text;
+    }
+  });
+  if (spec.engine === 'auto' && gpus.length === 0) {
+    values.engine = 'cpu';
+  }
+  const chosen = gpus.filter(
+    gpu => isAvailable(gpu, spec.share) && isRequested(gpu, spec.gpus)
+  );
+  // A request for all GPUs is refused while another cluster holds one of them.
+  const isAll = spec.gpus === 'all' && chosen.length === gpus.length;
+  if (gpus.length > 0 && !isAll && (values.gpus || spec.gpus === 'all')) {
+    values.gpus = chosen.map(({ uuid }) => uuid).join();
+  }
+  return values;
 }
 
 /** Whether the requested GPUs include a GPU; a count includes any. */
@@ -94,127 +62,107 @@ function isRequested(gpu: IGpu, requested: IClusterSpec['gpus']): boolean {
   );
 }
 
-/** A value as the user enters it; empty for the default. */
-function toText(value: Amount, defaultValue: Amount): string {
-  return value === defaultValue ? '' : String(value ?? 'none');
+function initial({ default: spec }: IProfileList, name: string): unknown {
+  return spec[name as keyof IClusterSpec];
 }
 
-/** Environment variables as the user enters them. */
-export function toPairs(environment: IClusterSpec['environment']): string {
-  return Object.entries(environment ?? {})
-    .map(([name, value]) => `${name}=${value}`)
-    .join(' ');
+/** A value as the user enters it. */
+export function toText(value: unknown): string {
+  if (value === null) {
+    return 'none';
+  }
+  return typeof value !== 'object' || Array.isArray(value)
+    ? String(value)
+    : Object.entries(value as object)
+        .map(pair => pair.join('='))
+        .join(' ');
+}
+
+/** The names of the options that the form shows: a profile replaces the others, and some are those of one engine. */
+export function shownOptions(
+  values: Values,
+  { schema, profiles }: IOffer
+): string[] {
+  const engine = values.engine ?? profiles.default.engine;
+  const isShown = (name: string): boolean => {
+    const { title, 'x-option': option } = schema[name];
+    return name === 'profile'
+      ? profiles.profiles.length > 0
+      : Boolean(title) &&
+          !values.profile &&
+          !profiles.only &&
+          ['', engine === 'cpu' ? 'cpu' : 'cuda'].includes(option.engine);
+  };
+  const place = (name: string): number =>
+    FIRST.includes(name) ? FIRST.indexOf(name) : FIRST.length;
+  return Object.keys(schema)
+    .filter(isShown)
+    .sort((one, other) => place(one) - place(other));
 }
 
 /** The options of the request: those that are not defaults. */
-export function toSpec(
-  options: IStartOptions,
-  gpus: IGpu[],
-  profiles: IProfileList
-): SpecRequest {
-  const spec: SpecRequest = {};
-  const isCpu = options.engine === 'cpu';
-  if (options.profile) {
-    return spec;
-  }
-  if (profiles.only) {
+export function toSpec(values: Values, offer: IOffer): SpecRequest {
+  const { schema, profiles } = offer;
+  if (profiles.only && !values.profile) {
     // The server refuses other options, a choice of GPUs included.
     return defaultRequest(profiles.default);
   }
-  if (options.engine !== profiles.default.engine) {
-    spec.engine = options.engine;
-  }
-  if (!isCpu && options.areGpusChosen) {
-    const isAll = options.gpus.length === gpus.length;
-    spec.gpus = isAll ? 'all' : options.gpus;
-  }
-  if (isCpu && options.workers) {
-    spec.workers = parseNumber(options.workers);
-  }
-  if (options.threads) {
-    spec.threads = parseNumber(options.threads);
-  }
-  if (!isCpu && options.pool) {
-    spec.pool = parseNumber(options.pool);
-  }
-  if (!isCpu && options.spillThreshold) {
-    spec.spill_threshold = parseNumber(options.spillThreshold);
-  }
-  if (!isCpu && options.spilling) {
-    spec.spilling = options.spilling;
-  }
-  if (options.memoryLimit) {
-    spec.memory_limit = parseNumber(options.memoryLimit);
-  }
-  if (!isCpu && options.protocol) {
-    spec.protocol = options.protocol;
-  }
-  if (options.adapt) {
-    spec.adapt = options.adapt;
-  }
-  if (options.environment) {
-    // A value may contain spaces.
-    spec.environment = options.environment.trim().split(/\s+(?=\S+=)/);
-  }
-  if (options.share !== profiles.default.share) {
-    spec.share = options.share;
-  }
-  return spec;
+  const changed = shownOptions(values, offer).flatMap(name => {
+    const value = values[name];
+    const isDefault = value === undefined || value === initial(profiles, name);
+    return isDefault ? [] : [[name, parsed(value, schema[name])]];
+  });
+  return Object.fromEntries(changed);
 }
 
-/** Convert a text to a number if possible; the server validates other texts. */
-function parseNumber(text: string): number | string {
-  const number = Number(text);
-  return text.trim() && Number.isFinite(number) ? number : text.trim();
+/** A number if possible, and a list of pairs; the server validates other texts. */
+function parsed(
+  value: string | boolean,
+  { type, anyOf = [] }: IOptionSchema
+): SpecRequest[string] {
+  if (typeof value === 'boolean') {
+    return value;
+  }
+  const text = value.trim();
+  if ([type, ...anyOf.map(each => each.type)].includes('object')) {
+    // A value may contain spaces.
+    return text.split(/\s+(?=\S+=)/);
+  }
+  return text && Number.isFinite(Number(text)) ? Number(text) : text;
 }
 
 /**
- * The line that starts the same cluster in a notebook.
+ * The line that starts the same cluster in a notebook; null if there is none, because no GPU is selected.
  *
  * @param spec - the options of the request
- * @param profile - the name of the profile, or empty
- * @param gpus - the GPUs of the machine, whose indices are shorter than their UUIDs
- * @returns null if there is none, because no GPU is selected
+ * @param offer - what can be started; the indices of GPUs are shorter than their UUIDs
  */
 export function toMagic(
   spec: SpecRequest,
-  profile: string,
-  gpus: IGpu[]
+  { schema, gpus }: IOffer
 ): string | null {
-  const indexOf = (name: unknown): unknown =>
+  const indexOf = (name: string): unknown =>
     gpus.find(gpu => gpu.uuid === name)?.index ?? name;
-  const words = ['%gpudask start'];
-  const { engine, workers, gpus: chosen, share, ...others } = spec;
-  if (Array.isArray(chosen) && chosen.length === 0) {
-    return null;
-  }
-  if (profile) {
-    words.push(`--profile ${profile}`);
-  }
-  if (engine === 'cpu') {
-    words.push(workers ? `--cpu ${workers}` : '--cpu');
-  } else if (engine) {
-    words.push(`--engine ${engine}`);
-  }
-  if (Array.isArray(chosen)) {
+  const typed = (name: string, value: unknown): string => {
+    if (typeof value === 'boolean') {
+      return value ? 'yes' : 'no';
+    }
+    const text = String(value);
+    if (name !== 'gpus') {
+      return /[\s"'\\]/.test(text)
+        ? `"${text.replace(/(["\\])/g, '\\$1')}"`
+        : text;
+    }
+    const list = text.split(',').map(indexOf);
     // A single number would be a count.
-    const list = chosen.map(indexOf).join(',');
-    words.push(`--gpus ${chosen.length === 1 ? `${list},` : list}`);
-  } else if (chosen) {
-    words.push(`--gpus ${chosen}`);
-  }
-  Object.entries(others).forEach(([name, value]) =>
-    [value].flat().forEach(each => {
-      words.push(`--${name.replace(/_/g, '-')} ${quoted(String(each))}`);
-    })
+    return typeof list[0] === 'number' && list.length === 1
+      ? `${list[0]},`
+      : list.join();
+  };
+  const options = Object.entries(spec).flatMap(([name, value]) =>
+    [value]
+      .flat()
+      .map(each => `${schema[name]['x-option'].flag} ${typed(name, each)}`)
   );
-  if (share !== undefined) {
-    words.push(`--share ${share ? 'yes' : 'no'}`);
-  }
-  return words.join(' ');
-}
-
-/** A value as it is typed in a line. */
-function quoted(text: string): string {
-  return /[\s"'\\]/.test(text) ? `"${text.replace(/(["\\])/g, '\\$1')}"` : text;
+  return spec.gpus === '' ? null : ['%gpudask start', ...options].join(' ');
 }

@@ -3,8 +3,8 @@
  */
 import { Dialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
 import { Message } from '@lumino/messaging';
-import { Widget } from '@lumino/widgets';
 
 import '../../style/views.css';
 import '../../style/buttons.css';
@@ -13,35 +13,66 @@ import '../../style/dialogs.css';
 import { rememberFocus } from '../components/focus';
 import { toProblem } from '../errors';
 import { IProblem } from '../model/api';
+import type { Values } from './schemaForm';
 
 /** The elements of a dialog that Tab reaches. */
 const FOCUSABLE = 'select:enabled, input:enabled, button:enabled';
 
-/** The body of the dialog. */
-export interface IDialogForm extends Widget {
-  /** Show why the request was refused. */
-  showProblem: (problem: IProblem) => void;
+/** What a form is rendered with. */
+export interface IFormProps {
+  values: Values;
+  /** Why the request was refused. */
+  problem: IProblem | null;
+  onChange: (values: Values) => void;
 }
 
 interface ISubmitDialogOptions {
   title: string;
-  body: IDialogForm;
+  /** The initial values, and why they were refused. */
+  values: Values;
+  problem?: IProblem | null;
+  render: (props: IFormProps) => JSX.Element;
   /** The label of the submit button. */
   submitLabel: string;
   trans: TranslationBundle;
-  /** Send the request; rejects if the form or the server refuses it. */
-  submit: () => Promise<void>;
+  /** Send the request; rejects if the values are refused. */
+  submit: (values: Values) => Promise<void>;
+}
+
+/** The body of the dialog, with the state of its form. */
+class FormBody extends ReactWidget {
+  constructor(private readonly _options: ISubmitDialogOptions) {
+    super();
+    this.values = _options.values;
+    this._problem = _options.problem ?? null;
+  }
+
+  values: Values;
+
+  report(problem: IProblem | null): void {
+    this._problem = problem;
+    this.update();
+  }
+
+  protected override render(): JSX.Element {
+    return this._options.render({
+      values: this.values,
+      problem: this._problem,
+      onChange: values => {
+        this.values = values;
+        this.report(null);
+      }
+    });
+  }
+
+  private _problem: IProblem | null;
 }
 
 /** Stays open, and shows the problem, while the request is refused. */
 export class SubmitDialog extends Dialog<void> {
-  constructor({
-    title,
-    body,
-    submitLabel,
-    trans,
-    submit
-  }: ISubmitDialogOptions) {
+  constructor(private readonly _options: ISubmitDialogOptions) {
+    const { title, submitLabel, trans } = _options;
+    const body = new FormBody(_options);
     super({
       title,
       body,
@@ -52,8 +83,6 @@ export class SubmitDialog extends Dialog<void> {
       focusNodeSelector: 'select, input'
     });
     this._form = body;
-    this._submit = submit;
-    this._trans = trans;
   }
 
   /** Close the dialog on Cancel; submit the form otherwise. */
@@ -101,18 +130,16 @@ export class SubmitDialog extends Dialog<void> {
   private async _trySubmit(index: number): Promise<void> {
     this._isPending = true;
     try {
-      await this._submit();
+      await this._options.submit(this._form.values);
       super.resolve(index);
     } catch (error) {
-      this._form.showProblem(toProblem(error, this._trans));
+      this._form.report(toProblem(error, this._options.trans));
     } finally {
       this._isPending = false;
     }
   }
 
-  private readonly _form: IDialogForm;
-  private readonly _submit: () => Promise<void>;
-  private readonly _trans: TranslationBundle;
+  private readonly _form: FormBody;
   private _giveFocusBack = (): void => undefined;
   private _isPending = false;
 }

@@ -1,13 +1,13 @@
-import React from 'react';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useEffect, useRef } from 'react';
 
-import { useGpuDask } from '../components/context';
+import { useGpuDask } from '../components/liveWidget';
+import { useWindowed } from '../components/windowing';
+import { Units } from '../format';
 import { timesIn } from '../times';
-import { Chart, IChart } from './charts/chart';
-import { ILineStyle, lineStyle } from './charts/lineStyles';
-import { formatValue } from './format';
-import { IGroup } from './metrics';
-import { MetricsTable } from './metricsTable';
-import { IRange } from './range';
+import { Chart, IChart } from './chart';
+import { formatValue, IGroup, IMetric, ISource } from './metrics';
+import { ILineStyle, lineStyle, IRange } from './plot';
 
 interface IGroupViewProps {
   group: IGroup;
@@ -76,4 +76,158 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
       />
     </section>
   );
+}
+
+interface IMetricsTableProps {
+  group: IGroup;
+  /** The style of each line, by the key of its source. */
+  styles: ReadonlyMap<string, ILineStyle>;
+  /** The keys of the sources whose lines are hidden. */
+  hidden: ReadonlySet<string>;
+  /** The index of the time whose values are shown. */
+  index: number;
+  /** Show or hide the lines of these sources. */
+  onToggle: (keys: string[], isShown: boolean) => void;
+}
+
+/** A table with a legend, a checkbox and the values of each line; only visible rows are rendered. */
+export function MetricsTable(props: IMetricsTableProps): JSX.Element {
+  const { group, styles, hidden, onToggle } = props;
+  const { model, trans } = useGpuDask();
+  const { units } = model.settings.value;
+  const count = group.sources.length;
+  const { ref, onScroll, from, to, above, below } = useWindowed(
+    count,
+    'tbody tr:not([aria-hidden])'
+  );
+  return (
+    <div
+      className="jp-GpuDask-metricsTable"
+      ref={ref}
+      tabIndex={0}
+      role="region"
+      aria-label={group.title}
+      onScroll={onScroll}
+    >
+      <table aria-rowcount={count + 1}>
+        <thead>
+          <tr>
+            <th scope="col">
+              <AllLinesCheckbox {...props} />
+            </th>
+            {group.metrics.map(metric => (
+              <th key={metric.id} scope="col" className="jp-mod-metric">
+                {metric.title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          <Spacer height={above} />
+          {group.sources.slice(from, to).map((source, number) => (
+            <tr key={source.key} aria-rowindex={from + number + 2}>
+              <th scope="row">
+                <LineCheckbox
+                  source={source}
+                  style={styles.get(source.key)}
+                  isShown={!hidden.has(source.key)}
+                  onToggle={onToggle}
+                />
+              </th>
+              {group.metrics.map(metric => (
+                <td key={metric.id}>
+                  {cellText(metric, from + number, props.index, trans, units)}
+                </td>
+              ))}
+            </tr>
+          ))}
+          <Spacer height={below} />
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** The space of rows that are not rendered. */
+function Spacer({ height }: { height: number }): JSX.Element | null {
+  return height > 0 ? <tr aria-hidden style={{ height }} /> : null;
+}
+
+/** The checkbox that shows or hides all lines. */
+function AllLinesCheckbox({
+  group,
+  hidden,
+  onToggle
+}: IMetricsTableProps): JSX.Element {
+  const keys = group.sources.map(({ key }) => key);
+  const shown = keys.filter(key => !hidden.has(key)).length;
+  const input = useRef<HTMLInputElement>(null);
+  const isAll = shown === keys.length;
+  useEffect(() => {
+    if (input.current) {
+      input.current.indeterminate = shown > 0 && !isAll;
+    }
+  }, [shown, isAll]);
+  const { trans } = useGpuDask();
+  return (
+    <label>
+      <input
+        ref={input}
+        type="checkbox"
+        checked={isAll}
+        onChange={() => onToggle(keys, !isAll)}
+      />
+      <span>{group.title}</span>
+      {!isAll && (
+        <span className="jp-GpuDask-secondary">
+          {trans.__('%1 of %2 shown', shown, keys.length)}
+        </span>
+      )}
+    </label>
+  );
+}
+
+interface ILineCheckboxProps {
+  source: ISource;
+  style: ILineStyle | undefined;
+  isShown: boolean;
+  onToggle: (keys: string[], isShown: boolean) => void;
+}
+
+/** Memoized, because rendering a checkbox takes longer than all values of its row. */
+const LineCheckbox = React.memo(function LineCheckbox(
+  props: ILineCheckboxProps
+): JSX.Element {
+  const { source, style, isShown, onToggle } = props;
+  return (
+    <label title={source.details}>
+      <input
+        type="checkbox"
+        checked={isShown}
+        onChange={() => onToggle([source.key], !isShown)}
+      />
+      <svg viewBox="0 0 18 4" aria-hidden="true" focusable="false">
+        <line
+          x2="18"
+          y1="2"
+          y2="2"
+          stroke={style && `var(${style.color})`}
+          strokeDasharray={style?.dash.join(' ')}
+        />
+      </svg>
+      <span>{source.name}</span>
+      <span className="jp-GpuDask-secondary">{source.details}</span>
+    </label>
+  );
+});
+
+function cellText(
+  metric: IMetric,
+  number: number,
+  index: number,
+  trans: TranslationBundle,
+  units: Units
+): string {
+  const value = metric.series[number][index] ?? null;
+  return value === null ? '–' : formatValue(value, metric.unit, trans, units);
 }

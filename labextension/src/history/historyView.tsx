@@ -1,18 +1,27 @@
+/**
+ * The charts and tables of the history, with their toolbar.
+ */
 import React, { useCallback, useMemo, useRef, useState } from 'react';
 
-import { ConnectionNotice } from '../components/connectionNotice';
-import { useGpuDask } from '../components/context';
-import { download } from '../components/download';
+import { ConnectionNotice } from '../components/notice';
+import { useGpuDask } from '../components/liveWidget';
+import { download, TabToolbar } from '../components/liveTab';
+import { disabledProps } from '../components/focus';
 import { timesIn } from '../times';
-import { IChart } from './charts/chart';
-import { lineStyle, lineStyles } from './charts/lineStyles';
-import { toCsv } from './csv';
+import { IChart } from './chart';
+import { toCsv, toPng } from './export';
 import { GroupView } from './groupView';
-import { HistoryToolbar } from './historyToolbar';
-import { metricGroups, IGroup, withoutCharts } from './metrics';
-import { toPng } from './png';
-import { IRange, rangeAfterKey } from './range';
-import { fullName, ISources, sourceNamesKey, sourcesOf } from './sources';
+import {
+  chartId,
+  fullName,
+  IGroup,
+  ISources,
+  metricGroups,
+  sourceNamesKey,
+  sourcesOf,
+  withoutCharts
+} from './metrics';
+import { lineStyle, lineStyles, IRange, rangeAfterKey } from './plot';
 import { HistoryStore } from './store';
 
 /** How many seconds of metrics the history shows; the default of the server's `history_seconds`. */
@@ -198,4 +207,144 @@ function withoutHidden(
       }))
     };
   });
+}
+
+interface IHistoryToolbarProps {
+  /** All groups, also with hidden charts. */
+  groups: IGroup[];
+  /** The length of the shown time range, in seconds. */
+  span: number;
+  isPaused: boolean;
+  isZoomed: boolean;
+  /** The time whose values the tables show, in seconds since the epoch; null if there are none. */
+  time: number | null;
+  /** Whether that is the newest time, and moves on. */
+  isNow: boolean;
+  onSpan: (span: number) => void;
+  onPause: () => void;
+  onResetZoom: () => void;
+  onCsv: () => void;
+  onPng: () => Promise<void>;
+}
+
+const MINUTES = [15, 5, 1];
+
+/** The toolbar of the history. */
+export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
+  const { trans, language } = useGpuDask();
+  const button = 'jp-GpuDask-button jp-mod-text';
+  const reset = useRef<HTMLButtonElement>(null);
+  return (
+    <TabToolbar label={trans.__('History')}>
+      <select
+        aria-label={trans.__('Time range')}
+        value={props.span}
+        onChange={event => props.onSpan(Number(event.target.value))}
+      >
+        {MINUTES.map(minutes => (
+          <option key={minutes} value={minutes * 60}>
+            {trans._n('Last minute', 'Last %1 minutes', minutes)}
+          </option>
+        ))}
+      </select>
+      <button
+        type="button"
+        className={button}
+        aria-pressed={props.isPaused}
+        onClick={props.onPause}
+      >
+        {trans.__('Pause')}
+      </button>
+      <button
+        ref={reset}
+        type="button"
+        className={button}
+        title={trans.__('Drag in a chart to zoom, or press + in it')}
+        {...disabledProps(reset, !props.isZoomed)}
+        onClick={props.onResetZoom}
+      >
+        {trans.__('Reset zoom')}
+      </button>
+      <span className="jp-GpuDask-secondary">
+        {props.isNow || props.time === null
+          ? trans.__('Now')
+          : timesIn(language).time(props.time)}
+      </span>
+      <span className="jp-GpuDask-spacer" />
+      <ChartChooser groups={props.groups} />
+      <button type="button" className={button} onClick={props.onCsv}>
+        {trans.__('Save CSV')}
+      </button>
+      <button
+        type="button"
+        className={button}
+        onClick={() => void props.onPng()}
+      >
+        {trans.__('Save PNG')}
+      </button>
+    </TabToolbar>
+  );
+}
+
+interface IChartChooserProps {
+  /** All groups, also with hidden charts. */
+  groups: IGroup[];
+}
+
+/** A button that opens a list of all charts, in which they are shown and hidden. */
+export function ChartChooser({ groups }: IChartChooserProps): JSX.Element {
+  const { model, trans } = useGpuDask();
+  const { settings } = model;
+  const { hiddenCharts } = settings.value;
+  const details = useRef<HTMLDetailsElement>(null);
+  const toggle = (id: string): void => {
+    const others = hiddenCharts.filter(each => each !== id);
+    void settings.source?.set?.(
+      'hiddenCharts',
+      others.length < hiddenCharts.length ? others : [...others, id]
+    );
+  };
+  const close = (): void => details.current?.removeAttribute('open');
+  return (
+    <details
+      ref={details}
+      className="jp-GpuDask-chooser"
+      onBlur={({ currentTarget, relatedTarget }) => {
+        // A click on a label leaves the checkbox without a focused element for a moment.
+        if (relatedTarget && !currentTarget.contains(relatedTarget)) {
+          close();
+        }
+      }}
+      onKeyDown={event => {
+        if (event.key === 'Escape') {
+          close();
+          details.current?.querySelector('summary')?.focus();
+        }
+      }}
+    >
+      <summary className="jp-GpuDask-button jp-mod-text">
+        {trans.__('Charts')}
+      </summary>
+      <div className="jp-GpuDask-chooserList">
+        {groups.map(group => (
+          <fieldset key={group.id}>
+            <legend>{group.title}</legend>
+            {group.metrics.map(metric => {
+              const id = chartId(group, metric);
+              return (
+                <label key={id}>
+                  <input
+                    type="checkbox"
+                    checked={!hiddenCharts.includes(id)}
+                    onChange={() => toggle(id)}
+                  />
+                  {metric.title}
+                </label>
+              );
+            })}
+          </fieldset>
+        ))}
+      </div>
+    </details>
+  );
 }

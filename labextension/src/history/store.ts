@@ -1,7 +1,7 @@
 /**
  * The metrics of the history as arrays for the charts. New samples are appended in place.
  */
-import { spilledBytes } from '../cluster/details';
+import { spilledBytes } from '../cluster/snapshot';
 import {
   IGpuMetrics,
   IMachineMetrics,

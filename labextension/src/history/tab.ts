@@ -10,7 +10,6 @@ import { LiveTab } from '../components/liveTab';
 import { LiveWidget } from '../components/liveWidget';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
-import { RestClient } from '../model/rest';
 import { IGpuDask } from '../tokens';
 import { createHistoryView, HISTORY_SECONDS } from './historyView';
 import { HistoryStore } from './store';
@@ -20,7 +19,8 @@ export const HISTORY_ID = 'jupyter-gpudask-history';
 
 /** A tab with a stream of its own, because it requests more past metrics than the panel. */
 export class HistoryTab extends LiveTab {
-  constructor(gpuDask: IGpuDask, rest: RestClient) {
+  constructor(gpuDask: IGpuDask) {
+    const { rest } = gpuDask;
     const connection = new Connection(rest, Math.random, HISTORY_SECONDS);
     // The store keeps the metrics, so that the model need not.
     const model = new GpuDaskModel(connection, 1, gpuDask.model.settings);

@@ -34,49 +34,21 @@ export type IClusterState = Schemas['ClusterState'];
 
 export type Engine = IClusterState['engine'];
 
-/** The cluster options that the front end uses. */
-export type IClusterSpec = Pick<
-  Schemas['ClusterSpec'],
-  | 'engine'
-  | 'gpus'
-  | 'workers'
-  | 'threads'
-  | 'spill_threshold'
-  | 'pool'
-  | 'spilling'
-  | 'share'
-  | 'memory_limit'
-  | 'protocol'
-  | 'adapt'
-  | 'environment'
-  | 'profile'
->;
-
-/** Bytes, a fraction of the memory, a text such as "20GB", or none. */
-export type Amount = IClusterSpec['pool'];
+/** The options of a cluster. */
+export type IClusterSpec = Schemas['ClusterSpec'];
 
 /** The options of a request; the server validates them, so that any text may be sent. */
 export type SpecRequest = {
-  [Name in keyof IClusterSpec]?: IClusterSpec[Name] | string | string[];
+  [name: string]: string | number | boolean | string[];
 };
 
 /** The cluster of a kernel. */
-export type ICluster = Omit<Schemas['ClusterInfo'], 'spec'> & {
-  spec: IClusterSpec;
-};
+export type ICluster = Schemas['ClusterInfo'];
 
 export type ClusterStatus = ICluster['status'];
 
-/** Cluster options that the administrator has defined under a name. */
-export type IProfile = Omit<Schemas['Profile'], 'spec'> & {
-  spec: IClusterSpec;
-};
-
 /** The profiles and the default cluster options. */
-export type IProfileList = Omit<
-  Schemas['ProfileList'],
-  'profiles' | 'default'
-> & { profiles: IProfile[]; default: IClusterSpec };
+export type IProfileList = Schemas['ProfileList'];
 
 /** The body of an error response. */
 export type IProblem = Omit<Schemas['Problem'], 'others' | 'error'> & {
@@ -102,10 +74,6 @@ export type ISample = Pick<Schemas['Sample'], 'time'> & {
 };
 
 /** A message of the stream: the full state, or what has changed. */
-export type IStreamMessage = Omit<
-  Schemas['StreamMessage'],
-  'clusters' | 'history'
-> & {
-  clusters: ICluster[];
+export type IStreamMessage = Omit<Schemas['StreamMessage'], 'history'> & {
   history: ISample[];
 };

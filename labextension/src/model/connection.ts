@@ -28,12 +28,12 @@ export const PANEL_SECONDS = 60;
  */
 export class Connection implements IDisposable {
   /**
-   * @param _rest - the client of the server
+   * @param rest - the client of the server
    * @param _random - a random number in [0, 1), which spreads the retries of many browsers
    * @param history - how many seconds of past metrics to request first
    */
   constructor(
-    private readonly _rest: RestClient,
+    readonly rest: RestClient,
     private readonly _random: () => number = Math.random,
     readonly history: number = PANEL_SECONDS
   ) {}
@@ -88,7 +88,7 @@ export class Connection implements IDisposable {
   private _connect(): void {
     this._drop();
     this._setStatus({ kind: 'connecting' });
-    const { settings } = this._rest;
+    const { settings } = this.rest;
     const socket = new settings.WebSocket(this._url());
     this._socket = socket;
     socket.onmessage = event => {
@@ -102,7 +102,7 @@ export class Connection implements IDisposable {
   }
 
   private _url(): string {
-    const { settings } = this._rest;
+    const { settings } = this.rest;
     const since = this._newest ?? Date.now() / 1000 - this.history;
     const query: { [name: string]: string } = { since: String(since) };
     if (settings.appendToken && settings.token) {
@@ -132,7 +132,7 @@ export class Connection implements IDisposable {
   /** Find why the connection was closed: a WebSocket has no HTTP status, so that a request asks for it. */
   private async _findReason(): Promise<'no-server' | 'refused' | null> {
     try {
-      await this._rest.profiles();
+      await this.rest.profiles();
       return null;
     } catch (error) {
       const status = error instanceof ResponseError ? error.status : 0;

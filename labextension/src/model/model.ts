@@ -4,7 +4,8 @@
 import { DisposableDelegate, IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { activeGpus, withDistinctNames } from '../cluster/summary';
+import { withDistinctNames } from '../cluster/names';
+import { activeGpus } from '../cluster/snapshot';
 import { ICluster, IGpuList, ISample, IStreamMessage } from './api';
 import { Connection, ConnectionStatus } from './connection';
 import { Settings } from './settings';

@@ -354,7 +354,7 @@ export type components = {
      */
     ClusterSpec: {
       /**
-       * Gpus
+       * GPUs
        * @description all, free, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)
        * @default all
        */
@@ -366,14 +366,14 @@ export type components = {
        */
       workers: number | null;
       /**
-       * Engine
+       * Runs on
        * @description auto, cuda or cpu
        * @default auto
        * @enum {string}
        */
       engine: 'auto' | 'cuda' | 'cpu';
       /**
-       * Pool
+       * Memory pool
        * @description a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
        * @default null
        */
@@ -386,13 +386,13 @@ export type components = {
        */
       spilling: 'dask' | 'cudf' | 'off';
       /**
-       * Spill Threshold
+       * Spill above
        * @description a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
        * @default 0.8
        */
       spill_threshold: null | number | string;
       /**
-       * Memory Limit
+       * Host memory
        * @description auto, a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
        * @default auto
        */
@@ -404,19 +404,19 @@ export type components = {
        */
       threads: number | null;
       /**
-       * Share
+       * Share GPUs
        * @description yes or no
        * @default false
        */
       share: boolean;
       /**
-       * Wait
+       * Wait for GPUs
        * @description yes or no
        * @default false
        */
       wait: boolean;
       /**
-       * Adapt
+       * Adaptive
        * @description none, or two whole numbers from 1 to 256, the smaller one first, such as 1,4
        * @default null
        */
@@ -592,6 +592,7 @@ export type components = {
      *     - `code`: its key in the catalog.
      *     - `reason`, `fix`: the sentences of the catalog, with ``{fields}``; ``{--pool}`` stands for an option.
      *     - `fields`: the values of the fields.
+     *     - `labels`: the labels in the start form of the options in the sentences and in `fields`.
      *     - `field`: the field of the start form that it is about; may be empty.
      *     - `actions`: what to offer: ``wait`` in line for GPUs, ``share`` them, ``use-cpu`` or ``start-on-free``.
      */
@@ -607,6 +608,10 @@ export type components = {
       fix: string;
       /** Fields */
       fields: {
+        [key: string]: string;
+      };
+      /** Labels */
+      labels: {
         [key: string]: string;
       };
       /**
@@ -1279,90 +1284,87 @@ export type components = {
     ClusterOptions:
       | {
           /**
-           * Gpus
-           * @description all, free, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)
+           * GPUs
+           * @description the GPUs, with one worker each: all, free (those that no cluster holds), a count (those with the most free memory), or indices in the order of the PCI bus and UUIDs with commas, such as 0,3 or GPU-5a0c...
            * @default all
            */
           gpus: 'all' | 'free' | number | string | (number | string)[];
           /**
            * Workers
-           * @description a whole number from 1 to 256
+           * @description use the CPU stand-in, with N workers; without N, one for each two cores and at most 4
            * @default null
            */
           workers: number | null;
           /**
-           * Engine
-           * @description auto, cuda or cpu
+           * Runs on
+           * @description where cells run: cuda on GPUs, cpu on the CPU stand-in, auto on GPUs if there are any
            * @default auto
            * @enum {string}
            */
           engine: 'auto' | 'cuda' | 'cpu';
           /**
-           * Pool
-           * @description a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
+           * Memory pool
+           * @description device memory that RMM reserves on each GPU at the start, for CuPy and cuDF together; with none the pool grows as needed
            * @default null
            */
           pool: null | number | string;
           /**
            * Spilling
-           * @description dask, cudf or off
+           * @description what moves data off a full GPU: dask (results of tasks), cudf (its own buffers) or off
            * @default dask
            * @enum {string}
            */
           spilling: 'dask' | 'cudf' | 'off';
           /**
-           * Spill Threshold
-           * @description a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
+           * Spill above
+           * @description device memory above which Dask moves results to the host; not a limit, because memory that a running task allocates does not count
            * @default 0.8
            */
           spill_threshold: null | number | string;
           /**
-           * Memory Limit
-           * @description auto, a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
+           * Host memory
+           * @description host memory of each worker; auto divides the machine's memory equally
            * @default auto
            */
           memory_limit: null | number | string | 'auto';
           /**
            * Threads
-           * @description a whole number from 1 to 256
+           * @description threads of each worker; 1 on a GPU, and an equal share of the cores on the CPU stand-in
            * @default null
            */
           threads: number | null;
           /**
-           * Share
-           * @description yes or no
+           * Share GPUs
+           * @description allow other clusters that are also started with it to use the same GPUs
            * @default false
            */
           share: boolean;
           /**
-           * Wait
-           * @description yes or no
+           * Wait for GPUs
+           * @description wait in the queue while other clusters hold the GPUs, and start when they are free
            * @default false
            */
           wait: boolean;
           /**
-           * Adapt
-           * @description none, or two whole numbers from 1 to 256, the smaller one first, such as 1,4
+           * Adaptive
+           * @description let Dask close idle workers and start them when there is work, from MIN to MAX, as %gpudask adapt does
            * @default null
            */
           adapt: null | number[];
           /**
            * Protocol
-           * @description unix, tcp or ucx
+           * @description how workers communicate: unix (sockets of this user), tcp (with TLS), or ucx (NVLink, no TLS)
            * @default unix
            * @enum {string}
            */
           protocol: 'unix' | 'tcp' | 'ucx';
-          /**
-           * Resources
-           * @description NAME=AMOUNT with an amount above 0, such as GPU=1
-           */
+          /** @description Dask resources of each worker, in addition to GPU=1 */
           resources?: {
             [key: string]: number;
           };
           /**
            * Environment
-           * @description NAME=VALUE, where the name is not CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER (use --gpus)
+           * @description an environment variable of each worker
            */
           environment?:
             | {
@@ -1370,20 +1372,18 @@ export type components = {
               }
             | string[];
           /**
-           * Start Timeout
-           * @description seconds above 0 and up to 3600
+           * @description how long to wait until all workers are up
            * @default 120
            */
           start_timeout: number;
           /**
-           * Dashboard
-           * @description yes or no
+           * @description serve Dask's dashboard at an address with a token; with a Jupyter server the panel shows it anyway
            * @default false
            */
           dashboard: boolean;
           /**
            * Profile
-           * @description the name of a profile of the Jupyter server
+           * @description a profile that the administrator of the Jupyter server has set up
            * @default
            */
           profile: string;

@@ -15,6 +15,26 @@ import {
 /** The path of the REST interface below the server's base URL. */
 export const API = 'gpudask/api';
 
+/** An option of a cluster. */
+export interface IOptionSchema {
+  /** The label; empty for an option that the form does not have. */
+  title: string;
+  description: string;
+  type?: string;
+  enum?: string[];
+  anyOf?: { type?: string }[];
+  'x-option': {
+    /** How it is typed in a notebook. */
+    flag: string;
+    /** The valid values, in words. */
+    allowed: string;
+    /** Words that are valid values. */
+    words: string[];
+    /** The engine, `cuda` or `cpu`, that alone has it; else empty. */
+    engine: string;
+  };
+}
+
 /** A response with an error status. */
 export class ResponseError extends Error {
   /**
@@ -38,6 +58,12 @@ export class RestClient {
     return (await this._request('profiles')).json();
   }
 
+  /** The options of a cluster by name, from the server's OpenAPI description. */
+  async options(): Promise<{ [name: string]: IOptionSchema }> {
+    const { components } = await (await this._request('openapi.json')).json();
+    return components.schemas.ClusterOptions.properties;
+  }
+
   /** The clusters of the server. */
   async clusters(): Promise<ICluster[]> {
     return (await (await this._request('clusters')).json()).clusters;
@@ -49,12 +75,8 @@ export class RestClient {
   }
 
   /** Start a cluster; resolves while it is starting. */
-  async create(
-    kernelId: string,
-    spec: SpecRequest = {},
-    profile = ''
-  ): Promise<ICluster> {
-    const body = { kernel_id: kernelId, spec, profile };
+  async create(kernelId: string, spec: SpecRequest = {}): Promise<ICluster> {
+    const body = { kernel_id: kernelId, spec };
     return (await this._request('clusters', 'POST', body)).json();
   }
 
@@ -69,38 +91,10 @@ export class RestClient {
     await this._request(clusterPath(kernelId), 'DELETE');
   }
 
-  /** Restart a cluster; resolves while it is starting. */
-  async restart(kernelId: string, spec: SpecRequest = {}): Promise<ICluster> {
-    const path = clusterPath(kernelId, 'restart');
-    return (await this._request(path, 'POST', { spec })).json();
-  }
-
-  /** Set the number of workers. */
-  async scale(kernelId: string, workers: number): Promise<ICluster> {
-    const path = clusterPath(kernelId, 'scale');
-    return (await this._request(path, 'POST', { workers })).json();
-  }
-
-  /** Let the number of workers follow the work, within a range. */
-  async adapt(
-    kernelId: string,
-    minimum: number,
-    maximum: number
-  ): Promise<ICluster> {
-    const path = clusterPath(kernelId, 'adapt');
-    return (await this._request(path, 'POST', { minimum, maximum })).json();
-  }
-
-  /** Release the finished results that clients hold on the workers. */
-  async release(kernelId: string): Promise<ICluster> {
-    const path = clusterPath(kernelId, 'release');
-    return (await this._request(path, 'POST')).json();
-  }
-
-  /** Keep the GPUs of an idle cluster, which somebody waits for. */
-  async keep(kernelId: string): Promise<ICluster> {
-    const path = clusterPath(kernelId, 'keep');
-    return (await this._request(path, 'POST')).json();
+  /** Carry out a verb of a cluster: `restart`, `scale`, `adapt`, `release` or `keep`. */
+  async act(kernelId: string, verb: string, body?: object): Promise<ICluster> {
+    const path = clusterPath(kernelId, verb);
+    return (await this._request(path, 'POST', body)).json();
   }
 
   /** The last lines of the logs of the supervisor and of each worker, by name. */

@@ -4,6 +4,7 @@
 import { PromiseDelegate } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
+import schema from '../../schema/settings.json';
 import { Units } from '../format';
 
 /** Where a plot is placed. */
@@ -49,30 +50,9 @@ export interface ISettings {
 }
 
 /** The defaults of the schema. */
-const DEFAULTS: ISettings = {
-  refresh: 1,
-  units: 'GiB',
-  showGpus: true,
-  showClusters: true,
-  otherClusters: 'manage',
-  allowStart: true,
-  allowStop: true,
-  showSparklines: true,
-  showTemperature: true,
-  showProcesses: true,
-  showWorkers: true,
-  showStatusBar: true,
-  hiddenCharts: [],
-  autostart: false,
-  notifications: true,
-  desktopNotifications: false,
-  defaultLayout: {
-    'task-stream': { mode: 'split-right' },
-    progress: { mode: 'split-bottom', ref: 'task-stream' },
-    'gpu-memory': { mode: 'split-bottom', ref: 'progress' }
-  },
-  layouts: []
-};
+const DEFAULTS = Object.fromEntries(
+  Object.entries(schema.properties).map(([name, each]) => [name, each.default])
+) as unknown as ISettings;
 
 /** The part of `ISettingRegistry.ISettings` that is used. */
 interface ISource {

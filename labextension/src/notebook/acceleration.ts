@@ -1,9 +1,15 @@
 /**
- * Which kernels run pandas and scikit-learn on a GPU, by `%gpudask accelerate`.
+ * Which kernels run pandas and scikit-learn on a GPU, by `%gpudask accelerate`, and the command that changes it.
  */
 import { ISessionContext } from '@jupyterlab/apputils';
 import { Kernel } from '@jupyterlab/services';
+import { ITranslator } from '@jupyterlab/translation';
+import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
+
+import { KERNEL_ARGS } from '../cluster/commands';
+import { CommandIDs } from '../commandIDs';
+import { IGpuDask } from '../tokens';
 
 /** The target of the comm that is open in an accelerated kernel. */
 const COMM_TARGET = 'jupyter_gpudask:accelerate';
@@ -77,4 +83,40 @@ export class Acceleration {
   private _changed = new Signal<this, void>(this);
   private readonly _kernels = new Set<string>();
   private readonly _sessions = new Set<ISessionContext>();
+}
+
+/** Add the command; it is enabled for the kernels of notebooks. */
+export function addAccelerateCommand(
+  { commands, current, trans }: IGpuDask,
+  acceleration: Acceleration,
+  translator: ITranslator
+): void {
+  const kernelOf = (args: ReadonlyPartialJSONObject): string =>
+    typeof args.kernelId === 'string'
+      ? args.kernelId
+      : (current.kernelId ?? '');
+  commands.addCommand(CommandIDs.accelerate, {
+    label: trans.__('Accelerate pandas and scikit-learn'),
+    caption: trans.__(
+      'Run pandas and scikit-learn on a GPU, with cudf.pandas and cuml.accel, until the kernel is restarted'
+    ),
+    describedBy: { args: KERNEL_ARGS },
+    isEnabled: args => acceleration.find(kernelOf(args)) !== undefined,
+    isToggleable: true,
+    isToggled: args => acceleration.isOn(kernelOf(args)),
+    execute: async args => {
+      const session = acceleration.find(kernelOf(args));
+      const kernel = session?.session?.kernel;
+      if (!kernel) {
+        return;
+      }
+      const { accelerate, endAcceleration } = await import('./accelerate');
+      await (acceleration.isOn(kernel.id)
+        ? endAcceleration(session, translator)
+        : accelerate(kernel, acceleration, trans));
+    }
+  });
+  acceleration.changed.connect(() =>
+    commands.notifyCommandChanged(CommandIDs.accelerate)
+  );
 }

@@ -1,19 +1,18 @@
 /**
- * The button in the notebook toolbar: the state of the notebook's cluster, and a menu.
+ * The button in the notebook toolbar, with a menu, and the item of the status bar.
  */
 import { ISessionContext } from '@jupyterlab/apputils';
 import { ToolbarButtonComponent } from '@jupyterlab/ui-components';
 import React, { useRef } from 'react';
 
 import type { MenuGroups } from '../cluster/menu';
-import { endText } from '../cluster/endText';
-import { ISummary, summarize } from '../cluster/summary';
+import { ISnapshot, reasonText, snapshot, STARTS } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
-import { useGpuDask } from '../components/context';
-import { LiveWidget } from '../components/liveWidget';
+import { LiveWidget, useGpuDask } from '../components/liveWidget';
 import { StateIcon } from '../components/stateLabel';
+import { formatUsage, sum } from '../format';
 import { gpuDaskIcon } from '../icons';
-import { ICluster } from '../model/api';
+import { IGpu } from '../model/api';
 import { IGpuDask } from '../tokens';
 import { Acceleration } from './acceleration';
 
@@ -46,19 +45,19 @@ function ClusterButton({
   const { model, trans } = gpuDask;
   const kernelId = session.session?.kernel?.id ?? '';
   const cluster = model.clusters.get(kernelId);
-  const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
+  const now = snapshot(cluster, gpuDask);
   const isAutomatic = cluster?.status === 'ready' && cluster.automatic;
   const isAccelerated = acceleration.isOn(kernelId);
   const sentences = [
-    stateText(summary, gpuDask),
+    stateText(now, gpuDask),
     isAutomatic &&
       trans.__('Every cell that uses Dask runs on it, by %gpudask on'),
     isAccelerated &&
       trans.__('pandas and scikit-learn run on a GPU, by %gpudask accelerate'),
-    reasonText(cluster, gpuDask)
+    reasonText(now)
   ];
   const label = [
-    summary.kind !== 'off' && summary.short,
+    now.kind !== 'off' && now.short,
     isAutomatic && trans.__('on'),
     isAccelerated && trans.__('accelerated')
   ]
@@ -67,7 +66,7 @@ function ClusterButton({
   return (
     <span
       className="jp-GpuDask-toolbarState"
-      data-kind={summary.kind}
+      data-kind={now.kind}
       data-stale={model.status.kind === 'lost'}
       ref={node}
     >
@@ -88,38 +87,27 @@ function ClusterButton({
           )
         }
       />
-      <StateIcon kind={summary.kind} />
+      <StateIcon kind={now.kind} />
     </span>
   );
 }
 
-function stateText(summary: ISummary, { model, trans }: IGpuDask): string {
+function stateText(now: ISnapshot, { model, trans }: IGpuDask): string {
   if (model.status.kind === 'lost') {
     return trans.__('GPU Dask: the connection to the server is lost');
   }
   if (model.status.kind === 'no-server') {
     return trans.__('GPU Dask: the server extension is missing');
   }
-  return summary.engine
-    ? trans.__(
-        'Cluster of this notebook: %1, %2',
-        summary.state,
-        summary.engine
-      )
-    : trans.__('Cluster of this notebook: %1', summary.state);
-}
-
-/** Why the cluster has ended and how to fix it, or why it uses the CPU stand-in. */
-function reasonText(cluster: ICluster | undefined, gpuDask: IGpuDask): string {
-  return cluster?.reason
-    ? endText(cluster, gpuDask)
-    : (cluster?.stand_in ?? '');
+  return now.engine
+    ? trans.__('Cluster of this notebook: %1, %2', now.state, now.engine)
+    : trans.__('Cluster of this notebook: %1', now.state);
 }
 
 const MENU: MenuGroups = [
   [
     CommandIDs.start,
-    CommandIDs.startOnFree,
+    ...Object.values(STARTS).map(({ command }) => command),
     CommandIDs.startWithOptions,
     CommandIDs.scale,
     CommandIDs.restart,
@@ -136,3 +124,41 @@ const MENU: MenuGroups = [
   [CommandIDs.accelerate],
   [CommandIDs.showPanel]
 ];
+
+/** The GPUs on which the current notebook's cluster has workers. */
+export function currentGpus(gpuDask: IGpuDask): IGpu[] {
+  const cluster = gpuDask.model.clusters.get(gpuDask.current.kernelId ?? '');
+  return snapshot(cluster, gpuDask).gpus;
+}
+
+/** The mean utilization and the total memory of these GPUs. */
+export function StatusItem(): JSX.Element | null {
+  const gpuDask = useGpuDask();
+  const { commands, model, trans } = gpuDask;
+  const { units } = model.settings.value;
+  const gpus = currentGpus(gpuDask);
+  if (gpus.length === 0) {
+    return null;
+  }
+  const busy = sum(gpus.map(gpu => gpu.utilization)) / gpus.length;
+  const used = sum(gpus.map(gpu => gpu.memory_used));
+  const total = sum(gpus.map(gpu => gpu.memory_total));
+  const isLost = model.status.kind === 'lost';
+  return (
+    <button
+      type="button"
+      className="jp-GpuDask-statusItem"
+      data-stale={isLost}
+      title={
+        isLost
+          ? trans.__('The connection to the server is lost; show the panel')
+          : trans.__('The GPUs of this notebook’s cluster; show the panel')
+      }
+      onClick={() => void commands.execute(CommandIDs.showPanel)}
+    >
+      {trans._n('%1 GPU', '%1 GPUs', gpus.length)}{' '}
+      {trans.__('%1 % busy', busy.toFixed(0))},{' '}
+      {formatUsage(used, total, trans, units)}
+    </button>
+  );
+}

@@ -9,9 +9,7 @@ export type WorkerId = Pick<IWorker, 'name' | 'gpu_index'>;
 /** An event of a cluster. */
 export interface IClusterEvent {
   kind:
-    | 'start-failed'
-    | 'failed'
-    | 'closed'
+    | 'end'
     | 'gpus-wanted'
     | 'closes-soon'
     | 'worker-lost'
@@ -20,6 +18,8 @@ export interface IClusterEvent {
   cluster: ICluster;
   /** The workers that were lost or ran out of memory. */
   workers: WorkerId[];
+  /** Whether it ended before it was ready. */
+  wasStarting?: boolean;
 }
 
 /** The last known state of a cluster. */
@@ -78,13 +78,11 @@ function statusEvents(
   if (cluster.status === old.status && cluster.since === old.since) {
     return [];
   }
-  if (cluster.status === 'failed') {
-    const kind = old.status === 'starting' ? 'start-failed' : 'failed';
-    return [{ kind, cluster, workers: [] }];
-  }
+  const { status, reason } = cluster;
+  const wasStarting = old.status === 'starting';
   // A cluster that the user has stopped has no reason.
-  return cluster.status === 'closed' && cluster.reason
-    ? [{ kind: 'closed', cluster, workers: [] }]
+  return status === 'failed' || (status === 'closed' && reason)
+    ? [{ kind: 'end', cluster, workers: [], wasStarting }]
     : [];
 }
 

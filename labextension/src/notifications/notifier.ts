@@ -5,17 +5,24 @@ import { Notification } from '@jupyterlab/apputils';
 import { IDisposable } from '@lumino/disposable';
 
 import { isOffered } from '../cluster/offered';
-import { resultBytes } from '../cluster/summary';
+import { workerName, workerNames } from '../cluster/names';
+import { resultBytes, snapshot } from '../cluster/snapshot';
 import { closingTime } from '../cluster/warnings';
-import { workerName, workerNames } from '../cluster/workerNames';
 import { CommandIDs } from '../commandIDs';
-import { areOptionsRefused, endReason } from '../errors';
-import { formatBytes } from '../format';
+import { fitted, formatBytes } from '../format';
 import { ICluster } from '../model/api';
 import { timesIn } from '../times';
 import { IGpuDask } from '../tokens';
 import { ClusterEventDetector, IClusterEvent, WorkerId } from './clusterEvents';
-import { fitted } from './fitted';
+
+/** What a notification says. */
+interface INotice {
+  type: 'info' | 'warning' | 'error';
+  /** The texts that can be shortened, besides the name of the notebook. */
+  names: string[];
+  text: (...names: string[]) => string;
+  actions: Notification.IAction[];
+}
 
 /** Shows at most one notification for each cluster and subject, and dismisses it when the cluster has changed. */
 export class Notifier implements IDisposable {
@@ -59,152 +66,131 @@ export class Notifier implements IDisposable {
   }
 
   private _notify(event: IClusterEvent): void {
-    switch (event.kind) {
-      case 'gpus-wanted':
-        return this._notifyGpusWanted(event);
-      case 'closes-soon':
-        return this._notifyClosesSoon(event);
-      case 'worker-lost':
-        return this._notifyWorkerLost(event);
-      case 'out-of-host-memory':
-        return this._notifyOutOfHostMemory(event);
-      case 'out-of-device-memory':
-        return this._notifyOutOfDeviceMemory(event);
-      default:
-        if (!this._isPanelVisible()) {
-          this._notifyEnd(event);
-        }
+    // The panel shows why a cluster has ended.
+    if (event.kind !== 'end' || !this._isPanelVisible()) {
+      const { cluster, kind } = event;
+      const { type, names, text, actions } = this._noticeOf(event);
+      const message = fitted([cluster.name, ...names], text);
+      this._emit(cluster, kind, message, type, actions);
     }
   }
 
-  private _notifyEnd({ kind, cluster }: IClusterEvent): void {
-    const { trans } = this._gpuDask;
-    const { message: reason } = endReason(cluster, trans);
-    const message = fitted([cluster.name], name =>
-      kind === 'start-failed'
-        ? trans.__('The cluster of %1 did not start: %2', name, reason)
-        : kind === 'failed'
-          ? trans.__('The cluster of %1 has failed: %2', name, reason)
-          : trans.__('%1: %2', name, reason)
-    );
-    const actions = areOptionsRefused(cluster, trans)
-      ? this._action(
-          trans.__('Change options…'),
-          CommandIDs.startWithOptions,
-          cluster
-        )
-      : this._action(trans.__('Start again'), CommandIDs.restart, cluster);
-    if (cluster.log) {
-      actions.push(...this._logsAction(cluster));
-    }
-    const type = kind === 'closed' ? 'info' : 'error';
-    this._emit(cluster, 'end', message, type, actions);
-  }
-
-  private _notifyGpusWanted({ cluster }: IClusterEvent): void {
+  private _noticeOf(event: IClusterEvent): INotice {
     const { model, trans, language } = this._gpuDask;
-    const time = closingTime(cluster, language);
-    const held = resultBytes(cluster);
-    const message = fitted([cluster.name, cluster.wanted_by], (name, user) =>
-      held > 0
-        ? trans.__(
-            '%1: GPUs wanted by %2. Closes at %3 and loses %4 of results, unless kept.',
-            name,
-            user,
-            time,
-            formatBytes(held, model.settings.value.units)
-          )
-        : trans.__(
-            '%1: GPUs wanted by %2. The idle cluster closes at %3 unless kept.',
-            name,
-            user,
-            time
-          )
-    );
-    this._emit(
-      cluster,
-      'gpus-wanted',
-      message,
-      'warning',
-      this._action(trans.__('Keep'), CommandIDs.keep, cluster)
-    );
-  }
-
-  private _notifyClosesSoon({ cluster }: IClusterEvent): void {
-    const { trans, language } = this._gpuDask;
-    const time = timesIn(language).time(cluster.state?.closes_at ?? 0);
-    const message = fitted([cluster.name], name =>
-      trans.__(
-        '%1: the cluster closes at %2, the end of its maximum lifetime. Store the results that you need.',
-        name,
-        time
-      )
-    );
-    this._emit(cluster, 'closes-soon', message, 'warning', []);
-  }
-
-  private _notifyWorkerLost({ cluster, workers }: IClusterEvent): void {
-    const { trans } = this._gpuDask;
-    const names = this._workerNames(cluster, workers);
-    const message = fitted([cluster.name, names], (name, each) =>
-      trans._n(
-        '%2: a worker was lost (%3). Dask restarts it and recomputes its results.',
-        '%2: %1 workers were lost (%3). Dask restarts them and recomputes their results.',
-        workers.length,
-        name,
-        each
-      )
-    );
-    this._emit(
-      cluster,
-      'worker-lost',
-      message,
-      'warning',
-      this._logsAction(cluster)
-    );
-  }
-
-  private _notifyOutOfHostMemory({ cluster, workers }: IClusterEvent): void {
-    const { trans } = this._gpuDask;
-    const names = this._workerNames(cluster, workers);
-    const message = fitted([cluster.name, names], (name, each) =>
-      trans._n(
-        '%2: a worker ran out of host memory (%3). Dask restarts it and recomputes its results.',
-        '%2: %1 workers ran out of host memory (%3). Dask restarts them and recomputes their results.',
-        workers.length,
-        name,
-        each
-      )
-    );
-    this._emit(
-      cluster,
-      'host-memory',
-      message,
-      'warning',
-      this._logsAction(cluster)
-    );
-  }
-
-  private _notifyOutOfDeviceMemory({ cluster, workers }: IClusterEvent): void {
-    const { trans } = this._gpuDask;
-    const names =
-      workers.length > 2
-        ? trans.__('%1 workers', workers.length)
-        : this._workerNames(cluster, workers);
-    const message = fitted([cluster.name, names], (name, each) =>
-      trans.__(
-        '%1: a task ran out of device memory on %2. Try smaller chunks, or a lower spill threshold.',
-        name,
-        each
-      )
-    );
-    this._emit(
-      cluster,
-      'device-memory',
-      message,
-      'error',
-      this._logsAction(cluster)
-    );
+    const { cluster, workers } = event;
+    const { state } = cluster;
+    const lost = this._workerNames(cluster, workers);
+    const logs = this._action(trans.__('Logs'), CommandIDs.showLogs, cluster);
+    switch (event.kind) {
+      case 'end': {
+        const { kind, reason, starts } = snapshot(cluster, this._gpuDask);
+        const [{ label, command }] = starts;
+        return {
+          type: kind === 'failed' ? 'error' : 'info',
+          names: [],
+          text: name =>
+            kind !== 'failed'
+              ? trans.__('%1: %2', name, reason.message)
+              : event.wasStarting
+                ? trans.__(
+                    'The cluster of %1 did not start: %2',
+                    name,
+                    reason.message
+                  )
+                : trans.__(
+                    'The cluster of %1 has failed: %2',
+                    name,
+                    reason.message
+                  ),
+          actions: [
+            // The card has the other ones.
+            ...this._action(label, command, cluster),
+            ...(cluster.log ? logs : [])
+          ]
+        };
+      }
+      case 'gpus-wanted': {
+        const time = closingTime(cluster, language);
+        const held = resultBytes(cluster);
+        const size = formatBytes(held, model.settings.value.units);
+        return {
+          type: 'warning',
+          names: [cluster.wanted_by],
+          text: (name, user) =>
+            held > 0
+              ? trans.__(
+                  '%1: GPUs wanted by %2. Closes at %3 and loses %4 of results, unless kept.',
+                  name,
+                  user,
+                  time,
+                  size
+                )
+              : trans.__(
+                  '%1: GPUs wanted by %2. The idle cluster closes at %3 unless kept.',
+                  name,
+                  user,
+                  time
+                ),
+          actions: this._action(trans.__('Keep'), CommandIDs.keep, cluster)
+        };
+      }
+      case 'closes-soon': {
+        const time = timesIn(language).time(state?.closes_at ?? 0);
+        return {
+          type: 'warning',
+          names: [],
+          text: name =>
+            trans.__(
+              '%1: the cluster closes at %2, the end of its maximum lifetime. Store the results that you need.',
+              name,
+              time
+            ),
+          actions: []
+        };
+      }
+      case 'worker-lost':
+        return {
+          type: 'warning',
+          names: [lost],
+          text: (name, each) =>
+            trans._n(
+              '%2: a worker was lost (%3). Dask restarts it and recomputes its results.',
+              '%2: %1 workers were lost (%3). Dask restarts them and recomputes their results.',
+              workers.length,
+              name,
+              each
+            ),
+          actions: logs
+        };
+      case 'out-of-host-memory':
+        return {
+          type: 'warning',
+          names: [lost],
+          text: (name, each) =>
+            trans._n(
+              '%2: a worker ran out of host memory (%3). Dask restarts it and recomputes its results.',
+              '%2: %1 workers ran out of host memory (%3). Dask restarts them and recomputes their results.',
+              workers.length,
+              name,
+              each
+            ),
+          actions: logs
+        };
+      case 'out-of-device-memory':
+        return {
+          type: 'error',
+          names: [
+            workers.length > 2 ? trans.__('%1 workers', workers.length) : lost
+          ],
+          text: (name, each) =>
+            trans.__(
+              '%1: a task ran out of device memory on %2. Try smaller chunks, or a lower spill threshold.',
+              name,
+              each
+            ),
+          actions: logs
+        };
+    }
   }
 
   private _workerNames({ state }: ICluster, workers: WorkerId[]): string {
@@ -220,7 +206,7 @@ export class Notifier implements IDisposable {
     cluster: ICluster,
     subject: string,
     message: string,
-    type: 'info' | 'warning' | 'error',
+    type: INotice['type'],
     actions: Notification.IAction[]
   ): void {
     const key = `${cluster.kernel_id} ${subject}`;
@@ -258,11 +244,6 @@ export class Notifier implements IDisposable {
   private _isKept(key: string, { kernel_id: kernelId }: ICluster): boolean {
     const now = this._gpuDask.model.clusters.get(kernelId);
     return key === `${kernelId} gpus-wanted` && !now?.given_over_at;
-  }
-
-  private _logsAction(cluster: ICluster): Notification.IAction[] {
-    const { trans } = this._gpuDask;
-    return this._action(trans.__('Logs'), CommandIDs.showLogs, cluster);
   }
 
   /** A button for a command; nothing if the settings do not offer it. */

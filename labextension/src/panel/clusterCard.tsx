@@ -1,21 +1,34 @@
+import {
+  caretDownIcon,
+  ellipsesIcon,
+  listIcon,
+  stopIcon
+} from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { spilledBytes, taskCounts } from '../cluster/details';
-import { areGpusFreeAgain, endText } from '../cluster/endText';
-import { resultBytes, summarize } from '../cluster/summary';
+import type { MenuGroups } from '../cluster/menu';
+import { limitOf } from '../cluster/offered';
+import {
+  reasonText,
+  resultBytes,
+  snapshot,
+  spilledBytes,
+  taskCounts,
+  IAction
+} from '../cluster/snapshot';
 import { wantedSentences } from '../cluster/warnings';
 import { CommandIDs } from '../commandIDs';
 import { Card } from '../components/card';
-import { CodeText } from '../components/codeText';
 import { CommandButton } from '../components/commandButton';
-import { useGpuDask } from '../components/context';
 import { useKeptFocus } from '../components/focus';
+import { useGpuDask } from '../components/liveWidget';
+import { CodeText } from '../components/notice';
 import { StateLabel } from '../components/stateLabel';
 import { formatBytes, joinItems, sum } from '../format';
+import { plotsIcon } from '../icons';
 import { ICluster } from '../model/api';
-import { notebookOpener } from '../notebook/notebookOpener';
+import { notebookOpener } from '../notebook/currentKernel';
 import { CLIENT_CODE } from '../snippets';
-import { ClusterActions } from './clusterActions';
 import { WorkerList } from './workerList';
 
 interface IClusterCardProps {
@@ -31,14 +44,15 @@ export function ClusterCard({
   const gpuDask = useGpuDask();
   const { model, trans } = gpuDask;
   const { showWorkers } = model.settings.value;
-  const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
+  const now = snapshot(cluster, gpuDask);
+  const reason = reasonText(now);
   return (
     <Card
       version={[
         cluster.name,
-        summary.state,
-        summary.engine,
-        endText(cluster, gpuDask),
+        now.state,
+        now.engine,
+        reason,
         cluster.notes,
         cluster.given_over_at
       ].join()}
@@ -54,19 +68,20 @@ export function ClusterCard({
         <h3>
           <NotebookName cluster={cluster} />
         </h3>
-        <span className="jp-GpuDask-details">{summary.engine}</span>
+        <span className="jp-GpuDask-details">{now.engine}</span>
       </div>
       <div className="jp-GpuDask-stateLine">
-        <StateLabel summary={summary} />
+        <StateLabel now={now} />
         {cluster.status === 'ready' && <TaskStatus cluster={cluster} />}
       </div>
-      <Reason cluster={cluster} />
+      {reason && (
+        <p className="jp-GpuDask-reason">
+          <CodeText text={reason} />
+        </p>
+      )}
       <Notes cluster={cluster} />
       <Wanted cluster={cluster} />
-      <ClusterActions
-        cluster={cluster}
-        isFreeAgain={areGpusFreeAgain(cluster, model.gpus)}
-      />
+      <ClusterActions cluster={cluster} starts={now.starts} />
       {cluster.status === 'ready' && cluster.state && showWorkers && (
         <WorkerList
           workers={cluster.state.workers}
@@ -163,14 +178,118 @@ function Wanted({ cluster }: { cluster: ICluster }): JSX.Element | null {
   ) : null;
 }
 
-/** Why a cluster has ended, or why it uses the CPU stand-in. */
-function Reason({ cluster }: { cluster: ICluster }): JSX.Element | null {
-  const gpuDask = useGpuDask();
-  const hasEnded = cluster.status === 'failed' || cluster.status === 'closed';
-  const text = hasEnded ? endText(cluster, gpuDask) : cluster.stand_in;
-  return text ? (
-    <p className="jp-GpuDask-reason">
-      <CodeText text={text} />
-    </p>
-  ) : null;
+const MORE: MenuGroups = [
+  [
+    CommandIDs.openLayout,
+    CommandIDs.openDashboard,
+    CommandIDs.closePlots,
+    CommandIDs.scale,
+    CommandIDs.release,
+    CommandIDs.restart
+  ],
+  [CommandIDs.insertCode, CommandIDs.copyCode]
+];
+
+type CommandButtonProps = React.ComponentProps<typeof CommandButton>;
+
+interface IActionsProps {
+  cluster: ICluster;
+  /** What starts it again. */
+  starts: IAction[];
+}
+
+/** The buttons of a cluster; they are not rendered again when only metrics change. */
+export const ClusterActions = React.memo(
+  ActionButtons,
+  (old, { cluster, starts }) =>
+    JSON.stringify(old.starts.map(({ label }) => label)) ===
+      JSON.stringify(starts.map(({ label }) => label)) &&
+    (['status', 'name', 'reason', 'dashboard', 'joined', 'log'] as const).every(
+      name => old.cluster[name] === cluster[name]
+    )
+);
+
+function ActionButtons({ cluster, starts }: IActionsProps): JSX.Element {
+  const { trans } = useGpuDask();
+  const shared = {
+    args: { kernelId: cluster.kernel_id },
+    target: cluster.name
+  };
+  const limited = (
+    command: string
+  ): Pick<CommandButtonProps, 'command' | 'limit'> => ({
+    command,
+    limit: limitOf(command, cluster)
+  });
+  const isReady = cluster.status === 'ready';
+  return (
+    <div className="jp-GpuDask-actions">
+      {isReady && (cluster.dashboard || cluster.limits.dashboard) && (
+        <span className="jp-GpuDask-split">
+          <CommandButton
+            {...shared}
+            {...limited(CommandIDs.openPlots)}
+            label={trans.__('Plots')}
+            icon={plotsIcon}
+          />
+          <CommandButton
+            {...shared}
+            {...limited(CommandIDs.choosePlot)}
+            label={trans.__('Choose a plot')}
+            icon={caretDownIcon}
+            variant="icon"
+          />
+        </span>
+      )}
+      {starts.map(button => (
+        <CommandButton key={button.command} {...shared} {...button} />
+      ))}
+      {(isReady || cluster.log) && (
+        <CommandButton
+          {...shared}
+          command={CommandIDs.showLogs}
+          label={trans.__('Logs')}
+          icon={listIcon}
+        />
+      )}
+      {(isReady || cluster.status === 'starting') && (
+        <CommandButton
+          {...shared}
+          {...limited(CommandIDs.stop)}
+          label={trans.__('Stop')}
+          icon={stopIcon}
+        />
+      )}
+      {isReady && <MoreButton cluster={cluster} />}
+    </div>
+  );
+}
+
+/** A button that opens a menu of the other commands. */
+function MoreButton({ cluster }: { cluster: ICluster }): JSX.Element {
+  const { commands, trans } = useGpuDask();
+  const ref = useKeptFocus();
+  return (
+    <button
+      ref={ref}
+      type="button"
+      className="jp-GpuDask-button jp-mod-icon jp-GpuDask-more"
+      aria-haspopup="menu"
+      aria-label={trans.__('More actions: %1', cluster.name)}
+      title={trans.__('More actions')}
+      onClick={({ currentTarget }) =>
+        void import('../cluster/menu').then(({ openClusterMenu }) =>
+          openClusterMenu(
+            commands,
+            MORE,
+            cluster,
+            { kernelId: cluster.kernel_id },
+            currentTarget
+          )
+        )
+      }
+    >
+      <ellipsesIcon.react tag="span" aria-hidden="true" />
+    </button>
+  );
 }

@@ -1,14 +1,14 @@
 import { addIcon, runIcon, settingsIcon } from '@jupyterlab/ui-components';
 import React, { useMemo } from 'react';
 
+import { currentName } from '../cluster/names';
 import { shownClusters } from '../cluster/offered';
-import { summarize } from '../cluster/summary';
+import { snapshot } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
 import { CommandButton } from '../components/commandButton';
-import { useGpuDask } from '../components/context';
+import { useGpuDask } from '../components/liveWidget';
 import { Notice } from '../components/notice';
 import { ICluster } from '../model/api';
-import { currentName } from '../notebook/currentName';
 import { START_CODE } from '../snippets';
 import { ClusterCard } from './clusterCard';
 
@@ -128,10 +128,9 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
 
 /** A live region that announces changes of state, but no metrics, to screen readers. */
 function Announcer({ clusters }: { clusters: ICluster[] }): JSX.Element {
-  const { model, trans } = useGpuDask();
-  const gpus = model.gpus?.gpus ?? [];
+  const gpuDask = useGpuDask();
   const sentences = clusters.map(cluster => {
-    const { state, engine } = summarize(cluster, gpus, trans);
+    const { state, engine } = snapshot(cluster, gpuDask);
     return [`${cluster.name}: ${state}`, engine].filter(Boolean).join(', ');
   });
   return useMemo(

@@ -1,12 +1,15 @@
-import React from 'react';
+import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
+import React, { useCallback, useMemo, useState } from 'react';
 
-import { useGpuDask } from '../components/context';
+import { holderName } from '../cluster/names';
+import { Card, Meter, Sparkline } from '../components/card';
+import { useGpuDask } from '../components/liveWidget';
 import { Notice } from '../components/notice';
 import { endReason } from '../errors';
-import { formatBytes } from '../format';
-import { IGpu, IGpuList } from '../model/api';
+import { formatBytes, formatUsage, percentage, sum } from '../format';
+import { IGpu, IGpuList, IGpuUser } from '../model/api';
 import { LIST_GPUS_CODE } from '../snippets';
-import { GpuRow } from './gpuRow';
+import { IGpuDask } from '../tokens';
 
 /** With at most this many GPUs, the details of each are shown at first. */
 const MAX_OPEN = 2;
@@ -130,5 +133,323 @@ function GpuGroup({ gpus, areOpen }: IGpuGroupProps): JSX.Element {
         ))}
       </ul>
     </>
+  );
+}
+
+interface IGpuRowProps {
+  gpu: IGpu;
+  /** Whether the details are shown at first. */
+  isOpen: boolean;
+}
+
+/** A GPU in one line; a click shows sparklines, temperature, power and processes. */
+export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
+  const gpuDask = useGpuDask();
+  const { showTemperature } = gpuDask.model.settings.value;
+  const [isExpanded, setIsExpanded] = useState(isOpen);
+  const summary = userSummary(gpu, gpuDask);
+  const toggle = useCallback(() => setIsExpanded(was => !was), []);
+  return (
+    <Card
+      version={`${summary.text} ${isExpanded}`}
+      className="jp-GpuDask-gpu"
+      data-expanded={isExpanded}
+    >
+      <Toggle
+        index={gpu.index}
+        title={`${gpu.name}, ${gpu.uuid}`}
+        user={summary.text}
+        isExpanded={isExpanded}
+        onClick={toggle}
+      />
+      <BusyMetric gpu={gpu} isExpanded={isExpanded} />
+      <MemoryMetric gpu={gpu} isExpanded={isExpanded} />
+      <div className="jp-GpuDask-gpuUse">
+        <span
+          className="jp-GpuDask-gpuUser"
+          data-kind={summary.kind}
+          title={summary.text}
+        >
+          {summary.text}
+        </span>
+        {isExpanded && showTemperature && <Sensors gpu={gpu} />}
+      </div>
+      {isExpanded && <GpuUsers gpu={gpu} />}
+    </Card>
+  );
+}
+
+interface IToggleProps {
+  index: number;
+  title: string;
+  user: string;
+  isExpanded: boolean;
+  onClick: () => void;
+}
+
+/** The button that shows the details; not rendered again when only metrics change, as icons take long. */
+const Toggle = React.memo(function Toggle({
+  index,
+  title,
+  user,
+  isExpanded,
+  onClick
+}: IToggleProps): JSX.Element {
+  const { trans } = useGpuDask();
+  const Caret = isExpanded ? caretDownIcon : caretRightIcon;
+  return (
+    <button
+      type="button"
+      className="jp-GpuDask-toggle"
+      aria-expanded={isExpanded}
+      aria-label={trans.__('GPU %1: %2', index, user)}
+      title={title}
+      onClick={onClick}
+    >
+      <Caret.react tag="span" aria-hidden="true" />
+      {index}
+    </button>
+  );
+});
+
+/** The temperature and the power. */
+function Sensors({ gpu }: { gpu: IGpu }): JSX.Element {
+  const { trans } = useGpuDask();
+  return (
+    <span className="jp-GpuDask-details">
+      {gpu.temperature !== null && (
+        <span title={trans.__('Temperature')}>
+          {trans.__('%1 °C', gpu.temperature.toFixed(0))}
+        </span>
+      )}
+      {gpu.power !== null && (
+        <span title={trans.__('Power')}>
+          {trans.__('%1 W', gpu.power.toFixed(0))}
+        </span>
+      )}
+    </span>
+  );
+}
+
+interface IGpuMetricProps {
+  gpu: IGpu;
+  isExpanded: boolean;
+}
+
+function BusyMetric({ gpu, isExpanded }: IGpuMetricProps): JSX.Element {
+  const { model, trans } = useGpuDask();
+  const text =
+    gpu.utilization === null
+      ? null
+      : trans.__('%1 %', gpu.utilization.toFixed(0));
+  const name = useMemo(() => trans.__('GPU %1 busy', gpu.index), [gpu.index]);
+  return (
+    <Metric
+      name={name}
+      text={text}
+      meterText={text ?? ''}
+      percent={gpu.utilization}
+      kind="busy"
+    >
+      {isExpanded && model.settings.value.showSparklines && (
+        <Sparkline
+          {...model.gpuHistory(gpu.uuid, 'utilization')}
+          top={100}
+          kind="busy"
+        />
+      )}
+    </Metric>
+  );
+}
+
+function MemoryMetric({ gpu, isExpanded }: IGpuMetricProps): JSX.Element {
+  const { model, trans } = useGpuDask();
+  const { units } = model.settings.value;
+  const { memory_used: used, memory_total: total } = gpu;
+  const isKnown = used !== null && total !== null;
+  const name = useMemo(() => trans.__('GPU %1 memory', gpu.index), [gpu.index]);
+  return (
+    <Metric
+      name={name}
+      text={isKnown ? formatBytes(used, units) : null}
+      meterText={isKnown ? formatUsage(used, total, trans, units) : ''}
+      percent={isKnown ? percentage(used, total) : null}
+      kind="memory"
+    >
+      {isExpanded && model.settings.value.showSparklines && (
+        <Sparkline
+          {...model.gpuHistory(gpu.uuid, 'memory_used')}
+          top={total ?? 0}
+          kind="memory"
+        />
+      )}
+    </Metric>
+  );
+}
+
+interface IMetricProps {
+  name: string;
+  /** The value beside the meter; null if it is not available. */
+  text: string | null;
+  /** The value of the meter, with the total. */
+  meterText: string;
+  percent: number | null;
+  kind: 'busy' | 'memory';
+  children: React.ReactNode;
+}
+
+function Metric(props: IMetricProps): JSX.Element {
+  const { name, text, meterText, percent, kind, children } = props;
+  const { trans } = useGpuDask();
+  if (percent === null) {
+    return (
+      <span className="jp-GpuDask-metric jp-GpuDask-secondary">
+        <span className="jp-GpuDask-hidden">{name} </span>
+        {trans.__('unknown')}
+      </span>
+    );
+  }
+  return (
+    <div className="jp-GpuDask-metric" title={meterText}>
+      <span className="jp-GpuDask-value" aria-hidden="true">
+        {text}
+      </span>
+      {children}
+      <Meter label={name} percent={percent} text={meterText} kind={kind} />
+    </div>
+  );
+}
+
+/** Who uses a GPU, in a few words. */
+export interface IUserSummary {
+  kind: 'cluster' | 'process' | 'free';
+  text: string;
+}
+
+/** The clusters that hold a GPU, or else the processes on it. */
+export function userSummary(
+  gpu: IGpu,
+  { model, trans }: IGpuDask
+): IUserSummary {
+  if (gpu.holders.length > 0) {
+    const names = gpu.holders.map(each => holderName(each, model.clusters));
+    return { kind: 'cluster', text: names.join(', ') };
+  }
+  const isUsed = gpu.users.length > 0 || gpu.hidden_use;
+  if (!isUsed) {
+    return { kind: 'free', text: trans.__('Free') };
+  }
+  const [first, ...others] = otherProcesses(gpu, model.settings.value);
+  if (!first) {
+    return { kind: 'process', text: trans.__('In use') };
+  }
+  const name = first.notebook ?? first.name ?? trans.__('pid %1', first.pid);
+  const text =
+    others.length > 0 ? trans.__('%1, %2 more', name, others.length) : name;
+  return { kind: 'process', text };
+}
+
+/** The processes on a GPU that do not belong to a cluster that holds it. */
+function otherProcesses(
+  gpu: IGpu,
+  { showProcesses }: { showProcesses: boolean }
+): IGpuUser[] {
+  return showProcesses
+    ? gpu.users.filter(user => !belongsToHolder(user, gpu))
+    : [];
+}
+
+/** Whether a process belongs to a cluster that holds the GPU. */
+function belongsToHolder({ kernel_id: id }: IGpuUser, gpu: IGpu): boolean {
+  return id !== null && gpu.holders.some(holder => holder.kernel_id === id);
+}
+
+/** The clusters that hold the GPU and other processes on it, with their memory; nothing if the summary has it all. */
+export function GpuUsers({ gpu }: { gpu: IGpu }): JSX.Element | null {
+  const { model, trans } = useGpuDask();
+  const { units } = model.settings.value;
+  const others = otherProcesses(gpu, model.settings.value);
+  const hasOwn = gpu.users.some(user => belongsToHolder(user, gpu));
+  if (others.length === 0 && !gpu.hidden_use && !hasOwn) {
+    return null;
+  }
+  return (
+    <ul
+      className="jp-GpuDask-holders"
+      aria-label={trans.__('On GPU %1', gpu.index)}
+    >
+      {gpu.holders.map((holder, index) => {
+        const own = gpu.users.filter(
+          user => user.kernel_id && user.kernel_id === holder.kernel_id
+        );
+        const memory = sum(own.map(user => user.memory));
+        return (
+          <li key={`${holder.kernel_id} ${index}`} data-kind="cluster">
+            <span className="jp-GpuDask-holder" title={holder.name}>
+              {holderName(holder, model.clusters)}
+            </span>
+            <span className="jp-GpuDask-secondary">
+              {holder.share && `${trans.__('shared')} `}
+              {memory > 0 && formatBytes(memory, units)}
+            </span>
+          </li>
+        );
+      })}
+      {others.map(user => (
+        <OtherProcess key={user.pid} user={user} />
+      ))}
+      {gpu.hidden_use && <UnlistedProcesses gpu={gpu} />}
+    </ul>
+  );
+}
+
+/** The memory that belongs to none of the listed processes. */
+function UnlistedProcesses({ gpu }: { gpu: IGpu }): JSX.Element {
+  const { model, trans } = useGpuDask();
+  const listed = sum(gpu.users.map(user => user.memory));
+  return (
+    <li
+      data-kind="process"
+      title={trans.__(
+        'The driver does not list the processes that use this memory, such as those of other containers'
+      )}
+    >
+      <span className="jp-GpuDask-holder">
+        {trans.__('Unlisted processes')}
+      </span>
+      <span className="jp-GpuDask-secondary">
+        {formatBytes(
+          (gpu.memory_used ?? 0) - listed,
+          model.settings.value.units
+        )}
+      </span>
+    </li>
+  );
+}
+
+function OtherProcess({ user }: { user: IGpuUser }): JSX.Element {
+  const { model, trans } = useGpuDask();
+  const { units } = model.settings.value;
+  const pid = trans.__('pid %1', user.pid);
+  const program = user.notebook
+    ? trans.__('Kernel of %1', user.notebook)
+    : user.name;
+  const name = program ? `${program}, ${pid}` : pid;
+  const details = [
+    user.user,
+    user.memory === null ? null : formatBytes(user.memory, units)
+  ].filter(Boolean);
+  return (
+    <li
+      data-kind="process"
+      title={
+        user.notebook
+          ? trans.__('Its cluster does not hold this GPU')
+          : trans.__('Not a cluster of this server')
+      }
+    >
+      <span className="jp-GpuDask-holder">{name}</span>
+      <span className="jp-GpuDask-secondary">{details.join(', ')}</span>
+    </li>
   );
 }

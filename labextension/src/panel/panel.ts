@@ -1,21 +1,20 @@
 /**
  * The panel in the left sidebar.
  */
+import { JupyterFrontEnd } from '@jupyterlab/application';
 import { ITranslator } from '@jupyterlab/translation';
 import {
   CommandToolbarButton,
   PanelWithToolbar,
   SidePanel
 } from '@jupyterlab/ui-components';
-import { Message } from '@lumino/messaging';
+import { Message, MessageLoop } from '@lumino/messaging';
 import { AccordionPanel, Widget } from '@lumino/widgets';
 
 import { CommandIDs } from '../commandIDs';
-import { lazyView } from '../components/lazyView';
-import { LiveWidget } from '../components/liveWidget';
+import { lazyView, LiveWidget } from '../components/liveWidget';
 import { gpuDaskIcon } from '../icons';
 import { IGpuDask } from '../tokens';
-import { fitSections } from './sectionSizes';
 
 const load = (): Promise<typeof import('./views')> => import('./views');
 const ConnectionNotice = lazyView(async () => (await load()).ConnectionNotice);
@@ -111,4 +110,96 @@ function createSection(title: string, body: Widget): PanelWithToolbar {
   section.node.tabIndex = 0;
   section.addWidget(body);
   return section;
+}
+
+/**
+ * Give two sections the heights of their contents, until the user moves the handle between them.
+ *
+ * If both do not fit, each has at least half of the height, or as much as its content needs.
+ *
+ * @param panel - the panel of the sections
+ * @param first - the content of the first section
+ * @param second - the content of the second section
+ */
+export function fitSections(
+  panel: AccordionPanel,
+  first: Widget,
+  second: Widget
+): void {
+  const fit = (): void => {
+    // Not the heights of the sections, which are those before a change of the panel's height.
+    const titles = sum(panel.titles.map(each => each.offsetHeight));
+    // The handle between the sections counts too: the panel would divide the rest in proportion, and the first would be too low.
+    const total = panel.node.clientHeight - titles - panel.spacing;
+    const areBothOpen = panel.widgets.every(each => each.isVisible);
+    if (panel.widgets.length === 2 && areBothOpen && total > 0) {
+      const size = firstSize(
+        total,
+        first.node.offsetHeight,
+        second.node.offsetHeight
+      );
+      panel.setRelativeSizes([size, total - size]);
+    }
+  };
+  const observer = new ResizeObserver(fit);
+  [panel, first, second].forEach(each => observer.observe(each.node));
+  panel.handleMoved.connect(() => observer.disconnect());
+  panel.disposed.connect(() => observer.disconnect());
+}
+
+/**
+ * The height of the first section.
+ *
+ * @param total - the height of both
+ * @param first - the height of the content of the first
+ * @param second - the height of the content of the second
+ */
+export function firstSize(
+  total: number,
+  first: number,
+  second: number
+): number {
+  const half = total / 2;
+  return Math.min(first, total - Math.min(second, half));
+}
+
+function sum(heights: number[]): number {
+  return heights.reduce((total, each) => total + each, 0);
+}
+
+/** The entry of the browser tab with the path of the page in which the panel was open. */
+const KEY = 'jupyter-gpudask:panel';
+
+/**
+ * Keep the panel open when a page of Notebook 7 is reloaded: it restores no layout, and does not save its state database.
+ *
+ * @param panel - the panel, in the left area of the shell
+ * @param app - the application
+ */
+export function keepOpen(panel: Widget, app: JupyterFrontEnd): void {
+  const wasOpen = sessionStorage.getItem(KEY) === location.pathname;
+  window.addEventListener('pagehide', () =>
+    sessionStorage.setItem(KEY, panel.isVisible ? location.pathname : '')
+  );
+  const open = (): void => openWithoutFocus(panel, app.shell);
+  // Notebook 7 hides its left area when something is added to it, as the table of contents is when a notebook is loaded.
+  MessageLoop.installMessageHook(panel, (_, { type }) => {
+    if (type === 'after-hide' && !panel.isHidden) {
+      requestAnimationFrame(open);
+    }
+    return true;
+  });
+  if (wasOpen) {
+    void app.started.then(open);
+  }
+}
+
+/** Open the panel, which does not take the focus. */
+function openWithoutFocus(panel: Widget, shell: JupyterFrontEnd.IShell): void {
+  const isOther = (_: unknown, { type }: Message): boolean =>
+    type !== 'activate-request';
+  MessageLoop.installMessageHook(panel, isOther);
+  shell.activateById(panel.id);
+  MessageLoop.flush();
+  MessageLoop.removeMessageHook(panel, isOther);
 }

@@ -6,6 +6,6 @@ import '../../style/buttons.css';
 import '../../style/gpus.css';
 import '../../style/clusters.css';
 
-export { ConnectionNotice } from '../components/connectionNotice';
+export { ConnectionNotice } from '../components/notice';
 export { ClusterSection } from './clusterSection';
 export { GpuSection } from './gpuSection';

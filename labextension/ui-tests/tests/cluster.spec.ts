@@ -26,14 +26,14 @@ test('a cluster on the CPU is started with options, monitored and stopped', asyn
   await dialog.getByLabel('Threads').fill('many');
   await dialog.getByLabel('Host memory').fill('lots');
   await expect(dialog.locator('code')).toHaveText(
-    '%gpudask start --cpu --threads many --memory-limit lots'
+    '%gpudask start --engine cpu --memory-limit lots --threads many'
   );
   const form = dialog.locator('.jp-GpuDask-form');
   const before = await form.boundingBox();
   await dialog.getByRole('button', { name: 'Start' }).click();
   await expect(dialog.getByRole('alert')).toContainText([
-    "Threads 'many' is not allowed: give a whole number from 1 to 256",
-    "Host memory 'lots' is not allowed"
+    "Host memory 'lots' is not allowed",
+    "Threads 'many' is not allowed: give a whole number from 1 to 256"
   ]);
   expect((await form.boundingBox())?.height).toBe(before?.height);
   await expect(dialog.getByLabel('Threads')).toHaveAttribute(

@@ -1,11 +1,18 @@
+/**
+ * A chart of the history.
+ */
 import React, { useEffect, useRef, useState } from 'react';
 import uPlot from 'uplot';
 
-import { useGpuDask } from '../../components/context';
-import { IRange, RANGE_KEYS } from '../range';
-import { Series } from '../store';
-import { createPlot, IPlotOptions } from './plot';
-import { useThemeName } from './theme';
+import { useGpuDask } from '../components/liveWidget';
+import {
+  createPlot,
+  IPlotOptions,
+  useThemeName,
+  IRange,
+  RANGE_KEYS
+} from './plot';
+import { Series } from './store';
 
 /** A rendered chart. */
 export interface IChart {

@@ -1,7 +1,8 @@
 /**
- * The command that inserts the code for the Dask client into a notebook.
+ * What is done in notebooks: code is inserted, and clusters are started with them.
  */
 import { JupyterFrontEnd } from '@jupyterlab/application';
+import { ISessionContext, Notification } from '@jupyterlab/apputils';
 import {
   INotebookTracker,
   NotebookActions,
@@ -12,8 +13,50 @@ import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { KERNEL_ARGS } from '../cluster/commands';
 import { CommandIDs } from '../commandIDs';
+import { errorMessage } from '../errors';
+import { ResponseError } from '../model/rest';
 import { CLIENT_CODE } from '../snippets';
 import { IGpuDask } from '../tokens';
+
+/** Errors without a notification: the kernel has a cluster already, or cannot have one. */
+const IGNORED_ERRORS = ['ClusterExistsError', 'KernelUnsuitableError'];
+
+/** Starts clusters for the kernels of notebooks. */
+export class Autostart {
+  constructor(private readonly _gpuDask: IGpuDask) {}
+
+  /** Start a cluster for the kernel of a notebook, and again when the kernel changes. */
+  watch(session: ISessionContext): void {
+    const start = (): void => void this._start(session);
+    session.kernelChanged.connect(start);
+    start();
+  }
+
+  private async _start(session: ISessionContext): Promise<void> {
+    const { model, rest, trans } = this._gpuDask;
+    await model.settings.ready;
+    const kernelId = session.session?.kernel?.id;
+    if (!model.settings.value.autostart || !kernelId) {
+      return;
+    }
+    try {
+      model.updateCluster(await rest.start(kernelId));
+    } catch (error) {
+      const kind = error instanceof ResponseError ? error.problem.kind : '';
+      if (!IGNORED_ERRORS.includes(kind)) {
+        Notification.warning(
+          trans.__(
+            'No cluster was started for %1: %2',
+            session.name,
+            errorMessage(error, trans)
+          ),
+          // Without this it is only listed behind the bell of the status bar.
+          { autoClose: 10000 }
+        );
+      }
+    }
+  }
+}
 
 /** Add the command; it is enabled for notebooks whose cluster is ready. */
 export function addInsertCommand(

@@ -1,5 +1,5 @@
 /**
- * Desktop notifications for long cells that end while the page is hidden.
+ * When notifications are shown: for events of clusters, and on the desktop for long cells that end while the page is hidden.
  */
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import {
@@ -10,8 +10,10 @@ import {
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
+import { ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
 import type { IEndedCell } from './desktopNotice';
+import type { Notifier } from './notifier';
 
 /** The seconds after which a cell is a long one. */
 const LONG = 60;
@@ -113,4 +115,36 @@ export class CellNotices implements IDisposable {
   /** When each notebook's last cell ended, and when each cell was run, in milliseconds. */
   private readonly _lastEnds = new WeakMap<Notebook, number>();
   private readonly _scheduled = new WeakMap<object, number>();
+}
+
+/**
+ * Show notifications for the events of clusters; before the first change there is nothing to notify of.
+ *
+ * @param gpuDask - the shared service
+ * @param isPanelVisible - whether the panel is visible
+ */
+export function loadNotifier(
+  gpuDask: IGpuDask,
+  isPanelVisible: () => boolean
+): void {
+  const { model } = gpuDask;
+  // The first states are no events; every later one is compared with them.
+  let known: ICluster[] = [];
+  const load = async (): Promise<Notifier | null> => {
+    if (known.length === 0) {
+      known = [...model.clusters.values()];
+      return null;
+    }
+    model.changed.disconnect(onChanged);
+    try {
+      const { Notifier } = await import('./notifier');
+      return new Notifier(gpuDask, isPanelVisible, known);
+    } catch {
+      // The server cannot be reached. The next change that it reports shows that it can.
+      model.changed.connect(onChanged);
+      return null;
+    }
+  };
+  const onChanged = (): void => void load();
+  model.changed.connect(onChanged);
 }

@@ -1,7 +1,11 @@
+/**
+ * A tab that subscribes to the model, with its toolbar.
+ */
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { Message } from '@lumino/messaging';
 import { TabPanel } from '@lumino/widgets';
+import React from 'react';
 
 import '../../style/views.css';
 import '../../style/buttons.css';
@@ -40,4 +44,27 @@ export class LiveTab extends MainAreaWidget<LiveWidget> {
     }
     super.onActivateRequest(message);
   }
+}
+
+interface ITabToolbarProps {
+  label: string;
+  children: React.ReactNode;
+}
+
+/** The toolbar of a tab, which stays at its top. */
+export function TabToolbar({ label, children }: ITabToolbarProps): JSX.Element {
+  return (
+    <div className="jp-GpuDask-tabToolbar" role="toolbar" aria-label={label}>
+      {children}
+    </div>
+  );
+}
+
+/** Download a file in the browser. */
+export function download(content: Blob, name: string): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href));
 }

@@ -1,28 +1,32 @@
 /**
- * A tab with a Dask dashboard.
+ * A tab with a Dask dashboard, and the notice above it.
  */
 import { MainAreaWidget } from '@jupyterlab/apputils';
-import { IFrame } from '@jupyterlab/ui-components';
+import { IFrame, refreshIcon } from '@jupyterlab/ui-components';
 import { UUID } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 import { Panel } from '@lumino/widgets';
+import React from 'react';
 
 import '../../style/views.css';
 import '../../style/buttons.css';
 import '../../style/dashboard.css';
 
-import { LiveWidget } from '../components/liveWidget';
+import { reasonText, snapshot } from '../cluster/snapshot';
+import { CommandIDs } from '../commandIDs';
+import { CommandButton } from '../components/commandButton';
+import { LiveWidget, useGpuDask } from '../components/liveWidget';
+import { Notice } from '../components/notice';
 import { gpuDaskIcon } from '../icons';
 import { ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
 import {
-  findCluster,
   clusterDashboard,
   dashboardUrl,
+  findCluster,
   hasDashboard,
   IDashboard
 } from './dashboard';
-import { dashboardNotice } from './notice';
 
 const OWN_SANDBOX: IFrame.SandboxExceptions[] = [
   'allow-scripts',
@@ -135,4 +139,71 @@ export class DashboardTab extends MainAreaWidget<Panel> {
 /** Identifies the process that serves the dashboard of a cluster. */
 function processOf(cluster: ICluster | undefined): string {
   return cluster ? `${cluster.pid}${cluster.joined && cluster.since}` : '';
+}
+
+/** Create the notice above a dashboard whose cluster is closed or not reachable. */
+export function dashboardNotice(
+  dashboard: () => IDashboard
+): React.FunctionComponent {
+  return function DashboardNotice(): JSX.Element {
+    return (
+      <div aria-live="polite">
+        <Status dashboard={dashboard()} />
+      </div>
+    );
+  };
+}
+
+function Status({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
+  const gpuDask = useGpuDask();
+  const { model, trans } = gpuDask;
+  if (model.status.kind === 'lost') {
+    return (
+      <Notice
+        title={trans.__(
+          'The connection to the server is lost; the dashboard is not up to date.'
+        )}
+      >
+        <CommandButton
+          command={CommandIDs.reconnect}
+          label={trans.__('Retry now')}
+          icon={refreshIcon}
+        />
+      </Notice>
+    );
+  }
+  const cluster = findCluster(dashboard, model.clusters);
+  if (hasDashboard(cluster) || model.status.kind !== 'live') {
+    return null;
+  }
+  const { name } = dashboard;
+  if (!cluster) {
+    return (
+      <Notice
+        title={trans.__('The cluster of %1 is closed.', name)}
+        hint={trans.__('The next cluster of the notebook will be shown here.')}
+      />
+    );
+  }
+  if (cluster.status === 'ready') {
+    return (
+      <Notice title={trans.__('The cluster of %1 has no dashboard.', name)} />
+    );
+  }
+  const now = snapshot(cluster, gpuDask);
+  return (
+    <Notice
+      title={trans.__('The cluster of %1: %2.', name, now.state)}
+      hint={reasonText(now)}
+    >
+      {now.starts.map(button => (
+        <CommandButton
+          key={button.command}
+          {...button}
+          args={{ kernelId: cluster.kernel_id }}
+          target={name}
+        />
+      ))}
+    </Notice>
+  );
 }

@@ -1,0 +1,274 @@
+/**
+ * The state of a cluster, from which every view is rendered: the toolbar, the card, the status bar, the list of running
+ * clusters, the tabs with plots and the notifications.
+ */
+import { LabIcon, runIcon, settingsIcon } from '@jupyterlab/ui-components';
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { CommandIDs } from '../commandIDs';
+import { endReason, ISentences } from '../errors';
+import { sum } from '../format';
+import {
+  ICluster,
+  IGpu,
+  IGpuList,
+  IProblem,
+  IWorker,
+  SpecRequest
+} from '../model/api';
+import { IGpuDask } from '../tokens';
+
+/** A button. */
+export interface IAction {
+  command: string;
+  label: string;
+  icon: LabIcon;
+}
+
+export interface ISnapshot {
+  /** Selects the icon and the style. */
+  kind: 'off' | 'starting' | 'ready' | 'stand-in' | 'closing' | 'failed';
+  /** The state: "ready". */
+  state: string;
+  /** The hardware: "2 × H200"; empty if not known yet. */
+  engine: string;
+  /** The hardware of a cluster that is ready, else the state. */
+  short: string;
+  /** The GPUs of this machine on which it has workers. */
+  gpus: IGpu[];
+  /** Why it has ended, and what to do; or why it uses the CPU. */
+  reason: ISentences;
+  /** Why it did not start, as long as that holds; it has a field if another value of that could start it. */
+  problem: IProblem | null;
+  /** What starts it again, after its end; the best first. */
+  starts: IAction[];
+}
+
+interface IStart {
+  command: string;
+  /** The options that are changed. */
+  spec: SpecRequest;
+  label: (trans: TranslationBundle) => string;
+}
+
+/** The commands that start a cluster again with other options, by the action of the error that ended it. */
+export const STARTS: { [action: string]: IStart } = {
+  'start-on-free': {
+    command: CommandIDs.startOnFree,
+    spec: { gpus: 'free' },
+    label: trans => trans.__('Start on the free GPUs')
+  },
+  share: {
+    command: CommandIDs.startSharing,
+    spec: { share: true },
+    label: trans => trans.__('Share the GPUs')
+  },
+  wait: {
+    command: CommandIDs.startWaiting,
+    spec: { wait: true },
+    label: trans => trans.__('Wait for the GPUs')
+  },
+  'use-cpu': {
+    command: CommandIDs.startOnCpu,
+    spec: { engine: 'cpu' },
+    label: trans => trans.__('Start on the CPU')
+  }
+};
+
+/** The state of the cluster of a kernel, which may have none. */
+export function snapshot(
+  cluster: ICluster | undefined,
+  { model, trans }: Pick<IGpuDask, 'model' | 'trans'>
+): ISnapshot {
+  const gpus = model.gpus?.gpus ?? [];
+  const off = {
+    kind: 'off' as const,
+    state: trans.__('off'),
+    engine: '',
+    short: trans.__('off'),
+    gpus: [],
+    reason: { message: '', fix: '' },
+    problem: null,
+    starts: []
+  };
+  if (!cluster) {
+    return off;
+  }
+  const [kind, state] = stateOf(cluster, trans);
+  const hasEnded = kind === 'off' || kind === 'failed';
+  const engine = hasEnded ? '' : engineName(cluster, gpus, trans);
+  const active = activeGpus(cluster);
+  const common = {
+    kind,
+    state,
+    engine,
+    short: cluster.status === 'ready' ? engine : state,
+    gpus: gpus.filter(({ uuid }) => active.includes(uuid))
+  };
+  if (!hasEnded) {
+    return {
+      ...off,
+      ...common,
+      reason: { message: cluster.stand_in, fix: '' }
+    };
+  }
+  const freed = freedGpus(cluster, model.gpus);
+  if (freed.length > 0) {
+    const reason = { message: freeText(freed, trans), fix: '' };
+    return { ...off, ...common, reason, starts: startsOf([], false, trans) };
+  }
+  const reason = endReason(cluster, trans);
+  const { field = '', actions = [] } = cluster.error ?? {};
+  const problem = hasStarted(cluster) ? null : { ...reason, kind: '', field };
+  const starts = startsOf(actions, Boolean(problem?.field), trans);
+  return { ...common, reason, problem, starts };
+}
+
+/** The reason as a text. */
+export function reasonText({ reason }: ISnapshot): string {
+  return `${reason.message} ${reason.fix}`.trim();
+}
+
+function stateOf(
+  cluster: ICluster,
+  trans: TranslationBundle
+): [ISnapshot['kind'], string] {
+  const { workers_ready: ready, workers_total: total, joined } = cluster;
+  switch (cluster.status) {
+    case 'starting':
+      return [
+        'starting',
+        total > 0
+          ? trans.__('starting %1 of %2', ready, total)
+          : trans.__('starting')
+      ];
+    case 'ready':
+      return joined
+        ? ['ready', trans.__('connected')]
+        : [cluster.engine === 'cpu' ? 'stand-in' : 'ready', trans.__('ready')];
+    case 'closing':
+      return ['closing', trans.__('stopping')];
+    case 'closed':
+      return ['off', trans.__('stopped')];
+    case 'failed':
+      return ['failed', trans.__('failed')];
+  }
+}
+
+/** The CPU, or the number and model of the GPUs. */
+function engineName(
+  cluster: ICluster,
+  gpus: IGpu[],
+  trans: TranslationBundle
+): string {
+  if (cluster.joined) {
+    return cluster.joined;
+  }
+  if (cluster.engine === 'cpu') {
+    return trans.__('CPU stand-in');
+  }
+  const held = cluster.gpus.length;
+  if (held === 0) {
+    return '';
+  }
+  const used = activeGpus(cluster).length;
+  const count = used < held ? trans.__('%1 of %2', used, held) : `${held}`;
+  const names = new Set(
+    gpus
+      .filter(({ uuid }) => cluster.gpus.includes(uuid))
+      .map(({ name }) => name.replace(/^NVIDIA\s+/, ''))
+  );
+  const [name] = names;
+  return names.size === 1
+    ? trans.__('%1 × %2', count, name)
+    : trans._n('%2 GPU', '%2 GPUs', held, count);
+}
+
+/** The UUIDs of the GPUs that have a worker: after scaling down, fewer than the cluster holds. */
+export function activeGpus(cluster: ICluster): string[] {
+  const used = cluster.status === 'ready' ? (cluster.state?.gpus ?? []) : [];
+  return used.length > 0 ? used : cluster.gpus;
+}
+
+function hasStarted(cluster: ICluster): boolean {
+  const { status, workers_ready: ready, workers_total: total } = cluster;
+  return status !== 'failed' || (total > 0 && ready === total);
+}
+
+/** The GPUs that other clusters held when this one could not start: none while one of them is held, or waited for. */
+function freedGpus(cluster: ICluster, list: IGpuList | null): IGpu[] {
+  const { status, held_gpus: uuids, kernel_id: kernelId, spec } = cluster;
+  const held = list?.gpus.filter(({ uuid }) => uuids.includes(uuid)) ?? [];
+  const areFree = held.every(({ holders }) =>
+    holders.every(
+      each => each.kernel_id === kernelId || (each.share && spec.share)
+    )
+  );
+  return status === 'failed' &&
+    areFree &&
+    held.length === uuids.length &&
+    list?.waiting.length === 0
+    ? held
+    : [];
+}
+
+function freeText(gpus: IGpu[], trans: TranslationBundle): string {
+  return trans._n(
+    'The cluster did not start because GPU %2 was held. It is free now.',
+    'The cluster did not start because GPUs %2 were held. They are free now.',
+    gpus.length,
+    gpus.map(({ index }) => index).join(', ')
+  );
+}
+
+/** What the error offers, or else the same again; and other options, which come first if these were refused. */
+function startsOf(
+  actions: string[],
+  isRefused: boolean,
+  trans: TranslationBundle
+): IAction[] {
+  const offered = actions
+    .filter(action => action in STARTS)
+    .map(action => ({
+      command: STARTS[action].command,
+      label: STARTS[action].label(trans),
+      icon: runIcon
+    }));
+  const options = {
+    command: CommandIDs.startWithOptions,
+    label: isRefused ? trans.__('Change options…') : trans.__('Options…'),
+    icon: settingsIcon
+  };
+  if (offered.length > 0) {
+    return [...offered, options];
+  }
+  const again = {
+    command: CommandIDs.restart,
+    label: trans.__('Start again'),
+    icon: runIcon
+  };
+  return isRefused ? [options, again] : [again, options];
+}
+
+/** The size of the results that clients keep on the workers, in bytes. */
+export function resultBytes(cluster: ICluster): number {
+  return cluster.status === 'ready' ? (cluster.state?.held ?? 0) : 0;
+}
+
+/** The bytes that a worker has spilled to host memory and to disk. */
+export function spilledBytes(
+  worker: Pick<IWorker, 'spilled_to_host' | 'spilled_to_disk'>
+): number {
+  return sum([worker.spilled_to_host, worker.spilled_to_disk]);
+}
+
+/** The numbers of running and of waiting tasks. */
+export function taskCounts(cluster: ICluster): {
+  running: number;
+  waiting: number;
+} {
+  const { workers = [], tasks_unfinished: unfinished = 0 } =
+    cluster.state ?? {};
+  const running = sum(workers.map(worker => worker.executing));
+  return { running, waiting: Math.max(0, unfinished - running) };
+}
