@@ -58,7 +58,7 @@ def read_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
         return read_parquet(partial(_read_on_host, reader), path, options)
     record = current_record()
     if record is None or not record.watches:
-        return original(*args, **kwargs)
+        return frame_to_gpu(original(*args, **kwargs))
     if not reason:
         try:
             frame = original(path_for_cudf(path), **options_for_cudf(reader, options))

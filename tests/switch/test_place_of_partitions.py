@@ -128,6 +128,7 @@ def test_a_dataframe_with_metadata_of_cudf_gets_that_of_pandas_in_a_cell(monkeyp
     overlay.enter()
     try:
         computed = [of_cudf.x + 1, of_cudf[of_cudf.k > 2], of_cudf.merge(to_gpu(frame), on="k")]
+        computed.append(dd.from_delayed([dask.delayed(Frame)(FRAME)], meta=Frame(FRAME.iloc[:0])))
     finally:
         overlay.leave()
     for each in computed:

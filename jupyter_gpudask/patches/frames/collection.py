@@ -104,15 +104,18 @@ class MetaOfPandas(Elemwise):
 
 
 def _with_pandas_meta(expression: Any) -> Any:
-    """The expression with metadata of pandas for each operand on a GPU."""
-    if _has_meta_of_cudf(expression) and not expression.dependencies():
-        return MetaOfPandas(expression)
+    """The expression with metadata of pandas for each operand on a GPU, or of its own, as for a reader of dask_cudf."""
     operands = [
         MetaOfPandas(operand) if isinstance(operand, Expr) and _has_meta_of_cudf(operand) else operand
         for operand in expression.operands
     ]
     changed = any(new is not old for new, old in zip(operands, expression.operands, strict=True))
-    return type(expression)(*operands) if changed and not isinstance(expression, MetaOfPandas) else expression
+    if isinstance(expression, MetaOfPandas):
+        return expression
+    if changed:
+        return type(expression)(*operands)
+    is_source = all(place_of_partitions(part) is None for part in expression.dependencies())
+    return MetaOfPandas(expression) if is_source and _has_meta_of_cudf(expression) else expression
 
 
 def _has_meta_of_cudf(expression: Any) -> bool:

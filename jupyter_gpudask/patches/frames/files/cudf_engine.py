@@ -39,6 +39,8 @@ class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
             kwargs["schema"] = without_dictionaries(kwargs["schema"])
         frame = super().read_partition(fs, pieces, columns, index, *args, **kwargs)
         frame = with_categories(frame, kwargs.get("categories"))
+        if not len(frame) and not len(frame.columns):  # cuDF counts rows without columns by metadata of pandas only
+            frame = cudf.DataFrame(index=cudf.RangeIndex(sum(map(len, _rows_of(fs, several)))))
         if len(several) == 1 and several[0][1] in (None, [None]):
             return frame
         return numbered_as_pandas(frame, lambda: _rows_of(fs, several), concatenated=_concatenated)
