@@ -1,4 +1,4 @@
-"""Recognize errors of a GPU itself and of its memory, by their words: a library lacks nothing then.
+"""Recognize errors of a GPU itself and of its memory, by their texts: a library lacks nothing then.
 
 Sources: CUDA Runtime API, `cudaError_t` (the errors that leave the process in an inconsistent state); CUDA Driver API,
 `CUresult`; NVIDIA XID errors.
@@ -54,7 +54,7 @@ _MAX_TEXT = 20_000
 
 
 def is_device_error(text: str) -> bool:
-    """Whether these are words of an error after which the process cannot use its GPU any more."""
+    """Whether this is the text of an error after which the process cannot use its GPU any more."""
     return _OF_DEVICE.search(text[:_MAX_TEXT]) is not None
 
 
@@ -77,15 +77,15 @@ def broken_context(*, wait: bool = True) -> str:
     cuda: Any = getattr(sys.modules.get("cupy"), "cuda", None)
     if cuda is None:
         return ""
-    words = ""
+    reason = ""
     try:
         if wait:
             cuda.runtime.deviceSynchronize()
         elif status := cuda.runtime.streamQuery(0):  # also while the GPU computes
-            words = str(cuda.runtime.CUDARuntimeError(status))
+            reason = str(cuda.runtime.CUDARuntimeError(status))
     except Exception as error:  # noqa: BLE001 - of CUDA
-        words = str(error)
-    return words if is_device_error(words) else ""
+        reason = str(error)
+    return reason if is_device_error(reason) else ""
 
 
 def uses_cuda() -> bool:

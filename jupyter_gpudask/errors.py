@@ -270,15 +270,15 @@ class NotOnGpuError(CodeError):
         The name of the function.
     layer
         The name of the Dask collection that it computes.
-    words
+    reason
         What the GPU library said.
     line
         The line of the user's code; 0 if it is not known.
     """
 
-    def __init__(self, operation: str, layer: str, words: str, line: int = 0) -> None:
-        self.operation, self.layer, self.words = operation, layer, words
-        super().__init__(function=function_at(operation, line), error=words.rstrip(". "))
+    def __init__(self, operation: str, layer: str, reason: str, line: int = 0) -> None:
+        self.operation, self.layer, self.reason = operation, layer, reason
+        super().__init__(function=function_at(operation, line), error=reason.rstrip(". "))
 
 
 def function_at(name: str, line: int) -> str:

@@ -13,7 +13,7 @@ from dask.utils import funcname
 from ..errors import NotOnGpuError
 from ..inspection.results import results_to_host
 from .log import Fallback, report
-from .missing import words_of_lack
+from .missing import reason_to_fall_back
 from .values import (
     copied,
     has_function_of_user,
@@ -41,21 +41,21 @@ class Lacking:
     """
 
     def __init__(self) -> None:
-        self._words: dict[tuple[str, str], str] = {}
+        self._reasons: dict[tuple[str, str], str] = {}
         self.layers: set[str] = set()
 
-    def words_of(self, place: tuple[str, str]) -> str:
-        """The words; empty if the function has not run on the host."""
-        return self._words.get(place, "")
+    def reason_of(self, place: tuple[str, str]) -> str:
+        """The reason; empty if the function has not run on the host."""
+        return self._reasons.get(place, "")
 
-    def note(self, place: tuple[str, str], words: str) -> None:
-        """Remember the words of a function."""
+    def note(self, place: tuple[str, str], reason: str) -> None:
+        """Remember the reason of a function."""
         if not place[0]:
             return
-        if len(self._words) >= _MOST_PLACES:
-            self._words.clear()
+        if len(self._reasons) >= _MOST_PLACES:
+            self._reasons.clear()
             self.layers.clear()
-        self._words[place] = words
+        self._reasons[place] = reason
         self.layers.add(place[0])
 
 
@@ -96,15 +96,15 @@ class HostFallback:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result; raises `NotOnGpuError` if the GPU library lacks something, and `refuse` is set."""
         if self.layer in lacking.layers:
-            words = lacking.words_of((self.layer, self.__name__))
-            if words and has_gpu_data((self.function, args, kwargs)):
-                return self._call_on_host(args, kwargs, words, None)
+            reason = lacking.reason_of((self.layer, self.__name__))
+            if reason and has_gpu_data((self.function, args, kwargs)):
+                return self._call_on_host(args, kwargs, reason, None)
         try:
             if self._gets_copies(args, kwargs):
                 return self._call_with_copies(args, kwargs)
             return self._call(args, kwargs)
         except Exception as error:
-            if not words_of_lack(error):
+            if not reason_to_fall_back(error):
                 raise
             failure = error
         # Outside of the handler, so that an error of the second call has no context.
@@ -119,8 +119,8 @@ class HostFallback:
             if not has_gpu_data((self.function, args, kwargs)):
                 if not is_move_of_frame(self.function):
                     raise failure
-                return self._stay_on_host(args[0], words_of_lack(failure))
-            return self._call_on_host(args, kwargs, words_of_lack(failure), failure)
+                return self._stay_on_host(args[0], reason_to_fall_back(failure))
+            return self._call_on_host(args, kwargs, reason_to_fall_back(failure), failure)
         finally:
             del failure
 
@@ -145,34 +145,34 @@ class HostFallback:
             return self.function(*args, **kwargs)
 
     def _call_on_host(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], words: str, failure: Exception | None
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str, failure: Exception | None
     ) -> Any:
         if self.refuse:
-            raise NotOnGpuError(self.operation, self.layer, words) from None
+            raise NotOnGpuError(self.operation, self.layer, reason) from None
         began = time.perf_counter()
         given = self.function, args, kwargs
         kinds = {package for package in ("cupy", "cudf") if has_gpu_data(given, package)}
         try:
             result = on_host(self.function)(*results_to_host(args), **results_to_host(kwargs))
         except Exception as error:
-            if not words_of_lack(error):
+            if not reason_to_fall_back(error):
                 raise
             failure = failure or error  # the function itself is for GPUs only
         else:
-            lacking.note((self.layer, self.__name__), words)
+            lacking.note((self.layer, self.__name__), reason)
             if not has_results_on_host(given):
                 result = to_gpu(result, kinds)
             if self.layer:
-                report(Fallback(self.operation, self.layer, self.cell, words, time.perf_counter() - began))
+                report(Fallback(self.operation, self.layer, self.cell, reason, time.perf_counter() - began))
             return result
         raise failure  # outside of the handler, so that it has no context
 
-    def _stay_on_host(self, frame: Any, words: str) -> Any:
+    def _stay_on_host(self, frame: Any, reason: str) -> Any:
         """A partition that cuDF cannot hold, such as one with a column of numbers and strings, as it is."""
         if self.refuse:
-            raise NotOnGpuError("from_pandas", self.layer, words) from None
+            raise NotOnGpuError("from_pandas", self.layer, reason) from None
         if self.layer:
-            report(Fallback("from_pandas", self.layer, self.cell, words, 0.0))
+            report(Fallback("from_pandas", self.layer, self.cell, reason, 0.0))
         return frame
 
     @property

@@ -24,7 +24,7 @@ class Fallback:
     operation: str  # the name of the function
     layer: str  # the name of the collection that the task belongs to
     cell: str  # the id of the cell that submitted the task
-    words: str  # the error in which the GPU library said that it lacks the operation
+    reason: str  # the error in which the GPU library said that it lacks the operation
     seconds: float  # the time on the host, with the copies of the data
 
 
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
     operation: str
     line: int
-    words: str
+    reason: str
 
 
 class FallbackLog:
@@ -70,7 +70,7 @@ class FallbackLog:
 
     def add(self, fallback: Fallback) -> None:
         """Count one block."""
-        place = Place(fallback.operation, self.line_of(fallback.layer), fallback.words)
+        place = Place(fallback.operation, self.line_of(fallback.layer), fallback.reason)
         self._count(place, fallback.cell, 1, fallback.seconds)
 
     def add_collection(self, place: Place, cell: str, blocks: int) -> None:

@@ -74,8 +74,8 @@ class DifferentResultError(NotImplementedError):
     """Raised by a function of this package if cuDF's result for its partition differs from pandas."""
 
 
-def words_of_lack(error: BaseException) -> str:
-    """The words in which a GPU library says that it lacks something; empty for every other error.
+def reason_to_fall_back(error: BaseException) -> str:
+    """What a GPU library says that it lacks; empty for every other error.
 
     Errors of memory and of the device are never a lack. Of a `RuntimeError` only `NotImplementedError`, and cuDF's
     errors about its input and about functions that it cannot compile, are one; so is every error of a compiler that it
@@ -101,17 +101,17 @@ def words_of_lack(error: BaseException) -> str:
         is_lack = _is_of_input(error, text) or bool(_OF_NUMPY.search(text)) or _is_of_signature(error, text)
     cause = error.__cause__
     if not is_lack and cause is not None and _raised_in(error.__traceback__) in _CONVERTING:
-        return words_of_lack(cause)  # as of SciPy's sparse arrays, for what they cannot convert
+        return reason_to_fall_back(cause)  # as of SciPy's sparse arrays, for what they cannot convert
     return f"{type(error).__name__}: {text}".splitlines()[0][:_LENGTH] if is_lack else ""
 
 
-def words_behind(error: BaseException) -> str:
-    """As `words_of_lack`, also for an error of Dask that says that metadata cannot be inferred for such an error."""
-    words = words_of_lack(error)
-    if words or not _OF_METADATA.match(str(error)):
-        return words
+def reason_behind(error: BaseException) -> str:
+    """As `reason_to_fall_back`, also for an error of Dask that says so while it infers metadata."""
+    reason = reason_to_fall_back(error)
+    if reason or not _OF_METADATA.match(str(error)):
+        return reason
     causes = [cause for cause in (error.__cause__, error.__context__) if cause is not None]
-    return next(filter(None, map(words_behind, causes)), "")
+    return next(filter(None, map(reason_behind, causes)), "")
 
 
 def _is_of_compiler(kind: type) -> bool:

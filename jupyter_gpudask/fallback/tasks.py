@@ -19,7 +19,7 @@ from dask._task_spec import (
 
 from ..graph.program import Program, evaluated
 from .host_call import HostFallback, PackageFallback, lacking
-from .missing import words_of_lack
+from .missing import reason_to_fall_back
 from .values import has_function_of_user, is_of_installed_package, is_of_linear_algebra
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ def _is_of_package(task: GraphNode) -> bool:
 
 def _after_failure(task: Any, program: Program, wrapper: TaskWrapper, error: Exception) -> Any:
     """The task that runs on the host what failed with `error`; `None` if the error is to be raised."""
-    if not words_of_lack(error):
+    if not reason_to_fall_back(error):
         return None
     changed = wrapper.step(task, program)
     # What was wrapped before has seen to it itself: the host has failed, too.

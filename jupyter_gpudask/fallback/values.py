@@ -15,7 +15,7 @@ from tlz import compose
 
 from ..inspection.placement import can_move, is_type_of_gpu
 from ..inspection.results import is_plain_tuple, results_to_host
-from .missing import words_of_lack
+from .missing import reason_to_fall_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -209,7 +209,7 @@ def frame_to_gpu(frame: Any) -> Any:
     try:
         return cudf.from_pandas(frame)
     except Exception as error:
-        if not words_of_lack(error):
+        if not reason_to_fall_back(error):
             raise
     return frame
 

@@ -274,7 +274,7 @@ class FallbackRow:
     line: int  # the line of its cell; 0 if it is not known
     blocks: int  # the number of blocks or partitions
     seconds: float  # the sum of the times of the blocks, with the copies of the data
-    words: str  # the error in which CuPy or cuDF said that they lack it
+    reason: str  # the error in which CuPy or cuDF said that they lack it
 
 
 class FallbacksView(View):
@@ -292,7 +292,7 @@ class FallbacksView(View):
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [
-            (row.operation, str(row.line or ""), f"{row.blocks:,}", f"{row.seconds:.2f}", row.words)
+            (row.operation, str(row.line or ""), f"{row.blocks:,}", f"{row.seconds:.2f}", row.reason)
             for row in self.fallbacks
         ]
 
@@ -300,7 +300,7 @@ class FallbacksView(View):
 def list_fallbacks() -> View:
     """What has run on the CPU in this kernel and its workers, since the kernel was started."""
     rows = [
-        FallbackRow(place.operation, place.line, blocks, fallback_log.seconds[place], place.words)
+        FallbackRow(place.operation, place.line, blocks, fallback_log.seconds[place], place.reason)
         for place, blocks in fallback_log.blocks.copy().items()
     ]
     if not rows:

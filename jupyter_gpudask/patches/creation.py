@@ -12,7 +12,7 @@ import dask
 from dask.dataframe.backends import dataframe_creation_dispatch
 from dask.dataframe.dask_expr import _backends
 
-from ..fallback.missing import words_behind
+from ..fallback.missing import reason_behind
 from ..inspection.arguments import signature_of
 from ..inspection.placement import place_of
 from ..inspection.results import results_to_host
@@ -20,7 +20,7 @@ from ..overlay import current_record
 from .arrays.marks import mark_frame
 from .arrays.operand_placement import is_called_by_user
 from .frames.files.parquet_readers import read_parquet
-from .frames.files.readers import options_for_cudf, path_for_cudf, read_as_pandas, words_about, words_of_reader
+from .frames.files.readers import options_for_cudf, path_for_cudf, read_as_pandas, reason_about, reason_of_reader
 from .host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def read_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
         return original(*args, **kwargs)
     reader = original.__name__
     path, options = _path_and_options(original, args, kwargs)
-    reason = words_of_reader(reader, path, options)
+    reason = reason_of_reader(reader, path, options)
     if reader == "read_parquet" and not reason:
         return read_parquet(partial(_read_on_host, reader), path, options)
     record = current_record()
@@ -64,11 +64,11 @@ def read_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
             frame = original(path_for_cudf(path), **options_for_cudf(reader, options))
         except Exception as error:
             # pandas' reader of ORC reads all files of a folder.
-            reason = f"cuDF: {error}" if isinstance(error, IsADirectoryError) else words_behind(error)
+            reason = f"cuDF: {error}" if isinstance(error, IsADirectoryError) else reason_behind(error)
             if not reason:
                 raise
         else:
-            reason = words_about(reader, options, frame)
+            reason = reason_about(reader, options, frame)
             if not reason:
                 return frame_to_gpu(read_as_pandas(reader, options, frame))
     refuse_if_strict(reader, reader, reason)

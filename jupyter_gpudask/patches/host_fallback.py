@@ -8,7 +8,7 @@ from dask._expr import Expr
 
 from ..errors import NotOnGpuError
 from ..fallback.log import Place, fallback_log
-from ..fallback.missing import words_of_lack
+from ..fallback.missing import reason_to_fall_back
 from ..fallback.tasks import with_fallback
 from ..fallback.values import has_function_of_user, operation_of
 from ..inspection.arguments import bind
@@ -39,11 +39,11 @@ def reduce_blocks(original: Callable[..., Any], /, *args: Any, **kwargs: Any) ->
     try:
         return original(*args, **kwargs)
     except Exception as error:
-        words = words_of_lack(error)
-        if not words:
+        reason = reason_to_fall_back(error)
+        if not reason:
             raise
     if record.fallback == "strict":
-        raise NotOnGpuError(operation_of(call.arguments["func"]), "", words, user_line())
+        raise NotOnGpuError(operation_of(call.arguments["func"]), "", reason, user_line())
     call.arguments["reduced_meta"] = None
     return original(*call.args, **call.kwargs)
 
@@ -62,14 +62,14 @@ def run_locally(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     return original(*call.args, **call.kwargs)
 
 
-def refuse_if_strict(operation: str, name: str, words: str) -> None:
+def refuse_if_strict(operation: str, name: str, reason: str) -> None:
     """Refuse an operation that would run on the host, if the cell has ``--strict``.
 
     Parameters
     ----------
     operation, name
         The names of the operation and of its collection.
-    words
+    reason
         Why it would run on the host.
 
     Raises
@@ -80,15 +80,15 @@ def refuse_if_strict(operation: str, name: str, words: str) -> None:
     __tracebackhide__ = True
     record = current_record()
     if record is not None and record.fallback == "strict":
-        raise NotOnGpuError(operation, name, words, user_line()) from None
+        raise NotOnGpuError(operation, name, reason, user_line()) from None
 
 
-def note_on_host(operation: str, words: str, blocks: int) -> None:
+def note_on_host(operation: str, reason: str, blocks: int) -> None:
     """Note an operation of the user's line that runs on the host as a whole, for that reason."""
     record = current_record()
     if record is not None:
         fallback_log.note_cell(record.id)
-        fallback_log.add_collection(Place(operation, user_line(), words), record.id, blocks)
+        fallback_log.add_collection(Place(operation, user_line(), reason), record.id, blocks)
 
 
 def on_host(expression: Any, make_collection: Callable[..., Any]) -> Any:

@@ -129,7 +129,7 @@ def infer_dtype(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     except Exception:
         if function.refusal is None:
             raise
-    raise NotOnGpuError(function.operation, "", function.refusal.words, user_line())
+    raise NotOnGpuError(function.operation, "", function.refusal.reason, user_line())
 
 
 def infer_groups(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

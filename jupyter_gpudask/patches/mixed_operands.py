@@ -84,9 +84,9 @@ def _arrays_in_one_place(
     lacking = next((part for part in on_host if not can_move(part)), None)
     if lacking is None:
         return _on_gpu(args), _on_gpu(kwargs), nullcontext()
-    words = f"TypeError: CuPy has no {_kind(lacking)}"
-    refuse_if_strict(name, name_of(mixed["gpu"]), words)
-    note_on_host(name, words, mixed["gpu"].npartitions)
+    reason = f"TypeError: CuPy has no {_kind(lacking)}"
+    refuse_if_strict(name, name_of(mixed["gpu"]), reason)
+    note_on_host(name, reason, mixed["gpu"].npartitions)
     return tuple(results_to_host(args)), results_to_host(kwargs), on_numpy()
 
 
@@ -132,9 +132,9 @@ def in_one_place(expression: Any, make_collection: Callable[..., Any]) -> Any:
         host = [part for part in expression.dependencies() if place_of_partitions(part) == "host"]
         if not (_falls_back() and all(map(_was_on_gpu, host))):
             _refuse({place: make_collection(first[place]) for place in ("host", "gpu")})
-        operation, words = type(expression).__name__, "the other operand is on the CPU"
-        refuse_if_strict(operation, expression._name, words)  # noqa: SLF001
-        note_on_host(operation, words, make_collection(first["gpu"]).npartitions)
+        operation, reason = type(expression).__name__, "the other operand is on the CPU"
+        refuse_if_strict(operation, expression._name, reason)  # noqa: SLF001
+        note_on_host(operation, reason, make_collection(first["gpu"]).npartitions)
         return on_host(expression, make_collection)
     return expression
 

@@ -106,12 +106,12 @@ class WorkerFailuresPlugin(LostHostsPlugin):
         self._lost_contexts: deque[tuple[str, str]] = deque(maxlen=_KEPT_EXITS)
         self._breaks = ("", 0)
 
-    def lose_context(self, worker: str, function: str, line: int, words: str) -> int:
+    def lose_context(self, worker: str, function: str, line: int, reason: str) -> int:
         """Note that a worker ends because its CUDA context is broken; called by the worker.
 
         - `function`, `line`: the user's function that failed, and its line in the cell; empty and 0 if they are not
           known.
-        - `words`: the error of CUDA.
+        - `reason`: the error of CUDA.
 
         Returns how often this function has broken a context since a graph was submitted, with none of another in
         between.
@@ -120,7 +120,7 @@ class WorkerFailuresPlugin(LostHostsPlugin):
         self._breaks = (function, times + 1 if function == last else 1)
         where = f" (line {line})" if line else ""
         what = f" in {function}{where}" if function else ""
-        self._lost_contexts.append((worker, f"lost its CUDA context{what}: {words}"))
+        self._lost_contexts.append((worker, f"lost its CUDA context{what}: {reason}"))
         return self._breaks[1]
 
     def add_worker(self, scheduler: Any, worker: str) -> None:

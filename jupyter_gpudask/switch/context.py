@@ -61,8 +61,8 @@ def switched_to(array: str, dataframe: str, record: CellRecord | None = None) ->
 
 def check_context() -> None:
     """Raise `BrokenContextError` if an earlier error has broken the CUDA context of this process."""
-    if uses_cuda() and (words := broken_context(wait=False)):
-        raise BrokenContextError("context-of-kernel", error=words.rstrip(". "))
+    if uses_cuda() and (reason := broken_context(wait=False)):
+        raise BrokenContextError("context-of-kernel", error=reason.rstrip(". "))
 
 
 def check_arrays() -> None:

@@ -32,7 +32,7 @@ _EXIT_STATUS = 70
 _INTERVAL = 1.0
 _RESPONSE_TIMEOUT = 5.0
 _TIME_TO_REPORT = 0.5
-_MAX_WORDS = 300
+_MAX_REASON = 300
 
 
 class ContextPlugin(WorkerPlugin):
@@ -54,20 +54,20 @@ class ContextPlugin(WorkerPlugin):
 
     def outcome_of(self, key: Any, outcome: dict[str, Any]) -> dict[str, Any]:
         """The outcome of a task that has failed; called in its thread. It does not return if the worker ends."""
-        words = broken_context()
-        if not words or not self._worker.nanny:
+        reason = broken_context()
+        if not reason or not self._worker.nanny:
             return outcome
         if self._is_ending:
             _sleep_until_the_end()
         self._is_ending = True
         function, line = _place_of(outcome.get("actual_exception"), key)
         loop: Any = self._worker.loop
-        report = asyncio.run_coroutine_threadsafe(self._report(function, line, words), loop.asyncio_loop)
+        report = asyncio.run_coroutine_threadsafe(self._report(function, line, reason), loop.asyncio_loop)
         if report.result() < MOST_IN_A_ROW:
             _end()
         loop.add_callback(loop.call_later, _TIME_TO_REPORT, _end)
         error = BrokenContextError(
-            "context-of-worker", function=function_at(function, line), times=MOST_IN_A_ROW, error=words.rstrip(". ")
+            "context-of-worker", function=function_at(function, line), times=MOST_IN_A_ROW, error=reason.rstrip(". ")
         )
         return {**outcome, **error_message(error), "op": "task-erred", "actual_exception": error}
 
@@ -77,21 +77,23 @@ class ContextPlugin(WorkerPlugin):
 
     async def end_if_broken(self, function: str = "") -> None:
         """End the worker, if its context is broken; `function` is what has failed. It does not return then."""
-        words = broken_context(wait=False) if self._worker.nanny else ""
-        if not words:
+        reason = broken_context(wait=False) if self._worker.nanny else ""
+        if not reason:
             return
         if self._is_ending:
             await asyncio.Event().wait()
         self._is_ending = True
-        await self._report(function, 0, words)
+        await self._report(function, 0, reason)
         _end()
 
-    async def _report(self, function: str, line: int, words: str) -> int:
+    async def _report(self, function: str, line: int, reason: str) -> int:
         """Report the end to the scheduler; how often the function has broken a context one time after the other."""
         try:
             async with asyncio.timeout(_RESPONSE_TIMEOUT):
                 call = getattr(self._worker.scheduler, CONTEXT_LOST)
-                answer = await call(worker=self._worker.address, function=function, line=line, words=words[:_MAX_WORDS])
+                answer = await call(
+                    worker=self._worker.address, function=function, line=line, reason=reason[:_MAX_REASON]
+                )
         except Exception:  # noqa: BLE001 - the scheduler is another one's, or does not respond
             return 0
         return int(answer) if isinstance(answer, int) else 0

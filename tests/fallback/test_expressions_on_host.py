@@ -62,7 +62,7 @@ def test_the_line_and_the_reason_are_noted(cell):
     made_in_cell().rename_axis(index={"a": "b"})
     ((place, blocks),) = (fallback_log.blocks - before).items()
     assert isinstance(place, Place)
-    assert (place.operation, place.words, blocks) == ("RenameAxis", "cuDF renames an axis with a name", 3)
+    assert (place.operation, place.reason, blocks) == ("RenameAxis", "cuDF renames an axis with a name", 3)
     assert place.line > 0
 
 

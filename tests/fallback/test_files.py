@@ -223,7 +223,7 @@ to_parquet.__signature__ = inspect.signature(dd.to_parquet)
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "reason"),
     [
         ({"compression": "zstd"}, "compression"),
         ({"custom_metadata": {"a": "b"}}, "custom_metadata"),
@@ -236,16 +236,16 @@ to_parquet.__signature__ = inspect.signature(dd.to_parquet)
     ],
     ids=str,
 )
-def test_parquet_files_are_written_by_pandas_if_cudf_would_ignore_an_option(cell, options, words):
-    frame = on_gpu(pd.DataFrame({"x": [1, 2], "k": pd.Categorical(["a", "b"]) if words else ["a", "b"]}))
+def test_parquet_files_are_written_by_pandas_if_cudf_would_ignore_an_option(cell, options, reason):
+    frame = on_gpu(pd.DataFrame({"x": [1, 2], "k": pd.Categorical(["a", "b"]) if reason else ["a", "b"]}))
 
     cell()
     before = fallback_log.blocks.copy()
     written, engine = writers.write_parquet(to_parquet, frame, "path", **options)
-    noted = [(place.operation, words in place.words) for place in (fallback_log.blocks - before)]
-    assert noted == ([("to_parquet", True)] if words else [])
-    assert (written is frame) == (not words)
-    assert engine is (GpuEngine if not words else "pyarrow")
+    noted = [(place.operation, reason in place.reason) for place in (fallback_log.blocks - before)]
+    assert noted == ([("to_parquet", True)] if reason else [])
+    assert (written is frame) == (not reason)
+    assert engine is (GpuEngine if not reason else "pyarrow")
 
 
 def test_a_dataframe_is_appended_by_pandas_if_the_files_have_its_dtypes(cell):

@@ -269,7 +269,7 @@ def test_a_partition_that_cudf_cannot_hold_stays_on_the_host_and_is_reported(mon
     monkeypatch.setattr(host_call, "report", reports.append)
     frame = pd.DataFrame({"a": [1, "b"]})
     assert HostFallback(ToCudfBackend.operation, "layer", cell="cell")(frame, {}) is frame
-    assert [(each.operation, each.layer, each.words) for each in reports] == [
+    assert [(each.operation, each.layer, each.reason) for each in reports] == [
         ("from_pandas", "layer", "TypeError: Cannot create column with mixed types")
     ]
     with pytest.raises(NotOnGpuError, match="from_pandas"):

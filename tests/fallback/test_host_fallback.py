@@ -86,7 +86,7 @@ def test_each_block_is_counted_with_its_line_and_the_words_of_the_library(cell):
     names["mapped"].compute()
     ((place, blocks),) = (fallback_log.blocks - before).items()
     assert (place.operation, place.line, blocks) == ("host_only", 3, 4)
-    assert place.words.startswith("TypeError: Implicit conversion to a NumPy array is not allowed.")
+    assert place.reason.startswith("TypeError: Implicit conversion to a NumPy array is not allowed.")
     assert fallback_log.seconds[place] > 0
 
 

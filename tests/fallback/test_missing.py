@@ -11,7 +11,7 @@ import pytest
 from device import MARKS, cupy
 
 from jupyter_gpudask.fallback.functions import PACKAGES, Twins, with_twin
-from jupyter_gpudask.fallback.missing import words_of_lack
+from jupyter_gpudask.fallback.missing import reason_to_fall_back
 from jupyter_gpudask.fallback.values import on_host
 from jupyter_gpudask.inspection.error_origin import library_behind
 from jupyter_gpudask.overlay import DEFAULT_FALLBACK
@@ -23,7 +23,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "what-runs-where.md").read_text()
 
 
 @pytest.mark.parametrize(
-    ("function", "words"),
+    ("function", "reason"),
     [
         (np.asarray, "TypeError: Implicit conversion"),
         (lambda x: np.nanquantile(x, 0.5), "TypeError: no implementation found for 'numpy.nanquantile'"),
@@ -38,12 +38,12 @@ PAGE = (Path(__file__).parents[2] / "docs" / "what-runs-where.md").read_text()
         (lambda x: 1 / 0, ""),
     ],
 )
-def test_a_lack_is_told_from_other_errors(function, words):
+def test_a_lack_is_told_from_other_errors(function, reason):
     with pytest.raises(Exception) as failure:  # noqa: PT011 - of any class
         function(cupy.ones(3))
-    found = words_of_lack(failure.value)
-    assert re.match(words, found)
-    assert bool(found) == bool(words) or isinstance(failure.value, ValueError)  # CuPy's own about shapes: tried again
+    found = reason_to_fall_back(failure.value)
+    assert re.match(reason, found)
+    assert bool(found) == bool(reason) or isinstance(failure.value, ValueError)  # CuPy's own about shapes: tried again
 
 
 def test_an_error_for_a_refused_conversion_is_a_lack_if_a_library_raises_it():
@@ -55,7 +55,7 @@ def test_an_error_for_a_refused_conversion_is_a_lack_if_a_library_raises_it():
     ):
         error = ValueError("unrecognized csr_array constructor input")
         error.__cause__ = cause
-        assert bool(words_of_lack(raised_in(module, error))) == is_lack
+        assert bool(reason_to_fall_back(raised_in(module, error))) == is_lack
 
 
 class UDFError(RuntimeError):
@@ -97,7 +97,7 @@ def raised_in(module, error):
     ],
 )
 def test_what_failed_on_a_gpu_for_a_lack_is_one(module, error):
-    assert words_of_lack(raised_in(module, error)).startswith(f"{type(error).__name__}: ")
+    assert reason_to_fall_back(raised_in(module, error)).startswith(f"{type(error).__name__}: ")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_failed_on_a_gpu_for_a_lack_is_one(module, error):
     ],
 )
 def test_an_error_of_the_user_of_memory_or_of_the_device_is_none(module, error):
-    assert words_of_lack(raised_in(module, error)) == ""
+    assert reason_to_fall_back(raised_in(module, error)) == ""
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_an_error_of_the_user_of_memory_or_of_the_device_is_none(module, error):
 )
 def test_an_error_of_the_device_or_its_memory_is_never_said_to_be_a_lack(error):
     raised = raised_in("cudf.core.frame", error)
-    assert words_of_lack(raised) == ""
+    assert reason_to_fall_back(raised) == ""
     assert library_behind(raised) is None
 
 
@@ -150,7 +150,7 @@ def test_an_error_of_the_device_or_its_memory_is_never_said_to_be_a_lack(error):
 )
 def test_other_parameters_than_those_of_pandas_are_a_lack_if_dask_made_the_call(monkeypatch, caller, text, is_lack):
     monkeypatch.setitem(sys.modules, "cudf", types.SimpleNamespace(Series=object, read_csv=len, clean=len))
-    assert bool(words_of_lack(raised_in(caller, TypeError(text)))) == is_lack
+    assert bool(reason_to_fall_back(raised_in(caller, TypeError(text)))) == is_lack
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_an_error_of_another_library_is_a_lack_if_cudf_called_it(caller, is_lack
         exec("call()", {"__name__": caller, "call": functools.partial(exec, "raise error", scope)})  # noqa: S102
     frames = [entry.frame.f_globals["__name__"] for entry in failure.traceback]
     assert frames[-1] == library
-    assert bool(words_of_lack(failure.value)) == is_lack
+    assert bool(reason_to_fall_back(failure.value)) == is_lack
 
 
 def test_an_error_that_cython_raises_is_a_lack_though_its_frame_has_no_globals():
@@ -176,7 +176,7 @@ def test_an_error_that_cython_raises_is_a_lack_though_its_frame_has_no_globals()
     error = TypeError("int() argument must be a string, a bytes-like object or a real number, not 'range'")
     with pytest.raises(TypeError) as failure:
         exec(code, {"error": error})  # noqa: S102
-    assert words_of_lack(failure.value)
+    assert reason_to_fall_back(failure.value)
 
 
 def test_an_error_of_numba_about_a_gpu_array_is_a_lack():
@@ -185,8 +185,8 @@ def test_an_error_of_numba_about_a_gpu_array_is_a_lack():
 
     for word in ("cannot", "Cannot"):  # Numba 0.57; 0.58 and newer
         lack = TypingError(f"non-precise type\n{word} determine Numba type of <class 'cupy.ndarray'>")
-        assert words_of_lack(raised_in("numba.core", lack))
-    assert words_of_lack(raised_in("numba.core", TypingError("cannot unify array and int64"))) == ""
+        assert reason_to_fall_back(raised_in("numba.core", lack))
+    assert reason_to_fall_back(raised_in("numba.core", TypingError("cannot unify array and int64"))) == ""
 
 
 def error_of(module, name, parent=Exception):
@@ -211,13 +211,13 @@ def test_a_compiler_that_cudf_calls_is_a_lack_whatever_it_says(error, is_lack):
         with pytest.raises(type(error)) as failure:
             exec("call()", {"__name__": caller, "call": functools.partial(exec, "raise error", scope)})  # noqa: S102
         expected = f"{type(error).__name__}: str may need a newer version" if is_lack and caller != "__main__" else ""
-        assert words_of_lack(failure.value) == expected
+        assert reason_to_fall_back(failure.value) == expected
 
 
 def test_what_cupy_cannot_compile_is_a_lack():
     kind = type("CompileException", (Exception,), {"__module__": "cupy.cuda.compiler"})
     error = kind("a1b2.cubin.cu(37): error: no suitable conversion function\n\n1 error detected")
-    assert words_of_lack(raised_in("cupy._core", error)) == "CompileException: no suitable conversion function"
+    assert reason_to_fall_back(raised_in("cupy._core", error)) == "CompileException: no suitable conversion function"
 
 
 def test_the_page_says_what_the_code_does():
@@ -228,7 +228,7 @@ def test_the_page_says_what_the_code_does():
         kind = getattr(__builtins__, name, None) if not isinstance(__builtins__, dict) else __builtins__.get(name)
         for text in re.findall("`([^`]+)`", examples):
             error = kind(text) if kind else type("TypingError", (Exception,), {"__module__": "numba"})(text)
-            assert words_of_lack(raised_in("cudf.core", error)), text
+            assert reason_to_fall_back(raised_in("cudf.core", error)), text
     assert f'| `"{DEFAULT_FALLBACK}"` |' in next(line for line in PAGE.splitlines() if "This is the default." in line)
     assert f"Functions of {', '.join(f'`{name}`' for name in PACKAGES[:3])} and `{PACKAGES[3]}`" in PAGE
 
@@ -295,5 +295,5 @@ def test_an_array_that_is_not_one_of_numpy_is_a_lack_of_pandas():
     lack = TypeError(
         "factorize requires a Series, Index, ExtensionArray, np.ndarray or NumpyExtensionArray got ndarray."
     )
-    assert words_of_lack(raised_in("pandas.core", lack))
-    assert not words_of_lack(raised_in("pandas.core", TypeError(str(lack).replace("got ndarray", "got int"))))
+    assert reason_to_fall_back(raised_in("pandas.core", lack))
+    assert not reason_to_fall_back(raised_in("pandas.core", TypeError(str(lack).replace("got ndarray", "got int"))))

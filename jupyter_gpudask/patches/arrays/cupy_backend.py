@@ -14,7 +14,7 @@ from dask.array.cupy_entry_point import CupyBackendEntrypoint
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
-from ...fallback.missing import words_behind
+from ...fallback.missing import reason_behind
 from ...inspection.placement import can_move, place_of, to_gpu, to_host
 from ...overlay import current_record
 
@@ -107,7 +107,7 @@ def create_on_gpu(create: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     try:
         return create(*args, **of_cupy)
     except Exception as error:
-        if not words_behind(error):
+        if not reason_behind(error):
             raise
     on_host = {name: value for name, value in kwargs.items() if place_of(value) != "gpu"}  # without `meta` and `like`
     return create(*args, **on_host)

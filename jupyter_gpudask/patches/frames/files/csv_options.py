@@ -86,7 +86,7 @@ _SAME_IN_CUDF: dict[str, Callable[[Any], bool]] = {
 """Keywords of ``read_csv`` in cuDF, and with which values it reads as pandas does."""
 
 
-def words_of_csv(path: Any, options: Mapping[str, Any]) -> str:
+def reason_of_csv(path: Any, options: Mapping[str, Any]) -> str:
     """Why cuDF's ``read_csv`` would return something else than that of pandas; empty if it would not."""
     if isinstance(path, list | tuple) and (not path or any("*" in str(each) for each in path)):
         return "dask_cudf's read_csv expands no patterns in lists of files"

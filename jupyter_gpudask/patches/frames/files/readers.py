@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from .csv_dtypes import with_texts
-from .csv_options import without_what_changes_nothing, words_of_csv
+from .csv_options import reason_of_csv, without_what_changes_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ ARROW = ("auto", "pyarrow")
 """Names of the only Parquet engine for pandas; cuDF has one, too."""
 
 
-def words_of_reader(reader: str, path: Any, options: Mapping[str, Any]) -> str:
+def reason_of_reader(reader: str, path: Any, options: Mapping[str, Any]) -> str:
     """Why cuDF's reader would return something else than that of pandas; empty if it would not.
 
     Parameters
@@ -53,8 +53,8 @@ def read_as_pandas(reader: str, options: Mapping[str, Any], frame: Any) -> Any:
     return with_texts(frame) if reader == "read_csv" else frame
 
 
-def words_about(reader: str, options: Mapping[str, Any], frame: Any) -> str:
-    """As `words_of_reader`, where only the dataframe of cuDF's reader shows it."""
+def reason_about(reader: str, options: Mapping[str, Any], frame: Any) -> str:
+    """As `reason_of_reader`, where only the dataframe of cuDF's reader shows it."""
     is_of_lines = options.get("lines") or (
         options.get("lines") is None and options.get("orient", "records") == "records"
     )
@@ -93,7 +93,7 @@ def _parquet(_path: Any, options: Mapping[str, Any]) -> str:
 
 
 _OF_READERS: dict[str, Callable[[Any, Mapping[str, Any]], str]] = {
-    "read_csv": words_of_csv,
+    "read_csv": reason_of_csv,
     "read_hdf": lambda _path, _options: "cuDF has no reader of HDF files",
     "read_json": _json,
     "read_parquet": _parquet,

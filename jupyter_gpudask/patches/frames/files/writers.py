@@ -46,7 +46,7 @@ def write_parquet(original: Callable[..., Any], /, *args: Any, **kwargs: Any) ->
     record = current_record()
     may_fall_back = record is not None and record.fallback == "host"
     try:
-        return _write(original, args, kwargs, _words_of_parquet)
+        return _write(original, args, kwargs, _reason_of_parquet)
     except ValueError as error:
         # cuDF and pandas have several names for strings.
         if not may_fall_back or not str(error).startswith("Appended dtypes differ"):
@@ -58,26 +58,26 @@ def _write(
     original: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    words_of: Callable[[Any, dict[str, Any]], str],
+    reason_of: Callable[[Any, dict[str, Any]], str],
 ) -> Any:
     __tracebackhide__ = True
     record = current_record()
     call = bind(original, args, kwargs)
     frame = call.arguments["df"]
     is_watched = record is not None and record.watches and place_of(frame) == "gpu"
-    words = words_of(frame, call.arguments) if is_watched else ""
+    reason = reason_of(frame, call.arguments) if is_watched else ""
     name = original.__name__
     if name == "to_parquet" and call.arguments.get("engine") in (None, "auto", "pyarrow", "cudf"):
-        call.arguments["engine"] = GpuEngine if place_of(frame) == "gpu" and not words else "pyarrow"
-    if not words:
+        call.arguments["engine"] = GpuEngine if place_of(frame) == "gpu" and not reason else "pyarrow"
+    if not reason:
         return original(*call.args, **call.kwargs)
-    refuse_if_strict(name, name_of(frame), words)
-    note_on_host(name, words, frame.npartitions)
+    refuse_if_strict(name, name_of(frame), reason)
+    note_on_host(name, reason, frame.npartitions)
     call.arguments["df"] = to_host(frame)
     return original(*call.args, **call.kwargs)
 
 
-def _words_of_parquet(frame: Any, options: Mapping[str, Any]) -> str:
+def _reason_of_parquet(frame: Any, options: Mapping[str, Any]) -> str:
     """Why cuDF's ``to_parquet`` would write something else than that of pandas; empty if it would not.
 
     Parameters
@@ -96,10 +96,10 @@ def _words_of_parquet(frame: Any, options: Mapping[str, Any]) -> str:
     unknown = sorted(set(options.get("kwargs", ())) - _OF_CUDF_WRITER)
     if unknown:
         return f"dask_cudf's to_parquet ignores {unknown[0]}"
-    return _words_of_categories(frame)
+    return _reason_of_categories(frame)
 
 
-def _words_of_categories(frame: Any) -> str:
+def _reason_of_categories(frame: Any) -> str:
     meta = frame._meta  # noqa: SLF001
     has_categories = any(str(dtype) == "category" for dtype in [*meta.dtypes, getattr(meta.index, "dtype", None)])
     return "cuDF writes no categories to Parquet files" if has_categories else ""
