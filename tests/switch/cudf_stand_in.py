@@ -78,6 +78,9 @@ class Series(pd.Series):
     def between(self, left, right, inclusive="both"):
         return Series(with_missing(self.to_pandas().between(left, right, inclusive), self))
 
+    def isin(self, values):
+        return Series(self.to_pandas().isin(values) & self.notna())
+
     def where(self, cond, other=np.nan, **_):
         result = pd.Series(self).where(cond, other)
         return Series(result.astype(float) if self.dtype.kind == "i" and pd.isna(other) else result)

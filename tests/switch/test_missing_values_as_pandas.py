@@ -113,6 +113,13 @@ def test_dataframes_of_two_sources_are_compared_as_those_of_one(compute, partiti
     assert list(map(str, result.compute())) == list(map(str, compute(data, data)))
 
 
+@pytest.mark.parametrize("values", [[1.0, np.nan], [None], [2.0], [pd.Timestamp("2024-05-01"), pd.NaT]])
+def test_missing_values_are_among_others_of_which_one_is_missing(values):
+    for name in ("x", "when"):
+        expected, result = on_both(lambda frame, name=name: frame[frame[name].isin(values)].k)
+        assert result.tolist() == expected.tolist()
+
+
 def test_codes_of_missing_categories_are_negative():
     def codes(frame):
         return frame.name.astype(pd.CategoricalDtype(["a", "b", "cc"])).cat.codes

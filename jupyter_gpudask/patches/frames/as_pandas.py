@@ -43,6 +43,7 @@ from .missing_values import (
     WhereAlignAsPandas,
     WhereAsPandas,
     filled,
+    found,
     rolling,
 )
 from .query import evaluated_text, selected_by_text
@@ -221,6 +222,7 @@ _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
     _expr.Query: functools.partial(selected_by_text, replaced=replaced),
     _expr.Fillna: filled,
     _expr.Filter: selected,
+    _expr.Isin: found,
     _expr.Diff: with_floats,
     _expr.Shift: with_floats,
     GroupByTransform: of_no_number,

@@ -242,6 +242,35 @@ def _is_of_integers(given: Any, result: Any) -> bool:
     return kinds in (("i", "f"), ("u", "f")) and not result.isna().any()
 
 
+class IsinAsPandas(_expr.Isin):
+    """Whether numbers and times are among others, of which one may be missing: cuDF 26.10 finds no missing ones."""
+
+    @staticmethod
+    def operation(frame: Any, values: Any) -> Any:
+        """The result for one partition; where a value is missing, it is what pandas finds for one."""
+        result = frame.isin(values)
+        if not is_type_of_gpu(type(frame)) or is_type_of_gpu(type(values)):
+            return result
+        if frame.ndim == 1:
+            return _with_missing(result, frame, values)
+        return type(frame)({name: _with_missing(result[name], frame[name], values) for name in frame.columns})
+
+
+def _with_missing(result: Any, column: Any, values: Any) -> Any:
+    if column.dtype.kind not in "fmM" or not column.isna().any():
+        return result
+    is_found = bool(pd.Series([None], dtype=column.dtype).isin(values).iloc[0])
+    return result.mask(column.isna(), is_found)
+
+
+def found(expression: _expr.Isin) -> Any:
+    """The expression for dtypes whose missing values are NaN or NaT, which are equal to each other in ``isin``."""
+    meta = expression.frame._meta  # noqa: SLF001
+    dtypes = [meta.dtype] if meta.ndim == 1 else list(meta.dtypes)
+    are_plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biufmM" for dtype in dtypes)
+    return IsinAsPandas(*expression.operands) if are_plain else expression
+
+
 class FillnaAsPandas(_expr.Fillna):
     """Missing values replaced by one for each column; Dask 2026.7 loses them if one column of the result is selected.
 
