@@ -282,7 +282,7 @@ def test_results_that_do_not_fit_are_refused(gpu):
     )
     assert reply.error == "ResultTooLargeError"
     assert "The result big needs" in reply.error_value
-    kernel.ok(FRAMES + "import jupyter_gpudask.patches.result_size as fitting\nfitting._free_memory = lambda: 1000")
+    kernel.ok(FRAMES + "import jupyter_gpudask.patches.computation as fitting\nfitting._free_memory = lambda: 1000")
     reply = kernel.run("%%gpudask\nframe = dd.from_pandas(data, npartitions=4)\nframe.compute()")
     assert reply.error == "ResultTooLargeError"
     assert "The result frame needs" in reply.error_value

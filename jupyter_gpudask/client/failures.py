@@ -13,7 +13,7 @@ from distributed import Client, Future
 from distributed.client import FutureCancelledError, FuturesCancelledError, futures_of
 
 from ..errors import PicklingError, ResultPicklingError, ResultsLostError, WorkersEndedError
-from ..inspection.local_variables import local_variables
+from ..inspection.user_code import local_variables
 from ..scheduler.results import RELEASED
 from ..scheduler.workers import exit_of
 from .calls import ask_scheduler

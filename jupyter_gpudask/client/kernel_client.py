@@ -27,7 +27,7 @@ from ..fallback.log import TOPIC, fallback_log
 from ..fallback.tasks import WithFallback
 from ..graph.optimize import ArrayOptimizer, WithOptimizer, may_have_arrays
 from ..graph.subtrees import ClusterSize
-from ..inspection.error_origin import library_behind
+from ..inspection.user_code import library_behind
 from ..overlay import current_record, in_context_of_cell
 from ..scheduler.graph_router import UPDATE_GRAPH
 from ..scheduler.joined_client import JOINED_BEGIN_CELL, JOINED_UPDATE_GRAPH
@@ -216,7 +216,7 @@ class KernelClient(Client):
         __tracebackhide__ = True
         if current_record() is None:
             return super().gather(*args, **kwargs)
-        from ..patches.result_size import check_what_was_computed
+        from ..patches.computation import check_what_was_computed
 
         return check_what_was_computed(Client.gather, self, *args, **kwargs)
 

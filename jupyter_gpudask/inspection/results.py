@@ -1,19 +1,50 @@
-"""Move results to the host, with all that they consist of."""
+"""Results and blocks on GPUs as those of NumPy and pandas, and the measurement of moves between host and device memory.
+
+Dask's dashboard shows the moves as fine performance metrics of a task, and ``%%gpudask --profile`` in its table.
+
+Moves between host and device memory within a task, reported to Dask's metrics of the task.
+
+Dask's dashboard shows them as fine performance metrics, and ``%%gpudask --profile`` in its table.
+
+Move results to the host, with all that they consist of.
+"""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 import operator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from distributed.metrics import context_meter
 
 from .placement import is_type_of_gpu, to_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+TO_GPU = "host-to-device"
+TO_HOST = "device-to-host"
+
+
+@contextmanager
+def transfer(label: str, size: int) -> Iterator[None]:
+    """Measure the move of `size` bytes in this context.
+
+    Parameters
+    ----------
+    label
+        `TO_GPU` or `TO_HOST`.
+    size
+        In bytes.
+    """
+    with context_meter.meter(label):
+        yield
+    context_meter.digest_metric(label, size, "bytes")
+
 
 _WITH_PARTS = (dict, list, set, tuple, np.ndarray)
 

@@ -1,21 +1,58 @@
-"""The user's code that called into Dask: its line, and the names of its variables."""
+"""The user's code: its line that called Dask, its variables, and whether an error is its own.
+
+The local variables of a stack frame, read safely on every Python release.
+
+The user's code that called into Dask: its line, and the names of its variables.
+
+Find the GPU library that raised an error, because NumPy or pandas might not raise it.
+"""
 
 from __future__ import annotations
 
+import dis
+import re
 import sys
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
 
 from dask.base import is_dask_collection
 from dask.utils import key_split
 
-from .local_variables import local_variables
+from ..device_errors import is_device_error, is_out_of_device_memory
+from ..errors import GpuDaskError
 from .placement import ancestors, kind_of, name_of, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
+    from types import CodeType, FrameType
 
     from .placement import Place
+
+# https://github.com/python/cpython/issues/128396
+_READING_MAY_CRASH = (3, 13) <= sys.version_info < (3, 13, 3)
+
+
+def local_variables(frame: FrameType) -> dict[str, Any]:
+    """Values of the local variables of a stack frame, by name.
+
+    Python 3.13.0 to 3.13.2 crash on reading a closure variable while a comprehension has a variable of that name, as
+    in `dask.array.core.unify_chunks`; on these versions such variables are left out.
+    """
+    variables = frame.f_locals
+    if not _READING_MAY_CRASH or isinstance(variables, dict):  # those of a module, which other threads may change
+        return dict(variables)
+    unsafe = _shared_with_comprehensions(frame.f_code)
+    return {name: variables[name] for name in variables if name not in unsafe}
+
+
+@lru_cache(maxsize=1000)
+def _shared_with_comprehensions(code: CodeType) -> frozenset[str]:
+    """Names of closure variables that are also variables of comprehensions in the same function."""
+    if not code.co_cellvars:
+        return frozenset()
+    inlined = {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_FAST_AND_CLEAR"}
+    return frozenset(inlined.intersection(code.co_cellvars))
+
 
 _LIBRARIES = ("dask", "dask_cudf", "distributed", "jupyter_gpudask", "numpy", "pandas", "functools", "contextlib")
 _MAIN = "__main__"
@@ -85,3 +122,60 @@ def _variables() -> Iterator[tuple[str, Any]]:
 def _library_of(frame: FrameType) -> str:
     name: str = frame.f_globals.get("__name__", "")
     return name.partition(".")[0]
+
+
+_ERRORS = (TypeError, RuntimeError, AttributeError, ValueError)  # a NotImplementedError is a RuntimeError
+_LIBRARIES_OF_GPUS: dict[str, Literal["cupy", "cudf"]] = {"cupy": "cupy", "cudf": "cudf", "dask_cudf": "cudf"}
+_OTHERS = ("dask", "distributed", "numpy", "pandas")
+_CONVERSION = "Implicit conversion to a"  # ... NumPy array, host NumPy array, host PyArrow object
+_FILE = re.compile(r'File "(?:[^"]*/)?(cupy|cudf)/')
+
+
+def library_behind(error: BaseException | None) -> Literal["cupy", "cudf", "result"] | None:
+    """Whether CuPy or cuDF raised `error` because it does not support an operation.
+
+    Returns
+    -------
+    "cupy", "cudf", "result" or None
+        ``"result"`` if a result on the GPU was used as a NumPy array; running the cell without the library helps.
+        `None` for errors of the user's code, of Dask, and of this package, which say what to do.
+    """
+    if not isinstance(error, _ERRORS) or isinstance(error, GpuDaskError) or _is_of_gpu(error):
+        return None
+    text = str(error)
+    if text.startswith(_CONVERSION) and _is_of_a_result(error):
+        return "result"
+    if "NotImplemented from __array_" in text:  # a function that CuPy's arrays do not support
+        return "cupy"
+    if "Failed to generate metadata" in text:  # Dask chains the two errors
+        return library_behind(error.__cause__)
+    if "inference failed" in text:  # Dask's message contains the error with its traceback
+        files = _FILE.findall(text)
+        return _LIBRARIES_OF_GPUS[files[-1]] if files else None
+    innermost = [package for package in _packages(error) if package in (*_LIBRARIES_OF_GPUS, *_OTHERS)][-1:]
+    return _LIBRARIES_OF_GPUS.get(innermost[0]) if innermost else None
+
+
+def _is_of_gpu(error: BaseException) -> bool:
+    """Whether the GPU or its memory failed, and no library."""
+    return is_device_error(str(error)) or is_out_of_device_memory(str(error))
+
+
+def _is_of_a_result(error: BaseException) -> bool:
+    """Whether it was raised outside of a computation: the traceback of a task starts where its result was awaited."""
+    entry = error.__traceback__
+    while entry is not None:
+        name: str = entry.tb_frame.f_globals.get("__name__", "")
+        if name.partition(".")[0] in ("dask", "distributed") and entry.tb_frame.f_code.co_name != "__array__":
+            return False
+        entry = entry.tb_next
+    return True
+
+
+def _packages(error: BaseException) -> Iterator[str]:
+    """The package of each entry of the traceback, innermost last."""
+    entry = error.__traceback__
+    while entry is not None:
+        name: str = entry.tb_frame.f_globals.get("__name__", "")
+        yield name.partition(".")[0]
+        entry = entry.tb_next

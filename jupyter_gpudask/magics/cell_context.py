@@ -88,7 +88,7 @@ def _report_end(session: Session, cell: str) -> None:
 @contextmanager
 def _hint(shell: InteractiveShell) -> Iterator[None]:
     """Under an error that comes from a GPU library, show how to run the cell without the library."""
-    from ..inspection.error_origin import library_behind
+    from ..inspection.user_code import library_behind
     from ..switch.context import check_context
 
     try:

@@ -1,30 +1,153 @@
-"""Computations of a GPU cell: conversion of results to the host, their size, and collections on the CPU.
+"""Computation in a GPU cell: whether the results fit, and their conversion to the host by the workers.
+
+``np.asarray(x)`` of a collection on GPUs: it returns a NumPy array.
+
+CuPy and cuDF refuse an implicit conversion, which is slow in a loop. A Dask collection is computed here, and its result
+is sent over the network in any case: each worker converts its blocks before it sends them.
+
+Refuse results that do not fit on the kernel's GPU before they are moved there.
+
+Computations of a GPU cell: conversion of results to the host, their size, and collections on the CPU.
 
 Used by the patch of `dask.compute` and by `client.kernel_client`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+import math
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from dask.array.core import Array
 from dask.base import get_scheduler, is_dask_collection, unpack_collections
 from dask.tokenize import tokenize
-from distributed import Client, Future
+from distributed import Client, Future, futures_of
 
+from ..errors import ResultTooLargeError
 from ..inspection.arguments import bind, calling_frame, first_argument
-from ..inspection.placement import GPU_BACKENDS, kind_of, name_of, place_of, to_host
+from ..inspection.placement import GPU_BACKENDS, is_type_of_gpu, kind_of, name_of, place_of, to_host
 from ..inspection.results import in_containers, results_to_host
 from ..inspection.user_code import description_of, names_of, user_line
 from ..overlay import current_overlay, current_record
+from ..quantities import format_bytes
 from .mixed_operands import mixed_blocks_explained
-from .result_size import refusing_what_does_not_fit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from ..overlay import CellRecord
+
+
+def to_numpy(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``Array.__array__``; the blocks are converted by the workers that hold them."""
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    collection = call.arguments["self"]
+    on_host = to_host(collection)
+    overlay = current_overlay()
+    if on_host is not collection and overlay is not None and overlay.record is not None:
+        overlay.record.moved_for_result.add(name_of(on_host))  # it did not stay on the CPU
+    call.arguments["self"] = on_host
+    return original(*call.args, **call.kwargs)
+
+
+_awaited: ContextVar[tuple[Sequence[Any], Sequence[Future[Any]]]] = ContextVar(
+    "jupyter_gpudask_awaited", default=((), ())
+)
+"""The collections of a computation, if their sizes are known only when they are computed; the futures of the user."""
+
+
+@contextmanager
+def refusing_what_does_not_fit(collections: Iterable[Any], kept: Sequence[Future[Any]] = ()) -> Iterator[None]:
+    """Refuse results larger than the free memory of the kernel's GPU while `collections` are computed.
+
+    Arrays of known size are refused at once; everything else by `check_what_was_computed`, which does not release
+    the futures that are to be `kept`.
+
+    Raises
+    ------
+    ResultTooLargeError
+        Nothing of what was computed is left on the workers.
+    """
+    __tracebackhide__ = True
+    on_gpu = [each for each in collections if place_of(each) == "gpu" and getattr(each, "ndim", None)]
+    known = [each for each in on_gpu if isinstance(each, Array) and not math.isnan(each.nbytes)]
+    # Several blocks of an array are concatenated, which needs memory for both the blocks and the array.
+    _refuse(known, sum(int(array.nbytes) * (2 if array.npartitions > 1 else 1) for array in known))
+    token = _awaited.set((on_gpu if len(known) < len(on_gpu) else (), kept))
+    try:
+        yield
+    finally:
+        _awaited.reset(token)
+
+
+def check_what_was_computed(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `distributed.Client.gather`, the last step of a computation; first checks the size of the results.
+
+    Dask has submitted one graph before, with the user's options.
+    """
+    __tracebackhide__ = True
+    collections, kept = _awaited.get()
+    if collections:
+        call = bind(original, args, kwargs).arguments
+        client: Client = call["self"]
+        if not client.asynchronous and not call.get("asynchronous"):
+            futures = list({future.key: future for future in futures_of(call["futures"])}.values())
+            try:
+                _refuse(collections, client.sync(_bytes_on_gpus, client, futures))
+            except ResultTooLargeError:
+                for future in futures:  # the traceback holds them
+                    if not any(future is each for each in kept):
+                        future.release()
+                raise
+    return original(*args, **kwargs)
+
+
+async def _bytes_on_gpus(client: Client, futures: Sequence[Future[Any]]) -> int:
+    """The bytes of all results on GPUs when they are finished; 0 after an error, which `gather` then raises."""
+
+    async def is_finished(future: Future[Any]) -> bool:
+        state: Any = future._state  # noqa: SLF001 - `distributed.wait` waits for the others of a failed one
+        await state.wait()
+        return bool(future.status == "finished")
+
+    waiting = [asyncio.ensure_future(is_finished(future)) for future in futures]
+    try:
+        for done in asyncio.as_completed(waiting):
+            if not await done:
+                return 0
+    finally:
+        for task in waiting:
+            task.cancel()
+    keys = [future.key for future in futures if not isinstance(future.type, type) or is_type_of_gpu(future.type)]
+    scheduler: Any = client.scheduler
+    try:
+        sizes: dict[Any, int] = await scheduler.nbytes(keys=keys, summary=False)
+    except KeyError:  # the scheduler has lost one meanwhile
+        return 0
+    return sum(sizes.values())
+
+
+def _refuse(collections: Sequence[Any], needed: int) -> None:
+    __tracebackhide__ = True
+    if needed and needed > (free := _free_memory()):
+        names = [name for collection in collections for name in names_of(collection)]
+        raise ResultTooLargeError(
+            names=" and ".join(names) or "of this line", needed=format_bytes(needed), free=format_bytes(free)
+        )
+
+
+def _free_memory() -> int:
+    """Bytes that the kernel can still allocate on its GPU."""
+    import cupy
+
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    return int(free + cupy.get_default_memory_pool().free_bytes())
+
 
 _RETURN_RESULTS = frozenset(
     {"compute", "head", "tail", "safe_head", "iterrows", "itertuples", "__array__", "__iter__", "__len__"}

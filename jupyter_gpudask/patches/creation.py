@@ -17,8 +17,7 @@ from ..inspection.arguments import signature_of
 from ..inspection.placement import place_of
 from ..inspection.results import results_to_host
 from ..overlay import current_record
-from .arrays.marks import mark_frame
-from .arrays.operand_placement import is_called_by_user
+from .arrays.operand_placement import is_called_by_user, mark_frame
 from .frames.files.parquet_readers import read_parquet
 from .frames.files.readers import options_for_cudf, path_for_cudf, read_as_pandas, reason_about, reason_of_reader
 from .host_fallback import frame_to_gpu, note_on_host, refuse_if_strict

@@ -22,8 +22,7 @@ from ..inspection.results import results_to_host
 from ..inspection.user_code import description_of, names_behind, names_of
 from ..overlay import current_record
 from .arrays import numeric
-from .arrays.marks import is_plain_data, may_be_moved
-from .arrays.operand_placement import is_movable, on_numpy, plain_data_to_host
+from .arrays.operand_placement import is_movable, is_plain_data, may_be_moved, on_numpy, plain_data_to_host
 from .host_fallback import note_on_host, on_host, place_of_inputs, refuse_if_strict
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._describe": "DescribeNumeric",
     "dask.dataframe.dask_expr._expr": (
         "Add And And.operation AsType Assign Between Blockwise Diff Div Elemwise Eval Expr Fillna Filter FloorDiv "
-        "Fused Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul OpAlignPartitions Or Or.operation Pow "
+        "Fused Isin Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul OpAlignPartitions Or Or.operation Pow "
         "Projection Query Shift Sqrt Sub ToBackend UFuncAlign UFuncElemwise Where WhereAlign "
         "determine_column_projection"
     ),

@@ -122,11 +122,11 @@ PATCHES = (
     Patch(
         "bags and records",
         (
-            _code("dask.dataframe.dask_expr.io.bag:to_bag", "frames.conversions:from_host"),
-            _code("dask.dataframe.dask_expr.io.records:to_records", "frames.conversions:from_host"),
-            _attribute("dask.dataframe:DataFrame.iterrows", "frames.conversions:rows_from_host"),
-            _attribute("dask.dataframe:DataFrame.itertuples", "frames.conversions:rows_from_host"),
-            _attribute("dask.dataframe:Series.__iter__", "frames.conversions:rows_from_host"),
+            _code("dask.dataframe.dask_expr.io.bag:to_bag", "frames.methods:from_host"),
+            _code("dask.dataframe.dask_expr.io.records:to_records", "frames.methods:from_host"),
+            _attribute("dask.dataframe:DataFrame.iterrows", "frames.methods:rows_from_host"),
+            _attribute("dask.dataframe:DataFrame.itertuples", "frames.methods:rows_from_host"),
+            _attribute("dask.dataframe:Series.__iter__", "frames.methods:rows_from_host"),
             _code("dask.dataframe.io.csv:to_csv", "frames.files.writers:write_by_pandas"),
             _code("dask.dataframe.io.hdf:to_hdf", "frames.files.writers:write_by_pandas"),
             _code("dask.dataframe.io.sql:to_sql", "frames.files.writers:write_by_pandas"),
@@ -151,7 +151,7 @@ PATCHES = (
     ),
     Patch(
         "labels of rows",
-        (_attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.loc:loc"),),
+        (_attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.methods:loc"),),
         process="kernel",
         reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day.",
         upstream=("https://github.com/NVIDIA/cudf/pull/22736",),
@@ -224,7 +224,7 @@ PATCHES = (
         tuple(
             _attribute(
                 f"dask.dataframe.dask_expr._categorical:CategoricalAccessor.{name}",
-                "frames.categories:with_categories",
+                "frames.methods:with_categories",
             )
             for name in ("as_known", "remove_unused_categories")
         ),
@@ -238,9 +238,9 @@ PATCHES = (
         "metadata",
         (
             _code("dask.array.utils:compute_meta", "arrays.block_meta:compute_meta"),
-            _code("dask.array.core:apply_infer_dtype", "metadata:infer_dtype"),
-            _code("dask.dataframe.dask_expr._expr:emulate", "metadata:infer_metadata"),
-            _attribute("dask.dataframe.dask_expr._groupby:_meta_apply_transform", "metadata:infer_groups"),
+            _code("dask.array.core:apply_infer_dtype", "user_functions:infer_dtype"),
+            _code("dask.dataframe.dask_expr._expr:emulate", "user_functions:infer_metadata"),
+            _attribute("dask.dataframe.dask_expr._groupby:_meta_apply_transform", "user_functions:infer_groups"),
             _attribute("dask.array:Array.__new__", "arrays.block_meta:make_array"),
             _code("dask.array:coarsen", "arrays.block_meta:coarsen"),
             _code("dask.array:histogram", "arrays.block_meta:histogram"),
@@ -263,10 +263,10 @@ PATCHES = (
             _code("dask.array:percentile", "arrays.quantiles:percentile"),
             _code("dask.array:angle", "arrays.numeric:angle"),
             _code("dask.array:sinc", "arrays.numeric:sinc"),
-            _code("dask.array:insert", "arrays.routines:insert"),
-            _code("dask.array:unique", "arrays.routines:unique"),
+            _code("dask.array:insert", "arrays.numeric:insert"),
+            _code("dask.array:unique", "arrays.numeric:unique"),
             _code("dask.array.reductions:arg_reduction", "arrays.extremes:arg_reduction"),
-            _attribute("dask.array:Array.__setitem__", "arrays.assignment:assign"),
+            _attribute("dask.array:Array.__setitem__", "arrays.numeric:assign"),
         ),
         process="kernel",
         reason="In quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers. With "
@@ -290,11 +290,11 @@ PATCHES = (
         (
             _code("dask._collections:new_collection", "frames.collection:new_collection"),
             _attribute("dask.dataframe.dask_expr:FrameBase.__dask_postpersist__", "frames.collection:postpersist"),
-            _attribute("dask.dataframe.dask_expr.io.io:FromPandas._get_lengths", "frames.as_pandas:lengths"),
+            _attribute("dask.dataframe.dask_expr.io.io:FromPandas._get_lengths", "frames.methods:lengths"),
             _attribute(
-                "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available", "frames.as_pandas:filters_pass"
+                "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available", "frames.methods:filters_pass"
             ),
-            _code("dask.dataframe.dask_expr._expr:plain_column_projection", "frames.as_pandas:columns_pass"),
+            _code("dask.dataframe.dask_expr._expr:plain_column_projection", "frames.methods:columns_pass"),
         ),
         process="kernel",
         reason="Dask knows the device of partitions by the type of the metadata, which is of pandas for dataframes on "
@@ -358,8 +358,8 @@ PATCHES = (
         (
             _code("dask.base:compute", "computation:compute"),  # explains mixed operands, too
             _code("dask.base:collections_to_expr", "computation:collections_to_expr"),
-            _attribute("dask.array:Array.__array__", "numpy_conversion:to_numpy"),
-            _attribute("dask.dataframe.dask_expr:FrameBase.__array__", "numpy_conversion:to_numpy"),
+            _attribute("dask.array:Array.__array__", "computation:to_numpy"),
+            _attribute("dask.dataframe.dask_expr:FrameBase.__array__", "computation:to_numpy"),
         ),
         process="kernel",
         reason="A Client receives the graph of a computation, not its collections. Two decisions must be made before "

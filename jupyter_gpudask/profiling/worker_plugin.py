@@ -17,7 +17,7 @@ from distributed import WorkerPlugin
 from distributed.metrics import context_meter
 
 from ..graph.program import Program, as_one_task, evaluated
-from ..inspection.transfers import TO_GPU, TO_HOST
+from ..inspection.results import TO_GPU, TO_HOST
 from ..worker.graphs import OpaqueNode
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from .measurements import Operation, WorkerRecord, operation_of

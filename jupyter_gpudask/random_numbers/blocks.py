@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..inspection.transfers import TO_GPU, transfer
+from ..inspection.results import TO_GPU, transfer
 
 HOST_ONLY = ("multinomial", "multivariate_hypergeometric")
 """What no generator of CuPy has: drawn by NumPy on the worker's host, and moved."""

@@ -84,7 +84,7 @@ class GpuSwitch(ContextDecorator):
         return cluster.client
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        from ..inspection.error_origin import library_behind
+        from ..inspection.user_code import library_behind
 
         here = _place()
         of_this_thread = [entry for entry in self._entered if entry[0][0] == here[0]]

@@ -13,7 +13,7 @@ from device import MARKS, cupy
 from jupyter_gpudask.fallback.functions import PACKAGES, Twins, with_twin
 from jupyter_gpudask.fallback.missing import reason_to_fall_back
 from jupyter_gpudask.fallback.values import on_host
-from jupyter_gpudask.inspection.error_origin import library_behind
+from jupyter_gpudask.inspection.user_code import library_behind
 from jupyter_gpudask.overlay import DEFAULT_FALLBACK
 from jupyter_gpudask.patches.user_functions import ResultsAt
 

@@ -1,6 +1,6 @@
 import sys
 
-from jupyter_gpudask.inspection.local_variables import local_variables
+from jupyter_gpudask.inspection.user_code import local_variables
 
 
 def test_arguments_and_variables_are_read_by_name():
@@ -14,7 +14,7 @@ def test_arguments_and_variables_are_read_by_name():
 def test_a_variable_of_a_comprehension_that_a_closure_names_too_does_not_end_the_process(run_python):
     printed = run_python(
         "import sys\n"
-        "from jupyter_gpudask.inspection.local_variables import local_variables\n"
+        "from jupyter_gpudask.inspection.user_code import local_variables\n"
         "def function(*args):\n"
         "    seen = [local_variables(sys._getframe()) for a in args]\n"
         "    a = 3\n"

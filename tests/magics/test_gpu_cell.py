@@ -247,7 +247,7 @@ def test_a_result_that_does_not_fit_is_refused_before_it_is_computed(kernel):
 
 
 def test_a_result_whose_size_shows_when_it_is_computed_is_refused_before_it_is_moved(kernel):
-    kernel.ok("import jupyter_gpudask.patches.result_size as fitting\nbefore = fitting._free_memory")
+    kernel.ok("import jupyter_gpudask.patches.computation as fitting\nbefore = fitting._free_memory")
     kernel.ok("fitting._free_memory = lambda: 1000")
     reply = kernel.run(f"{CELL}\nx = da.arange(1000, chunks=500)\nsome = x[x > 10]\nsome.compute()")
     few = kernel.run(f"{CELL}\nx[x > 990].compute().shape")

@@ -19,7 +19,7 @@ from helpers import wait_until
 from jupyter_gpudask.client.kernel_client import KernelClient
 from jupyter_gpudask.errors import ResultTooLargeError
 from jupyter_gpudask.overlay import CellRecord
-from jupyter_gpudask.patches import result_size as fitting
+from jupyter_gpudask.patches import computation as fitting
 from jupyter_gpudask.switch.context import default_client, switched_to
 
 pytestmark = [*MARKS, pytest.mark.cluster]

@@ -20,7 +20,7 @@ from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.inspection.frames import with_lists
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.overlay import CellRecord
-from jupyter_gpudask.patches.frames import categories
+from jupyter_gpudask.patches.frames import methods
 from jupyter_gpudask.patches.frames.arithmetic import Converted, with_floats
 from jupyter_gpudask.patches.frames.as_pandas import (
     _KINDS,
@@ -128,7 +128,7 @@ def test_categories_become_known_in_the_order_of_pandas(monkeypatch):
     for series, expected in ((known, list(letters.cat.categories)), (used, ["b", "a", "cc"])):
         assert place_of(series) == "gpu"
         assert list(series.cat.categories) == list(series.compute().dtype.categories) == expected
-    monkeypatch.setattr(categories, "note_on_host", None)
+    monkeypatch.setattr(methods, "note_on_host", None)
     assert known.cat.as_known() is known, "with nothing to compute, also without a cell"
 
 

@@ -17,9 +17,8 @@ from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import can_move, place_of, to_host
 from ...overlay import current_record
 from ..host_fallback import note_line
-from ..metadata import infer_metadata
-from .marks import has_mark, mark, mark_computed
-from .operand_placement import on_numpy
+from ..user_functions import infer_metadata
+from .operand_placement import has_mark, mark, mark_computed, on_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

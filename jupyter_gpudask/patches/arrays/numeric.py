@@ -1,25 +1,41 @@
-"""Element-wise functions whose results on GPUs differ from NumPy's: quotients, remainders, ``angle`` and ``sinc``.
+"""Functions of arrays on GPUs with the values of NumPy, where CuPy 14.2 has others.
+
+Element-wise functions whose results on GPUs differ from NumPy's: quotients, remainders, ``angle`` and ``sinc``.
 
 CuPy 14.2 rounds ``x / y`` first: ``1.0 // 0.1`` is 10 there, and 9 in NumPy, because 0.1 is slightly more than a tenth;
 ``1.0 % 0.1`` is 0, and ``2.0 % inf`` is NaN. NumPy computes the remainder first, which is exact (C99, 7.12.10.1, fmod).
 For columns of cuDF 26.10, which rounds first too, there is a warning. The angles of NaN and of -0.0, and ``sinc`` of
 NaN, are wrong in CuPy 14.2.
+
+Functions of `dask.array` that fail for arrays on GPUs before there is a graph.
+
+Assignments to elements of arrays on GPUs: ``x[key] = value`` with masked values, or with indices on GPUs.
+
+CuPy drops the mask of a masked value. Dask marks indices that belong to other blocks by the size of the block, and
+removes these marks from NumPy's indices only; CuPy counts an index beyond the end from the beginning again, so that it
+would assign to other elements. Indices on the host are correct for both.
 """
 
 from __future__ import annotations
 
 import operator
 import warnings
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import dask
 import dask.array as da
 import numpy as np
 from dask.array.core import Array, handle_out
 from dask.array.routines import where
 
+from ...errors import NotOnGpuError
 from ...inspection.arguments import bind, first_argument
-from ...inspection.placement import place_of, place_of_partitions
-from ...inspection.user_code import user_frame
+from ...inspection.placement import can_move, name_of, place_of, place_of_partitions, to_gpu, to_host
+from ...inspection.user_code import user_frame, user_line
+from ...overlay import current_record
+from ..host_fallback import note_on_host, refuse_if_strict
+from .operand_placement import on_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,3 +160,87 @@ def sinc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 def _is_array_on_gpu(x: Any) -> bool:
     return place_of(x) == "gpu" and not hasattr(x, "expr")
+
+
+_NO_STRUCTURES = "ValueError: CuPy has no structured arrays"
+
+
+def unique(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.unique`; indices, inverses and counts are computed on the host.
+
+    Raises
+    ------
+    NotOnGpuError
+        One of them is requested, and the cell has ``--strict``.
+    """
+    __tracebackhide__ = True
+    call, record = bind(original, args, kwargs), current_record()
+    array, *options = call.arguments.values()
+    if record is None or not record.watches or not any(options) or place_of(array) != "gpu":
+        return original(*args, **kwargs)
+    refuse_if_strict("unique", name_of(array), _NO_STRUCTURES)
+    call.arguments["ar"] = to_host(array)
+    with dask.config.set({"array.backend": "numpy"}):  # for the arrays that it creates
+        results = original(*call.args, **call.kwargs)
+    note_on_host("unique", _NO_STRUCTURES, array.npartitions)
+    return tuple(to_gpu(result) if can_move(result) else result for result in results)
+
+
+def insert(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.insert`; a number is inserted on the GPU, where the array is."""
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    array, where, number, axis = (call.arguments[name] for name in ("arr", "obj", "values", "axis"))
+    if place_of(array) != "gpu" or not np.isscalar(number) or isinstance(number, str | bytes):
+        return original(*args, **kwargs)
+    where = np.arange(*where.indices(array.shape[axis])) if isinstance(where, slice) else np.atleast_1d(where)
+    shape = list(array.shape)
+    shape[axis : axis + 1 or None] = list(where.shape)
+    call.arguments["obj"] = where
+    call.arguments["values"] = to_gpu(da.full(shape, number, dtype=getattr(number, "dtype", type(number))))
+    return original(*call.args, **call.kwargs)
+
+
+_NO_MASK = "CuPy has no masked arrays"
+
+
+def assign(original: Callable[..., None], /, *args: Any, **kwargs: Any) -> None:
+    """As `dask.array.Array.__setitem__`; masked values move an array on the GPU to the host.
+
+    Raises
+    ------
+    NotOnGpuError
+        The values are masked, and there is no fallback to the host.
+    """
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    array = call.arguments["self"]
+    if place_of(array) == "gpu":
+        call.arguments["key"] = _indices_on_host(call.arguments["key"], array.ndim)
+        if _is_masked(call.arguments["value"]):
+            _move_to_host(array)
+    with on_numpy() if place_of(array) == "host" else nullcontext():
+        original(*call.args, **call.kwargs)
+
+
+def _indices_on_host(key: Any, ndim: int) -> Any:
+    if isinstance(key, tuple):
+        return tuple(_indices_on_host(part, 0) for part in key)
+    # A mask of the shape of the array is no index: Dask selects with `where`.
+    is_index = isinstance(key, Array) and (key.dtype.kind in "iu" or key.ndim != ndim)
+    return to_host(key) if is_index else key
+
+
+def _is_masked(value: Any) -> bool:
+    return isinstance(getattr(value, "_meta", value), np.ma.MaskedArray)  # `np.ma.masked` is one, too
+
+
+def _move_to_host(array: Array) -> None:
+    """Move an array that is assigned to, which stays the same object."""
+    __tracebackhide__ = True
+    record = current_record()
+    if record is None or record.fallback != "host":
+        raise NotOnGpuError("setitem", array.name, _NO_MASK, user_line())
+    on_host = to_host(array)
+    array._meta, array.dask, array._name = on_host._meta, on_host.dask, on_host.name  # noqa: SLF001
+    note_on_host("setitem", _NO_MASK, array.npartitions)

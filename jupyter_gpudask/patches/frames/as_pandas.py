@@ -24,13 +24,11 @@ from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode,
 from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise
 
-from ...inspection.arguments import bind, first_argument
 from ...inspection.frames import has_lists
 from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats, with_large_integers
 from .concat import concatenation
 from .fewer_partitions import IN_FEWER
 from .groupby import GetGroupAsPandas, in_order, of_no_number, selected, with_name, with_sums_of_nothing
-from .idxmin import IdxMaxAsPandas, IdxMinAsPandas
 from .missing_values import (
     COMPARED_BY_UFUNC,
     CatAsPandas,
@@ -47,7 +45,16 @@ from .missing_values import (
     rolling,
 )
 from .query import evaluated_text, selected_by_text
-from .reductions import CUMULATIVE, DescribeAsPandas, MaxAsPandas, MinAsPandas, ModeAsPandas, VarianceAsPandas
+from .reductions import (
+    CUMULATIVE,
+    DescribeAsPandas,
+    IdxMaxAsPandas,
+    IdxMinAsPandas,
+    MaxAsPandas,
+    MinAsPandas,
+    ModeAsPandas,
+    VarianceAsPandas,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,39 +65,6 @@ _COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
 def as_pandas(expression: Any) -> Any:
     """An expression on GPUs with the results of pandas."""
     return with_sums_of_nothing(replaced(expression))
-
-
-def lengths(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``FromPandas._get_lengths``, which keeps the lengths of all partitions when some of them are selected."""
-    first_argument(original, args, kwargs)._pd_length_stats = None  # noqa: SLF001
-    return original(*args, **kwargs)
-
-
-def filters_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``Expr._filter_passthrough_available``, which takes the condition of a filter for what is filtered.
-
-    Dask then filters the condition itself: ``df[df.x.astype(bool)]`` is ``df.x.astype(bool)``.
-    """
-    call = bind(original, args, kwargs).arguments
-    parent = call["parent"]
-    if isinstance(parent, _expr.Filter) and parent.frame._name != call["self"]._name:  # noqa: SLF001
-        return False
-    return original(*args, **kwargs)
-
-
-def columns_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``plain_column_projection``, which finds no columns for a name of the first of several levels.
-
-    Dask then computes none of them for ``df.groupby("k").agg({"x": ["sum", "std"]})["x"]``, if an operation such as the
-    move to another device follows the aggregation.
-    """
-    call = bind(original, args, kwargs).arguments
-    parent = call["parent"]
-    if isinstance(parent, _expr.Projection):
-        columns = call["expr"].frame.columns
-        if any(isinstance(name, tuple) for name in columns) and not set(parent.columns) <= set(columns):
-            return None
-    return original(*args, **kwargs)
 
 
 def replaced(expression: Any) -> Any:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from .csv_dtypes import with_texts
-from .csv_options import reason_of_csv, without_what_changes_nothing
+from .csv_files import reason_of_csv, with_texts, without_what_changes_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
