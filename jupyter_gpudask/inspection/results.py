@@ -1,12 +1,6 @@
-"""Results and blocks on GPUs as those of NumPy and pandas, and the measurement of moves between host and device memory.
+"""Move results to the host, with all that they consist of, and measure the moves within a task.
 
-Dask's dashboard shows the moves as fine performance metrics of a task, and ``%%gpudask --profile`` in its table.
-
-Moves between host and device memory within a task, reported to Dask's metrics of the task.
-
-Dask's dashboard shows them as fine performance metrics, and ``%%gpudask --profile`` in its table.
-
-Move results to the host, with all that they consist of.
+Dask's dashboard shows the moves as fine performance metrics, and ``%%gpudask --profile`` in its table.
 """
 
 from __future__ import annotations

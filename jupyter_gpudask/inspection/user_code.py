@@ -1,11 +1,4 @@
-"""The user's code: its line that called Dask, its variables, and whether an error is its own.
-
-The local variables of a stack frame, read safely on every Python release.
-
-The user's code that called into Dask: its line, and the names of its variables.
-
-Find the GPU library that raised an error, because NumPy or pandas might not raise it.
-"""
+"""The user's code: the line that called Dask, its variables, and whether an error is that of a GPU library."""
 
 from __future__ import annotations
 

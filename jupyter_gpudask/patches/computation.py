@@ -1,15 +1,7 @@
-"""Computation in a GPU cell: whether the results fit, and their conversion to the host by the workers.
+"""Computations of a GPU cell: whether results fit on the kernel's GPU, and their conversion to the host by the workers.
 
-``np.asarray(x)`` of a collection on GPUs: it returns a NumPy array.
-
-CuPy and cuDF refuse an implicit conversion, which is slow in a loop. A Dask collection is computed here, and its result
-is sent over the network in any case: each worker converts its blocks before it sends them.
-
-Refuse results that do not fit on the kernel's GPU before they are moved there.
-
-Computations of a GPU cell: conversion of results to the host, their size, and collections on the CPU.
-
-Used by the patch of `dask.compute` and by `client.kernel_client`.
+CuPy and cuDF refuse ``np.asarray(x)``, an implicit conversion, which is slow in a loop. A Dask collection is computed
+here, and its result is sent over the network in any case: each worker converts its blocks before it sends them.
 """
 
 from __future__ import annotations

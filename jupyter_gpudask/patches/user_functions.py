@@ -1,14 +1,7 @@
-"""Functions of the user: metadata is inferred on the host, and their results are where the metadata says.
+"""Functions of the user: metadata is inferred on the host, and results are where the metadata says.
 
 An error of such a function on the GPU, as an index that CuPy writes beyond an empty array, can break the CUDA context
 of the process for good. On the host it is an exception. What the host returns is carried over to the GPU.
-
-Inference of metadata: of the user's functions on the host, so that these never run on the kernel's GPU.
-
-An error of such a function on the GPU, as an index that CuPy writes beyond an empty array, can break the CUDA context
-of the process for good. On the host it is an exception. What the host returns is carried over to the GPU.
-
-Make the results of functions passed to ``map_blocks`` and ``map_partitions`` match their metadata.
 
 A function may return a NumPy array for a CuPy block, as XGBoost's ``predict`` does; or the user may pass a NumPy array
 as ``meta`` to request results on the host. Each result is moved to the device of the collection: that of the metadata

@@ -1,19 +1,13 @@
-"""Functions of arrays on GPUs with the values of NumPy, where CuPy 14.2 has others.
+"""Functions and assignments of arrays on GPUs with the values of NumPy, where CuPy 14.2 has others or fails.
 
-Element-wise functions whose results on GPUs differ from NumPy's: quotients, remainders, ``angle`` and ``sinc``.
-
-CuPy 14.2 rounds ``x / y`` first: ``1.0 // 0.1`` is 10 there, and 9 in NumPy, because 0.1 is slightly more than a tenth;
+CuPy rounds ``x / y`` first: ``1.0 // 0.1`` is 10 there, and 9 in NumPy, because 0.1 is slightly more than a tenth;
 ``1.0 % 0.1`` is 0, and ``2.0 % inf`` is NaN. NumPy computes the remainder first, which is exact (C99, 7.12.10.1, fmod).
 For columns of cuDF 26.10, which rounds first too, there is a warning. The angles of NaN and of -0.0, and ``sinc`` of
-NaN, are wrong in CuPy 14.2.
+NaN, are wrong in CuPy.
 
-Functions of `dask.array` that fail for arrays on GPUs before there is a graph.
-
-Assignments to elements of arrays on GPUs: ``x[key] = value`` with masked values, or with indices on GPUs.
-
-CuPy drops the mask of a masked value. Dask marks indices that belong to other blocks by the size of the block, and
-removes these marks from NumPy's indices only; CuPy counts an index beyond the end from the beginning again, so that it
-would assign to other elements. Indices on the host are correct for both.
+In ``x[key] = value``, CuPy drops the mask of a masked value. Dask marks indices that belong to other blocks by the size
+of the block, and removes these marks from NumPy's indices only; CuPy counts an index beyond the end from the beginning
+again, so that it would assign to other elements. Indices on the host are correct for both.
 """
 
 from __future__ import annotations

@@ -5,10 +5,9 @@ Code for NumPy adds a NumPy array to a Dask array, or passes a list to a functio
 array from it. In a GPU cell that array is placed on the GPUs. If an operation then meets a collection from outside the
 cell, which is on the CPU, it takes the array back.
 
-Mark the layers of a graph with the device of their arrays, for arrays that are computed from them.
-
-A graph has the names of its layers, but no metadata. The marks stay in the kernel, and are lost when a graph is
-optimized, for example by ``persist``.
+A graph has the names of its layers, but no metadata: the layers are marked with the device of their arrays, for arrays
+that are computed from them. The marks stay in the kernel, and are lost when a graph is optimized, for example by
+``persist``.
 """
 
 from __future__ import annotations

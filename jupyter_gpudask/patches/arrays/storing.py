@@ -1,13 +1,9 @@
-"""Sources and targets of arrays that cannot be sent to workers: open HDF5 files, and targets in memory.
-
-HDF5 datasets as sources of arrays: workers read them, although an open file cannot be sent.
-
-``da.store`` into what only the kernel has.
+"""Sources and targets of arrays that cannot be sent to workers: open HDF5 files, and targets that only the kernel has.
 
 Dask sends the target of `dask.array.store` to the workers. They write into a file by its name; but of an array in
 memory, of NumPy, CuPy or Zarr, or of an object of another class they get copies, so that nothing would arrive in the
 kernel, and an open HDF5 file cannot be sent. Into such targets the kernel writes the blocks that the workers have
-computed.
+computed. Of an open HDF5 file as a source, the workers read the file by its name.
 """
 
 from __future__ import annotations

@@ -1,16 +1,7 @@
-"""Methods of dataframes on GPUs: conversions to Python objects, selection by labels, and categories.
+"""Methods of dataframes on GPUs: conversions to Python objects, ``.loc``, categories, and three of Dask's optimizer.
 
 cuDF 26.10 interprets a label such as ``"2015-05-05"`` as a single moment, and pandas as the whole day. Dask replaces it
-by the day only where it knows the divisions.
-
-Conversions of dataframes under the cuDF backend: bags, records and rows.
-
-Selection by labels, ``.loc``, of dataframes on GPUs: by strings for periods of times, and by masks on the host.
-
-cuDF 26.10 interprets a string such as ``"2015-05-05"`` as a single moment, and pandas as the whole day. Dask replaces
-it by the day only where it knows the divisions.
-
-The categories of Series on GPUs are computed on the host, in the order of pandas.
+by the day only where it knows the divisions. Categories are computed on the host, in the order of pandas.
 """
 
 from __future__ import annotations

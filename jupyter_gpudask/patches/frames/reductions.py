@@ -2,10 +2,8 @@
 
 A partition is empty after a filter, for example. dask_cudf 26.10 divides by its number of rows, so that the variance of
 all partitions is missing; that of booleans is another number. cuDF 26.10 refuses the extremes of a dataframe of
-integers without rows. For the cumulative functions Dask recognizes an empty partition by the class of pandas, so that
-all rows after one are missing.
-
-``idxmin`` and ``idxmax`` of dataframes on GPUs, which cuDF 26.10 lacks.
+integers without rows, and has no ``idxmin`` and ``idxmax``. For the cumulative functions Dask recognizes an empty
+partition by the class of pandas, so that all rows after one are missing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Keywords of ``read_csv`` that cuDF 26.10 ignores, lacks, may lack, or interprets differently from pandas.
 
-String columns of text files that have no values in some blocks or files.
-
-cuDF infers the dtypes of each part separately. A string column without values in one part is therefore a numeric column
-in this part. Dask gives all parts the dtypes of the first one.
+cuDF infers the dtypes of each part of a file separately. A string column without values in one part is therefore a
+numeric column in this part; Dask gives all parts the dtypes of the first one. In a cell it is a string column.
 """
 
 from __future__ import annotations
