@@ -41,7 +41,7 @@ SELECTED = not slow and (not engines or quick)
 SHARED = --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 # Tests with clusters that `make test-versions` runs too: the ones that use most of Dask's, IPython's and Jupyter Server's interfaces.
-CLUSTER_TESTS = magics/test_cell_magic.py scheduler/test_opaque_graphs.py scheduler/test_results.py supervisor/test_dask_cluster.py server/test_rest.py
+CLUSTER_TESTS = magics/test_cell_magic.py scheduler/test_opaque_graphs.py scheduler/test_kept_results.py supervisor/test_dask_cluster.py server/test_rest.py
 
 # What the notebooks need besides: `xgboost-cpu` would replace the XGBoost of a machine with GPUs.
 NOTEBOOKS = $(if $(CUDA_EXTRA),,$(comma)notebooks-cpu)

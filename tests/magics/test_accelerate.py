@@ -76,8 +76,7 @@ def test_both_are_loaded_on_a_gpu_that_no_other_cluster_holds(run_python, accele
 
 
 HELD_BY_ACCELERATED = (
-    "GPU 0 is held by analysis.ipynb (accelerated). Restart the kernel there, or start on the GPUs that are free with "
-    "--gpus free."
+    "GPU 0 is held by analysis.ipynb (accelerated). Restart the kernel there, or choose other GPUs with --gpus."
 )
 
 

@@ -129,7 +129,7 @@ def test_unexpected_output_of_a_supervisor_is_a_clear_error_and_does_not_block_t
 def test_a_supervisor_that_does_not_respond_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster_process, "_START_MARGIN", 1.0)
     end, _ = outcome_of("time.sleep(60)", tmp_path, start_timeout=0.5)
-    assert "did not respond" in str(end)
+    assert "did not answer" in str(end)
 
 
 def test_a_missing_interpreter_is_a_clear_error(tmp_path):

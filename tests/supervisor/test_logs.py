@@ -154,7 +154,7 @@ def test_the_log_of_a_worker_stays_below_the_limit_and_its_end_is_shown(limit, m
         try:
             logs = Path(cluster.ready.address.removeprefix("unix://").rpartition("/")[0]) / "logs"
             await asyncio.to_thread(use, cluster.ready)
-            await asyncio.to_thread(wait_until, lambda: sizes(logs) < most, 60)
+            await asyncio.to_thread(wait_until, lambda: sizes(logs) < most, 240)
             while "the last line of the child" not in (log := await cluster.worker_log("0", 3)):
                 await asyncio.sleep(0.1)
             return log, sizes(logs)
