@@ -270,15 +270,15 @@ class NotOnGpuError(CodeError):
         The name of the function.
     layer
         The name of the Dask collection that it computes.
-    reason
+    lack
         What the GPU library said.
     line
         The line of the user's code; 0 if it is not known.
     """
 
-    def __init__(self, operation: str, layer: str, reason: str, line: int = 0) -> None:
-        self.operation, self.layer, self.reason = operation, layer, reason
-        super().__init__(function=function_at(operation, line), error=reason.rstrip(". "))
+    def __init__(self, operation: str, layer: str, lack: str, line: int = 0) -> None:
+        self.operation, self.layer, self.lack = operation, layer, lack
+        super().__init__(function=function_at(operation, line), error=lack.rstrip(". "))
 
 
 def function_at(name: str, line: int) -> str:

@@ -169,7 +169,7 @@ class KernelClient(Client):
                 on_interrupt()
             raise
         except NotOnGpuError as error:
-            refusal = NotOnGpuError(error.operation, error.layer, error.reason, fallback_log.line_of(error.layer))
+            refusal = NotOnGpuError(error.operation, error.layer, error.lack, fallback_log.line_of(error.layer))
         except Exception as error:
             _hide_frames_of_workers(error.__traceback__)
             refusal, loss = None, self._explain(error)

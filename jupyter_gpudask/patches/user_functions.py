@@ -143,7 +143,7 @@ def infer_dtype(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     except Exception:
         if function.refusal is None:
             raise
-    raise NotOnGpuError(function.operation, "", function.refusal.reason, user_line())
+    raise NotOnGpuError(function.operation, "", function.refusal.lack, user_line())
 
 
 def infer_groups(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
