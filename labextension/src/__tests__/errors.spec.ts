@@ -60,11 +60,10 @@ describe('an error of the catalog', () => {
 
   it('is in the language of the user', () => {
     const german = {
-      __: (text: string) =>
-        text === HELD.reason ? 'GPU {gpu} ist belegt.' : text
+      __: (text: string) => (text === HELD.reason ? 'GPU {gpu} belegt.' : text)
     } as unknown as TranslationBundle;
     const { message } = endReason(cluster({ error: HELD }), german);
-    expect(message).toBe('GPU 0 ist belegt.');
+    expect(message).toBe('GPU 0 belegt.');
   });
 
   it('of another version has the text of the server', () => {
