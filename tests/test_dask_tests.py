@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
 
 import dask_judge as kinds
 from dask_judge import Failure, Outcome, Row, judge, kind
-from dask_tests import PACKAGE, TestProcess, copy_tests, counts, full_name, may_have, portions, table
+from dask_tests import PACKAGE, TestProcess, copy_tests, full_name, may_have, portions
 from processes import Journal
 from sides import Side
 
@@ -146,20 +146,6 @@ def test_a_lost_process_costs_one_test(tmp_path):
     assert last["test_stands_still"].failure.message == "took over 0 s"
 
 
-def test_outcomes_are_counted_and_shown_by_function():
-    rows = [
-        Row("array/test_x.py::test_a", kinds.AGREES, on_gpu=True),
-        Row("array/test_x.py::test_b[1]", kinds.VALUE, "AssertionError: 1 | 2", "assert x == y"),
-        Row("array/test_x.py::test_b[2]", kinds.AGREES, on_cpu={"median": 3}),
-        Row("array/test_x.py::test_c", kinds.LEFT_OUT),
-    ]
-    found = counts(rows)
-    assert (found["tests"], found["agree, in percent"], found[kinds.VALUE]) == (4, 66.7, 1)
-    page = "\n".join(table(rows))
-    assert "| `array/test_x.py::test_b` | another value | 1 of 2 | `assert x == y` AssertionError: 1 \\| 2 |" in page
-    assert "| median | 1 |" in page
-
-
 def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
     file, options = tmp_path / "rows.jsonl", {"array": "cupy"}
     rows = [Row("a", kinds.VALUE, "1 | 2", seconds=[0.5, 1.0], on_cpu={"median": 3}), Row("b", kinds.NOT_RUN)]
@@ -171,13 +157,6 @@ def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
     assert list(Journal(file, options, Row).rows) == ["a", "d"]
     with pytest.raises(ValueError, match="Give another file"):
         Journal(file, {"array": "numpy"}, Row)
-
-
-def test_after_the_deadline_no_test_is_run(tmp_path):
-    process = TestProcess(Side.switched("numpy", "pandas"), deadline=0.0)
-    assert process.run(tmp_path / "test_some.py", ["test_a"], limit=60)["test_a"].outcome == "not run"
-    assert process.collect(tmp_path / "test_some.py") == []
-    process.close()
 
 
 @pytest.mark.slow

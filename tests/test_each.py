@@ -21,10 +21,6 @@ def test_all_parts_run_and_what_failed_is_listed_at_the_end():
     assert {"FAILED test_a.py::test_b", "  ● suite > test"} <= set(listed[2:])
 
 
-def test_nothing_is_listed_if_nothing_failed():
-    assert each("echo one", "echo two") == (0, ["one", "two"])
-
-
 def test_what_runs_after_the_limit_is_ended_and_listed():
     status, lines = each("--limit", "1", "sleep 100", "echo late")
     assert status == 1

@@ -1,6 +1,5 @@
 """oracle/random_programs.py: its programs come from their seeds alone, and wrong answers are found and reduced."""
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +12,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
 
 import program_runs as kinds
-from processes import Journal
 from program_runs import FINDINGS, Outcome, Row, judge, run
 from programs import Numbers, Program, Step, Table, make
 from random_programs import WAYS, counts, groups, reduced, table
@@ -126,14 +124,3 @@ def test_equal_differences_are_one_group_that_shows_its_smallest_program():
     assert [[row.seed for row in group] for group in groups(rows)] == [[2, 1], [3]]
     assert counts(rows)[kinds.VALUE] == 2
     assert "## another value: merge (2)" in list(table(rows))
-
-
-def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
-    file, options = tmp_path / "rows.jsonl", {"array": "cupy"}
-    row = Row(7, "array", kinds.VALUE, "1 and 2", on_cpu={"median": 3})
-    Journal(file, options, Row).add(row)
-    file.write_text(file.read_text() + '{"seed": 8, "outco')
-    assert Journal(file, options, Row).rows == {7: row}
-    assert len([json.loads(line) for line in file.read_text().splitlines()]) == 2
-    with pytest.raises(ValueError, match="Give another file"):
-        Journal(file, {"array": "numpy"}, Row)

@@ -80,12 +80,6 @@ def test_the_tables_have_what_the_code_declares():
     assert set(rows["requests"]) == {f"{method.upper()} {path[1:]}" for path in paths for method in paths[path]}
 
 
-def test_words_that_an_option_takes_are_code():
-    assert TABLES["options-of-start"]().rows["--wait"][2] == "nothing, `yes` or `no`"
-    assert "`--release x,df` deletes" in TABLES["commands"]().rows["held"][1]
-    assert "`%gpudask adapt` does" in TABLES["options-of-start"]().rows["--adapt"][1]
-
-
 def test_the_fields_of_the_models_have_types_and_meanings_and_their_links_lead_to_models():
     described = models()
     links = {f"#model-{name.lower()}" for name in described}

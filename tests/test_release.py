@@ -125,87 +125,6 @@ def test_a_wheel_that_is_built_from_an_sdist_has_the_front_end_once(tmp_path):
     assert packed == ["jupyter_gpudask/__init__.py"]
 
 
-@pytest.mark.parametrize(("packages", "builds"), [(["a.whl", "a.tar.gz"], False), (["a.whl"], True)])
-def test_packages_that_were_removed_are_built_again(tmp_path, packages, builds):
-    (tmp_path / "Makefile").write_text(MAKEFILE)
-    (tmp_path / "jupyter_gpudask").mkdir()
-    (tmp_path / "dist").mkdir()
-    made = ["dist/.sources", ".venv/.tools", "node_modules/.installed"]
-    sources = [
-        "package.json",
-        "yarn.lock",
-        "tsconfig.json",
-        "install.json",
-        "pyproject.toml",
-        "README.md",
-        "LICENSE",
-        ".yarnrc.yml",
-    ]
-    for name in [*sources, *made, *(f"dist/{name}" for name in packages), "dist/.built"]:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    old = [option for name in [*made, str(tmp_path / ".venv/.tools")] for option in ("--old-file", name)]
-    command = ["make", "--dry-run", *old, "build"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert ("python -m build --sdist" in done.stdout) == builds
-
-
-# What conda-build knows in each section; another name is ignored without a word. It is not on PyPI, nor is the linter.
-RECIPE_FIELDS = {
-    "package": "name version",
-    "source": "url sha256 fn folder patches",
-    "build": "number string noarch script entry_points skip",
-    "requirements": "build host run run_constrained",
-    "test": "requires commands files imports source_files downstreams",
-    "about": "home license summary description license_family license_file license_url doc_url dev_url",
-    "extra": "recipe-maintainers",
-}
-
-
-def lint_fields(recipe, lines):
-    """What it would say of the names and values of fields."""
-    for section, fields in recipe.items():
-        known = RECIPE_FIELDS[section].split()
-        yield from (f"{section} has no field {field}." for field in fields if field not in known)
-    found = list(recipe["requirements"])
-    if found != [section for section in RECIPE_FIELDS["requirements"].split() if section in found]:
-        yield "The requirements are in another order."
-    if recipe["build"].get("noarch") != "python" or not isinstance(recipe["build"].get("number"), int):
-        yield "The build has no number, or is not noarch."
-    if not re.fullmatch(r"[a-z0-9_.-]+", recipe["package"]["name"]) or "sha256" not in recipe["source"]:
-        yield "The name has other characters, or the source no checksum."
-    if not all("{{ python_min }}" in line for line in lines if re.match(r"\s+- python\b", line)):
-        yield "A version of Python is not python_min."
-
-
-def lint(recipe, lines):
-    """What conda-forge's linter would say of the form of a recipe."""
-    order = ["package", "source", "build", "requirements", "test", "about", "extra"]
-    if list(recipe) != order:
-        yield "The sections are in another order."
-    maintainers = recipe["extra"].get("recipe-maintainers")
-    if not isinstance(maintainers, list) or not all(isinstance(name, str) for name in maintainers):
-        yield "The maintainers are no list of names."
-    for section, requirements in recipe["requirements"].items():
-        for text in requirements:
-            if not re.fullmatch(r"\S+( \S+)?", text) or re.search(r"^[^ ]*[<>=]", text):
-                yield f"{section}: {text} is not a name, a space and a version."
-    if lines[-2] == "" or lines[-1] != "":
-        yield "It does not end with one line break."
-    yield from (
-        f"{key} is missing." for key in ("home", "license", "license_file", "summary") if key not in recipe["about"]
-    )
-    yield from lint_fields(recipe, lines)
-    yield from (line for line in lines if "{%" in line and not re.fullmatch(r"\{% set \S+ = \S+ %\}", line))
-
-
-def test_the_recipe_has_the_form_that_the_linter_of_conda_forge_accepts():
-    lines = (ROOT / "recipe" / "meta.yaml").read_text().split("\n")
-    assert list(lint(RECIPE, lines)) == []
-    wrong = RECIPE | {"build": {"noarch": "python", "numbers": 0}}
-    assert list(lint(wrong, lines)) == ["build has no field numbers.", "The build has no number, or is not noarch."]
-
-
 def test_the_recipe_requires_what_the_package_requires():
     required = conda_requirements(text for text in RECIPE["requirements"]["run"] if not text.startswith("__"))
     assert required.pop("python") == SpecifierSet(PROJECT["requires-python"])
@@ -225,15 +144,6 @@ def test_the_recipe_builds_with_what_the_build_requires():
     hook = PYPROJECT["tool"]["hatch"]["build"]["hooks"]["jupyter-builder"]["dependencies"]
     assert host == pip_requirements(PYPROJECT["build-system"]["requires"] + hook)
     assert RECIPE["build"]["entry_points"] == [f"{name} = {target}" for name, target in PROJECT["scripts"].items()]
-
-
-def test_the_commands_before_a_commit_are_those_of_make_lint():
-    recipe = "".join(re.findall(r"^lint-\w+:.*\n((?:\t.+\n)+)", MAKEFILE, flags=re.MULTILINE))
-    linters = re.findall(r"(?:ruff (?:check|format --check)|mypy|jlpm \S+)$", recipe, flags=re.MULTILINE)
-    assert len(linters) == recipe.count("\n")
-    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-    for hook, linter in zip(repository["hooks"], linters, strict=True):
-        assert linter in hook["entry"]
 
 
 @each_workflow
