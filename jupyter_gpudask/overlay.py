@@ -31,6 +31,7 @@ DEFAULT_RESULTS: Results = "host"
 _KEY = "backend"
 _SECTIONS = ("array", "dataframe")
 _overlay: ContextVar[Overlay | None] = ContextVar("jupyter_gpudask_overlay", default=None)
+_outside: CellRecord | None = None
 _settings: ContextVar[tuple[Overlay, dict[str, str]] | None] = ContextVar("jupyter_gpudask_settings", default=None)
 """Changes by `dask.config.set` in one context; Dask's CuPy backend makes them whenever it creates an array."""
 
@@ -124,9 +125,20 @@ def current_overlay() -> Overlay | None:
 
 
 def current_record() -> CellRecord | None:
-    """The `CellRecord` of the running GPU cell; `None` outside of one."""
+    """The `CellRecord` of the running GPU cell; outside of one, that of `set_outside`."""
     overlay = current_overlay()
-    return None if overlay is None else overlay.record
+    return _outside if overlay is None else overlay.record
+
+
+def set_outside(record: CellRecord | None) -> CellRecord | None:
+    """Compute collections on GPUs as `record` says outside of GPU cells too; returns the record that did before.
+
+    The switch decides where a collection is created, the collection how it is computed: in an ordinary cell, in a
+    callback, or by a library.
+    """
+    global _outside
+    before, _outside = _outside, record
+    return before
 
 
 class _Section(dict[str, Any]):

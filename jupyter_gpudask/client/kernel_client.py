@@ -28,7 +28,7 @@ from ..fallback.tasks import WithFallback
 from ..graph.optimize import ArrayOptimizer, WithOptimizer, may_have_arrays
 from ..graph.subtrees import ClusterSize
 from ..inspection.user_code import library_behind
-from ..overlay import current_record, in_context_of_cell
+from ..overlay import current_overlay, current_record, in_context_of_cell
 from ..scheduler.graph_router import UPDATE_GRAPH
 from ..scheduler.joined_client import JOINED_BEGIN_CELL, JOINED_UPDATE_GRAPH
 from ..scheduler.results import RELEASED
@@ -293,11 +293,13 @@ class KernelClient(Client):
 
     def _add_hint(self, error: Exception) -> None:
         """Under an error of a GPU library in another cell than one for GPUs, say that the fallback is there."""
-        library = library_behind(error) if self.is_on_gpus and current_record() is None else None
+        record = current_record()
+        may_fall_back = current_overlay() is not None or (record is not None and record.watches)
+        library = library_behind(error) if self.is_on_gpus and not may_fall_back else None
         if library in _LIBRARIES and not hasattr(error, "__notes__"):
             error.add_note(
-                f"This error comes from {_LIBRARIES[library]}: the computation has data on GPUs. In a %%gpudask cell, "
-                "what the library lacks runs on the CPU."
+                f"This error comes from {_LIBRARIES[library]}: the computation has data on GPUs. With "
+                "%config GpuDask.fallback = 'host', what the library lacks runs on the CPU."
             )
 
     def _warning_without_workers(self, function: Any) -> Any:

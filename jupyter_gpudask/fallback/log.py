@@ -90,6 +90,10 @@ class FallbackLog:
         if message["cell"] in self._cells:
             self.add(Fallback(**{field.name: message[field.name] for field in fields(Fallback)}))  # Dask adds some
 
+    def has_cell(self, cell: str) -> bool:
+        """Whether a cell has submitted something that may run on the host."""
+        return cell in self._cells
+
     def blocks_of(self, cell: str) -> Counter[Place]:
         """The blocks of a cell that were counted so far."""
         with self._lock:

@@ -36,6 +36,7 @@ def unload(shell: InteractiveShell) -> None:
     magics = _loaded(shell)
     if magics is None:
         return
+    from ..overlay import set_outside
     from ..patches.apply import patches
 
     magics.session.stop()
@@ -49,6 +50,7 @@ def unload(shell: InteractiveShell) -> None:
             kind.pop(name, None)
     shell.magics_manager.registry.pop(type(magics).__name__, None)
     patches.undo()
+    set_outside(None)
 
 
 def _configurables(shell: InteractiveShell) -> list[Configurable]:

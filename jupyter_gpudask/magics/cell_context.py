@@ -10,14 +10,15 @@ from IPython.core.displayhook import DisplayHook
 
 from ..errors import BrokenContextError
 from ..fallback.log import fallback_log
-from .arguments import usage_error
-from .cell_footer import Footer
+from ..overlay import current_record, set_outside
+from .arguments import parse_cell, usage_error
+from .cell_footer import RESPONSE_TIMEOUT, Footer, describe_fallbacks
 from .cell_interrupt import Interruption, cancel_on_interrupt
 from .cell_reports import report_to
 from .output import show_note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
@@ -55,6 +56,8 @@ def cell_context(
     backends = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
     outside = host_collections(source, shell.user_ns, backends) if on_gpus else {}
     record = settings.record_of(arguments, on_gpus=on_gpus)
+    if on_gpus and current_record() is None:
+        set_outside(settings.record_of(parse_cell("")))
     with ExitStack() as stack:
         stack.callback(_report_end, session, record.id)  # called last, when the fallbacks of the cell are counted
         stack.enter_context(default_client.computing_on(cluster.client))
@@ -77,6 +80,27 @@ def cell_context(
         if line is not None:
             stack.enter_context(line.live())  # left first, so that cancelled tasks do not count as done
         yield
+
+
+@contextmanager
+def ordinary_cell(shell: InteractiveShell, session: Session, settings: MagicsSettings) -> Iterator[None]:
+    """Compute collections on GPUs in a cell without ``%%gpudask`` as in one with it, once there has been one.
+
+    Only what ran on the CPU is shown.
+    """
+    if current_record() is None:
+        yield
+        return
+    record = settings.record_of(parse_cell(""))
+    before = set_outside(record)
+    try:
+        yield
+    finally:
+        set_outside(before)
+        if settings.footer and session.cluster is not None and fallback_log.has_cell(record.id):
+            session.cluster.wait_until_counted(RESPONSE_TIMEOUT)
+            if on_cpu := describe_fallbacks(record.id):
+                show_note(shell, f"On the CPU: {', '.join(on_cpu)}")
 
 
 def _report_end(session: Session, cell: str) -> None:
@@ -109,8 +133,9 @@ def _hint(shell: InteractiveShell) -> Iterator[None]:
 class CellContextStack:
     """A stack of the running cells, with the innermost last, and the contexts that each has entered."""
 
-    def __init__(self, shell: InteractiveShell) -> None:
+    def __init__(self, shell: InteractiveShell, around: Callable[[], AbstractContextManager[None]]) -> None:
         self._shell = shell
+        self._around = around  # entered for each cell
         self._last_blank: ExecutionResult | None = None
         self._per_thread = threading.local()  # a subshell of the kernel runs its cells in a thread of its own
 
@@ -140,6 +165,7 @@ class CellContextStack:
 
     def _begin(self) -> None:
         self._running.append(ExitStack())
+        self.enter(self._around())
 
     def _end(self) -> None:
         if not self._is_end_of_blank_cell() and self._running:

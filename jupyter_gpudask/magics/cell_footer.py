@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _LIVE_DELAY = 2.0
 _UPDATE_INTERVAL = 1.0
-_RESPONSE_TIMEOUT = 2.0
+RESPONSE_TIMEOUT = 2.0
 _EARLIER_TIMEOUT = 0.5
 # A new thread for each cell would take it half a millisecond to start. More than one are needed for nested cells.
 _live = ThreadPoolExecutor(4, thread_name_prefix="gpudask-live")
@@ -83,7 +83,7 @@ class Footer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         seconds = time.monotonic() - self._began
-        self._current.wait_until_counted(_RESPONSE_TIMEOUT)
+        self._current.wait_until_counted(RESPONSE_TIMEOUT)
         if self._submitted:
             self._line.finish(self._summary(seconds))
 
@@ -132,7 +132,7 @@ class Footer:
         # By the clock of the scheduler.
         began = state.time - (time.monotonic() - self._began) if state else 0
         ready = self._current.ready
-        peaks, energy = cell_metrics(self._current.client, _RESPONSE_TIMEOUT) if self._is_measured else ({}, None)
+        peaks, energy = cell_metrics(self._current.client, RESPONSE_TIMEOUT) if self._is_measured else ({}, None)
         busiest = max(peaks, key=lambda name: peaks[name], default=None)
         index = next((worker.gpu_index for worker in state.workers if worker.name == busiest), None) if state else None
         return CellSummary(
@@ -148,7 +148,7 @@ class Footer:
             energy=energy,
             cost=cost_of(self._settings, ready, seconds),
             on_host=tuple(sorted(self._record.on_host.items(), key=lambda item: item[1])),
-            fallbacks=self._fallbacks(),
+            fallbacks=_fallbacks_of(self._record.id),
             lost_hosts=tuple(lost.host for lost in state.lost_hosts if lost.time > began) if state else (),
             lost_workers=self._lost_workers(state, began),
             failed=result is not None and not result.success,
@@ -163,12 +163,6 @@ class Footer:
                 name, how = names.get(lost.worker, f"worker {lost.worker}"), lost.reason * (not lost.over_memory_limit)
                 reasons.setdefault((name, how), []).append(lost.reason)
         return tuple((name, each[-1], len(each)) for (name, _), each in reasons.items())
-
-    def _fallbacks(self) -> tuple[tuple[str, int, int], ...]:
-        blocks: Counter[tuple[str, int]] = Counter()
-        for place, number in fallback_log.blocks_of(self._record.id).items():
-            blocks[place.operation, place.line] += number
-        return tuple((operation, line, number) for (operation, line), number in sorted(blocks.items(), key=_by_line))
 
     def _show_live(self) -> None:
         if not self._line.can_change:
@@ -190,6 +184,13 @@ class Footer:
     def _may_show(self) -> bool:
         """Whether the line does not mix with the output of the cell."""
         return self._line.in_notebook or self._waiting > 0
+
+
+def _fallbacks_of(cell: str) -> tuple[tuple[str, int, int], ...]:
+    blocks: Counter[tuple[str, int]] = Counter()
+    for place, number in fallback_log.blocks_of(cell).items():
+        blocks[place.operation, place.line] += number
+    return tuple((operation, line, number) for (operation, line), number in sorted(blocks.items(), key=_by_line))
 
 
 def _by_line(item: tuple[tuple[str, int], int]) -> tuple[int, str]:
@@ -278,7 +279,7 @@ class CellSummary(View):
         if self.cost is not None:
             parts.append(self.cost)
         on_cpu = [_describe_place(name, line) for name, line in self.on_host]
-        on_cpu += [f"{_describe_place(name, line)}, {format_count(n, 'block')}" for name, line, n in self.fallbacks]
+        on_cpu += map(_describe_fallback, self.fallbacks)
         if on_cpu:
             parts.append(f"on the CPU: {', '.join(on_cpu)}")
         if self.lost_hosts:
@@ -333,6 +334,16 @@ def _describe_gpu(worker: WorkerState, *, with_host: bool) -> str:
 
 def _describe_place(name: str, line: int) -> str:
     return f"{name} (line {line})" if line else name
+
+
+def _describe_fallback(fallback: tuple[str, int, int]) -> str:
+    operation, line, blocks = fallback
+    return f"{_describe_place(operation, line)}, {format_count(blocks, 'block')}"
+
+
+def describe_fallbacks(cell: str) -> list[str]:
+    """The operations of a cell that ran on the CPU because CuPy or cuDF lack them: name, line and blocks of each."""
+    return list(map(_describe_fallback, _fallbacks_of(cell)))
 
 
 def cost_of(settings: MagicsSettings, ready: Ready, seconds: float) -> str | None:

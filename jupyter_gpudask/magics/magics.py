@@ -22,7 +22,7 @@ from .arguments import (
     parse_line,
     usage_error,
 )
-from .cell_context import CellContextStack, cell_context
+from .cell_context import CellContextStack, cell_context, ordinary_cell
 from .cell_transform import AutomaticCells, CellTransformer, restore_source, source_of_cell
 from .cluster import ClusterAccess
 from .commands import Commands
@@ -67,9 +67,9 @@ class GpuDaskMagics(Magics):
         super().__init__(shell)
         self._shell = shell
         self.session = process_session()
-        self.contexts = CellContextStack(shell)
         self.transformer = CellTransformer(shell)
         self.settings = MagicsSettings(parent=shell)
+        self.contexts = CellContextStack(shell, lambda: ordinary_cell(shell, self.session, self.settings))
         self.automatic = AutomaticCells(shell, self.settings)
         self.session.optimize(on=self.settings.optimize)
         self.settings.observe(lambda change: self.session.optimize(on=change["new"]), "optimize")

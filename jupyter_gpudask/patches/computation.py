@@ -186,8 +186,10 @@ def _computed(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
     if record.results == "host":
         converted = [_converted(record, collection) for collection in collections]
         results = original(*converted, **kwargs)
-        pairs = zip(collections, converted, results, strict=True)
-        return repack([results_to_host(result) if new is old else result for old, new, result in pairs])
+        if current_overlay() is not None:  # of `dask.delayed`, which elsewhere return what the function returns
+            pairs = zip(collections, converted, results, strict=True)
+            results = [results_to_host(result) if new is old else result for old, new, result in pairs]
+        return repack(results)
     if any(isinstance(arg, Iterator) for arg in args):
         args = repack(collections)  # the iterators are consumed
     schedule = get_scheduler(scheduler=kwargs.get("scheduler"), collections=collections)

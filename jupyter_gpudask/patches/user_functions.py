@@ -30,7 +30,7 @@ from ..inspection.arguments import bind
 from ..inspection.placement import can_move, place_of, to_host
 from ..inspection.results import TO_GPU, TO_HOST, results_to_host, transfer
 from ..inspection.user_code import user_line
-from ..overlay import current_record
+from ..overlay import current_overlay, current_record
 from .arrays.operand_placement import is_plain, may_be_placed
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class HostMetadata:
         """What the function returns, on the GPU if its arguments are and the GPU library can hold it."""
         given = self.function, args, kwargs
         kinds = {package for package in ("cupy", "cudf") if has_gpu_data(given, package)}
-        if not kinds and _has_partition(args) and current_record() is not None:
+        if not kinds and _has_partition(args) and current_overlay() is not None:
             kinds = {"cudf"}  # metadata of pandas stands for partitions on GPUs
         if not kinds:
             return self.function(*args, **kwargs)

@@ -64,7 +64,7 @@ class GpuSwitch(ContextDecorator):
             if _has_magics():
                 raise
             raise ClusterExistsError("other-options-in-script", **error.fields) from None
-        from ..overlay import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
+        from ..overlay import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord, current_record, set_outside
         from ..switch.context import default_client, switched_to
 
         on_gpus = cluster.ready.engine == "cuda"
@@ -77,6 +77,8 @@ class GpuSwitch(ContextDecorator):
         record = CellRecord(results=self._results or DEFAULT_RESULTS)
         if on_gpus:
             record.fallback = self._fallback or DEFAULT_FALLBACK
+            if current_record() is None:
+                set_outside(CellRecord(results=DEFAULT_RESULTS, fallback=DEFAULT_FALLBACK))
         with ExitStack() as stack:
             stack.enter_context(default_client.computing_on(cluster.client))
             stack.enter_context(switched_to(*backends, record))

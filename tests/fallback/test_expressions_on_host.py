@@ -11,7 +11,7 @@ from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
 from jupyter_gpudask.fallback.log import Place, fallback_log
 from jupyter_gpudask.inspection import frames
 from jupyter_gpudask.inspection.placement import place_of, place_of_partitions, to_gpu, to_host
-from jupyter_gpudask.overlay import CellRecord, Overlay
+from jupyter_gpudask.overlay import CellRecord, Overlay, set_outside
 from jupyter_gpudask.patches import creation, host_fallback
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -54,6 +54,20 @@ def test_an_operation_whose_result_differs_is_computed_on_the_host(cell, fallbac
     assert result.compute().tolist() == FRAME.k.tolist()
     assert place_of(dd.to_numeric(OUTSIDE.k, downcast=downcast)) == "host"
     assert ran_on_host() == on_host
+
+
+def test_outside_of_cells_the_same_operations_run_on_the_host():
+    frame, before = to_gpu(OUTSIDE), fallback_log.blocks.copy()
+    outside = set_outside(CellRecord(results="host", fallback="host"))
+    try:
+        result = dd.to_numeric(frame.k, downcast="integer")
+        assert [place.operation for place in fallback_log.blocks - before] == ["ToNumeric"]
+        assert place_of(result) == "gpu"
+        assert type(result.compute()) is pd.Series
+        assert place_of(dd.to_numeric(OUTSIDE.k, downcast="integer")) == "host"
+        assert len(fallback_log.blocks - before) == 1
+    finally:
+        set_outside(outside)
 
 
 def test_the_line_and_the_reason_are_noted(cell):

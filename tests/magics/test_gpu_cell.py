@@ -77,6 +77,22 @@ def test_what_cupy_lacks_runs_on_the_cpu_and_the_footer_says_so(kernel):
     assert strict.error_value.startswith("host_only (line 6) cannot run on the GPU: TypeError: Implicit conversion")
 
 
+def test_ordinary_cells_compute_what_is_on_gpus_as_gpu_cells_do(kernel):
+    kernel.ok(f"%%gpudask --dataframe pandas{HOST_ONLY}")
+    reply = kernel.ok("int(y.sum().compute()), type((y + 1).compute())")
+    assert (reply.value, reply.displayed) == ("(15, cupy.ndarray)", ["On the CPU: host_only (line 6), 6 blocks"])
+    kernel.ok('%config GpuDask.results = "host"')
+    try:
+        reply = kernel.ok("import dask\ntype((x + 1).compute()), type(dask.delayed(cupy.ones)(3).compute())")
+        assert (reply.value, reply.displayed) == ("(numpy.ndarray, cupy.ndarray)", [])
+        threaded = "from threading import Thread\nkinds = []\n"
+        threaded += "t = Thread(target=lambda: kinds.append(type(y.max().compute())))\nt.start(); t.join()\nkinds"
+        assert kernel.ok(threaded).value == "[numpy.int64]"
+        assert kernel.ok("type(da.ones(3)._meta), da.ones(3).map_blocks(host_only).sum().compute()").displayed == []
+    finally:
+        kernel.ok('%config GpuDask.results = "gpu"')
+
+
 def test_the_blocks_on_the_workers_are_cupy(kernel):
     kernel.ok("%%gpudask --dataframe pandas\nkept = da.random.normal(size=(40, 40), chunks=20).persist()")
     kernel.ok("from distributed import wait; wait(kept)")
@@ -316,14 +332,14 @@ def test_a_vectorized_function_of_the_user_runs_on_the_host(kernel):
     assert "on the CPU" in footer(reply)
 
 
-def test_in_another_cell_an_error_of_the_library_says_where_the_fallback_is(kernel):
+@pytest.mark.usefixtures("without_fallback")
+def test_without_the_fallback_an_ordinary_cell_says_where_it_is(kernel):
     made = "lacking = da.nanquantile(da.arange(10.0, chunks=5).reshape(2, 5).rechunk((1, 5)), 0.5, axis=1)"
-    cell = f"{CELL} --results host\n{made}\nlacking.compute()"
-    assert kernel.ok(cell).value == "array([2., 7.])"
+    kernel.ok(f"{CELL}\n{made}")
     for _ in range(2):
         reply = kernel.run("lacking.compute()")
         assert reply.error == "TypeError"
-        assert reply.traceback.count("In a %%gpudask cell, what the library lacks runs on the CPU.") == 1
+        assert reply.traceback.count("With %config GpuDask.fallback = 'host', what the library lacks runs on the CPU") == 1
 
 
 def test_many_threads_of_a_cell_all_create_on_the_gpu(kernel):

@@ -119,6 +119,16 @@ except TypeError as error:
     )
 
 
+def test_after_the_block_a_collection_is_computed_as_in_it():
+    printed, _ = run("""
+import numpy as np
+with jupyter_gpudask.gpu(dataframe="pandas", gpus=1):
+    x = da.arange(4, chunks=2).map_blocks(lambda block: np.sort(np.asarray(block)))
+print(type(x.compute()).__module__, type(da.ones(1)._meta).__module__)
+""")
+    assert printed == ["numpy numpy"]
+
+
 def test_a_result_that_was_taken_for_numpy_says_how_to_make_it_that():
     printed, _ = run("""
 import traceback

@@ -15,7 +15,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import can_move, place_of, to_host
-from ...overlay import current_record
+from ...overlay import current_overlay, current_record
 from ..host_fallback import note_line
 from ..user_functions import infer_metadata
 from .operand_placement import has_mark, mark, mark_computed, on_numpy
@@ -59,7 +59,7 @@ def make_array(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> 
     __tracebackhide__ = True
     array = original(*args, **kwargs)
     record = current_record()
-    if record is not None and record.watches:
+    if record is not None and record.watches and (place_of(array) == "gpu" or current_overlay() is not None):
         note_line(array.name, record)
     given = args[_META] if len(args) > _META else kwargs.get("meta")
     graph = array.dask

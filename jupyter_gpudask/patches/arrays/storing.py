@@ -117,7 +117,7 @@ _LATER = (
 def store(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.store`; in a cell with a cluster the kernel writes into targets that the workers cannot reach."""
     __tracebackhide__ = True
-    if current_overlay() is None:
+    if current_record() is None:
         return original(*args, **kwargs)
     call = bind(original, args, kwargs)
     call.apply_defaults()

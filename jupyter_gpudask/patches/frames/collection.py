@@ -50,7 +50,8 @@ def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
         expression = _with_pandas_meta(expression)
     expression = in_one_place(expression, original)
     if not any(place_of_partitions(part) == "gpu" for part in expression.dependencies()):
-        return _noted(original(expression))
+        collection = original(expression)
+        return collection if current_overlay() is None else _noted(collection)
     record = current_record()
     if (
         record is not None
