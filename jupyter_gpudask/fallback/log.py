@@ -71,13 +71,10 @@ class FallbackLog:
     def add(self, fallback: Fallback) -> None:
         """Count one block."""
         place = Place(fallback.operation, self.line_of(fallback.layer), fallback.reason)
-        self._count(place, fallback.cell, 1, fallback.seconds)
+        self.add_blocks(place, fallback.cell, 1, fallback.seconds)
 
-    def add_collection(self, place: Place, cell: str, blocks: int) -> None:
-        """Count a collection that is computed on the host as a whole, whose time is not measured."""
-        self._count(place, cell, blocks, 0.0)
-
-    def _count(self, place: Place, cell: str, blocks: int, seconds: float) -> None:
+    def add_blocks(self, place: Place, cell: str, blocks: int, seconds: float = 0.0) -> None:
+        """Count blocks; the time of a collection that is computed on the host as a whole is not measured."""
         with self._lock:
             self.blocks[place] += blocks
             self.seconds[place] += seconds  # type: ignore[assignment]

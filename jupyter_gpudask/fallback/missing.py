@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from traceback import walk_tb
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -160,13 +161,11 @@ def _raised_in(traceback: TracebackType | None) -> str:
     Likewise if it is NumPy or pandas, and a GPU library called it.
     """
     raised_in = ""
-    while traceback is not None:
-        frame = traceback.tb_frame
+    for frame, _ in walk_tb(traceback):
         # A frame of Cython may have no globals; its code has the full name: pylibcudf.io.csv.read_csv.
         module = frame.f_globals.get("__name__") or frame.f_code.co_name
         package = module.partition(".")[0]
         is_called = package in _USED_BY_CUDF or package in _COMPILERS or module == _CALLER
         if not is_called and not (package in _OF_CPU and raised_in in _LIBRARIES):
             raised_in = package
-        traceback = traceback.tb_next
     return raised_in

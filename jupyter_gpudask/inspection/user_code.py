@@ -6,6 +6,7 @@ import dis
 import re
 import sys
 from functools import lru_cache
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Literal
 
 from dask.base import is_dask_collection
@@ -133,9 +134,10 @@ def library_behind(error: BaseException | None) -> Literal["cupy", "cudf", "resu
         ``"result"`` if a result on the GPU was used as a NumPy array; running the cell without the library helps.
         `None` for errors of the user's code, of Dask, and of this package, which say what to do.
     """
-    if not isinstance(error, _ERRORS) or isinstance(error, GpuDaskError) or _is_of_gpu(error):
-        return None
     text = str(error)
+    is_of_gpu = is_device_error(text) or is_out_of_device_memory(text)  # and of no library
+    if not isinstance(error, _ERRORS) or isinstance(error, GpuDaskError) or is_of_gpu:
+        return None
     if text.startswith(_CONVERSION) and _is_of_a_result(error):
         return "result"
     if "NotImplemented from __array_" in text:  # a function that CuPy's arrays do not support
@@ -145,30 +147,13 @@ def library_behind(error: BaseException | None) -> Literal["cupy", "cudf", "resu
     if "inference failed" in text:  # Dask's message contains the error with its traceback
         files = _FILE.findall(text)
         return _LIBRARIES_OF_GPUS[files[-1]] if files else None
-    innermost = [package for package in _packages(error) if package in (*_LIBRARIES_OF_GPUS, *_OTHERS)][-1:]
+    packages = [_library_of(frame) for frame, _ in walk_tb(error.__traceback__)]
+    innermost = [package for package in packages if package in (*_LIBRARIES_OF_GPUS, *_OTHERS)][-1:]
     return _LIBRARIES_OF_GPUS.get(innermost[0]) if innermost else None
-
-
-def _is_of_gpu(error: BaseException) -> bool:
-    """Whether the GPU or its memory failed, and no library."""
-    return is_device_error(str(error)) or is_out_of_device_memory(str(error))
 
 
 def _is_of_a_result(error: BaseException) -> bool:
     """Whether it was raised outside of a computation: the traceback of a task starts where its result was awaited."""
-    entry = error.__traceback__
-    while entry is not None:
-        name: str = entry.tb_frame.f_globals.get("__name__", "")
-        if name.partition(".")[0] in ("dask", "distributed") and entry.tb_frame.f_code.co_name != "__array__":
-            return False
-        entry = entry.tb_next
-    return True
-
-
-def _packages(error: BaseException) -> Iterator[str]:
-    """The package of each entry of the traceback, innermost last."""
-    entry = error.__traceback__
-    while entry is not None:
-        name: str = entry.tb_frame.f_globals.get("__name__", "")
-        yield name.partition(".")[0]
-        entry = entry.tb_next
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    of_dask = (frame for frame in frames if _library_of(frame) in ("dask", "distributed"))
+    return all(frame.f_code.co_name == "__array__" for frame in of_dask)

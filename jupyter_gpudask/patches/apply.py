@@ -125,13 +125,7 @@ class Patches:
 
 
 def _fitting(rows: Sequence[Patch], *, import_all: bool) -> list[Patch]:
-    """The rows that fit the installed libraries.
-
-    Raises
-    ------
-    PatchError
-        A row does not fit a tested version.
-    """
+    """The rows that fit the installed libraries; a row that does not fit a tested version is an error."""
     missing = missing_names(import_all=import_all)
     misfits = {}
     for row in rows:

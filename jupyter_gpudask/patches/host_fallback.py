@@ -88,7 +88,7 @@ def note_on_host(operation: str, reason: str, blocks: int) -> None:
     record = current_record()
     if record is not None:
         fallback_log.note_cell(record.id)
-        fallback_log.add_collection(Place(operation, user_line(), reason), record.id, blocks)
+        fallback_log.add_blocks(Place(operation, user_line(), reason), record.id, blocks)
 
 
 def on_host(expression: Any, make_collection: Callable[..., Any]) -> Any:

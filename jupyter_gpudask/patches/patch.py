@@ -23,6 +23,9 @@ Process = Literal["kernel", "worker", "supervisor"]
 
 How = Literal["attribute", "code", "value", "call"]
 
+DASK = {"dask": ">=2026.1.1,<2026.8.1", "distributed": ">=2026.1.1,<2026.8.1"}
+"""The versions that pyproject.toml states for the base install."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -70,14 +73,14 @@ class Patch:
         The name in the output of ``%gpudask doctor``.
     changes
         In the order in which they are made.
-    process
-        The kind of process in which it is applied.
     reason
         Why the change is needed.
     upstream
         Addresses of issues, and names of texts to file, which are in ``docs/upstream``.
     test
         The test of the changed behaviour, in ``tests/``.
+    process
+        The kind of process in which it is applied.
     requires
         Versions of libraries that the row was tested with. With an older version no patch is applied, and cells for
         GPUs are refused; with a newer one a row that does not fit is not applied.
@@ -89,11 +92,11 @@ class Patch:
 
     name: str
     changes: Sequence[Change]
-    process: Process
     reason: str
     upstream: Sequence[str]
     test: str
-    requires: Mapping[str, str]
+    process: Process = "kernel"
+    requires: Mapping[str, str] = field(default_factory=DASK.copy)
     needed: Mapping[str, str] = field(default_factory=dict)
     on_cpu: bool = False
 

@@ -48,20 +48,6 @@ def rechunk(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     return original(*args, **kwargs)
 
 
-def groups_in_order(_: Any) -> Any:
-    """What Dask's ``shuffle_group`` is replaced by: the rows of a cuDF dataframe keep their order.
-
-    libcudf's ``partition`` returns the rows of a group in any order, so that ``drop_duplicates(subset=...)`` would keep
-    any of them, and functions of groups would see them in any order.
-    """
-    return _filtered_groups
-
-
-def groups_of_last_stage(_: Any) -> Any:
-    """As `groups_in_order`, for the split after a shuffle in stages."""
-    return _groups_of_last_stage
-
-
 def split_in_order(frame: Any, groups: Any, number: int, *, ignore_index: bool) -> dict[int, Any]:
     """The rows of each group, in the order of `frame`.
 
@@ -81,6 +67,20 @@ def split_in_order(frame: Any, groups: Any, number: int, *, ignore_index: bool) 
     ends = np.cumsum(np.bincount(codes, minlength=number)).tolist()
     parts = (rows.iloc[begin:end] for begin, end in pairwise([0, *ends]))
     return {group: part.reset_index(drop=True) if ignore_index else part for group, part in enumerate(parts)}
+
+
+def groups_in_order(_original: Any) -> Any:
+    """What Dask's ``SimpleShuffle._shuffle_group`` is replaced by: the rows of a cuDF dataframe keep their order.
+
+    libcudf's ``partition`` returns the rows of a group in any order, so that ``drop_duplicates(subset=...)`` would keep
+    any of them, and functions of groups would see them in any order.
+    """
+    return _filtered_groups
+
+
+def groups_of_last_stage(_original: Any) -> Any:
+    """As `groups_in_order`, for ``shuffle_group_2``, the split after a shuffle in stages."""
+    return _groups_of_last_stage
 
 
 def _filtered_groups(df: Any, _filter: Any, *args: Any) -> Any:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from .patch import Change, Patch
 
-# The range that pyproject.toml states for the base install.
-_DASK = {"dask": ">=2026.1.1,<2026.8.1", "distributed": ">=2026.1.1,<2026.8.1"}
 _CUPY = {"cupy": "<15"}
 
 _HERE = "jupyter_gpudask.patches"
@@ -52,12 +50,10 @@ PATCHES = (
             ),
             Change("dask.config:refresh", "jupyter_gpudask.overlay:refresh", how="code"),
         ),
-        process="kernel",
         reason="dask.config.set is process-wide: other threads see its changes, and with overlapping exits the "
         "settings stay changed.",
         upstream=("https://github.com/dask/dask/issues/2410",),
         test="switch/test_switch.py::test_two_at_the_same_time_do_not_see_each_other",
-        requires=_DASK,
         on_cpu=True,
     ),
     Patch(
@@ -74,7 +70,6 @@ PATCHES = (
                 for name in ("apply_async", "_map_async", "imap", "imap_unordered")
             ),
         ),
-        process="kernel",
         reason="Threads and pools that a cell starts would compute on the CPU, because they do not inherit its "
         "context. Python 3.14 has the flag thread_inherit_context for new threads, but nothing for existing pools.",
         upstream=("https://docs.python.org/3/library/sys.html#sys.flags.thread_inherit_context",),
@@ -92,13 +87,11 @@ PATCHES = (
                 undo=f"{_HERE}.arrays.cupy_backend:unregister",
             ),
         ),
-        process="kernel",
         reason="In Dask, da.arange(n) has the same name on NumPy and CuPy. Both therefore share a key, and a cluster "
         "returns one for the other. Dask's CuPy backend also sets array.backend for the whole process while it creates "
         "an array.",
         upstream=("dask-arange-key",),
         test="switch/test_arrays.py::test_each_backend_gives_its_own_data_when_the_other_is_persisted",
-        requires=_DASK,
     ),
     Patch(
         "random numbers",
@@ -111,13 +104,11 @@ PATCHES = (
             Change(f"{_RANDOM}:_cached_states", f"{_GENERATORS}:SharedStates", how="value"),
             Change(f"{_RANDOM}:RandomState.seed", f"{_GENERATORS}:seed"),
         ),
-        process="kernel",
         reason="CuPy's Generator lacks half of NumPy's methods, and its RandomState accepts only numbers where NumPy "
         "accepts arrays. Dask's choice and permutation use the current configuration instead of the generator's own "
         "backend. da.random.seed seeds only the generator of the current backend.",
         upstream=("https://github.com/cupy/cupy/issues/4557", "dask-random-seed"),
         test="switch/test_random.py::test_meta_blocks_and_result_are_cupy_and_look_as_on_the_cpu",
-        requires=_DASK,
     ),
     Patch(
         "bags and records",
@@ -131,32 +122,26 @@ PATCHES = (
             _code("dask.dataframe.io.hdf:to_hdf", "frames.files.writers:write_by_pandas"),
             _code("dask.dataframe.io.sql:to_sql", "frames.files.writers:write_by_pandas"),
         ),
-        process="kernel",
         reason="For cuDF partitions, Dask creates a bag of None, no records, and no rows in iterrows. A cuDF Series "
         "cannot be iterated. cuDF's to_csv writes nine digits of a number, and cuDF has no to_sql.",
         upstream=("dask-cudf-to-bag", "https://github.com/NVIDIA/cudf/issues/6418"),
         test="switch/test_frames.py::test_bags_and_records_are_made_of_the_rows",
-        requires=_DASK,
     ),
     Patch(
         "Parquet engine by dataframe",
         (_code("dask.dataframe:to_parquet", "frames.files.writers:write_parquet"),),
-        process="kernel",
         reason="to_parquet uses cuDF, the engine of the current backend, even for a dataframe on the CPU. It uses "
         "pyarrow for a dataframe on GPUs if the user names that engine. dask_cudf ignores compression, schema and "
         "custom_metadata.",
         upstream=("dask-to-parquet-engine",),
         test="switch/test_frames.py::test_a_pandas_frame_is_written_as_pandas_writes_it",
-        requires=_DASK,
     ),
     Patch(
         "labels of rows",
         (_attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.methods:loc"),),
-        process="kernel",
         reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day.",
         upstream=("https://github.com/NVIDIA/cudf/pull/22736",),
         test="switch/test_results_as_pandas.py::test_a_text_that_names_a_day_is_its_slice_where_divisions_are_unknown",
-        requires=_DASK,
     ),
     Patch(
         "shuffle by tasks",
@@ -166,13 +151,11 @@ PATCHES = (
             Change(f"{_SHUFFLE}:SimpleShuffle._shuffle_group", f"{_HERE}.shuffle:groups_in_order", how="value"),
             Change(f"{_SHUFFLE}:shuffle_group_2", f"{_HERE}.shuffle:groups_of_last_stage", how="value"),
         ),
-        process="kernel",
         reason="In the peer-to-peer shuffle, the scheduler unpickles CuPy metadata, which creates a CUDA context, and "
         "the workers write blocks to files. When cuDF splits a dataframe, it changes the order of the rows, so "
         "drop_duplicates does not keep the first rows.",
         upstream=("https://github.com/NVIDIA/cudf/pull/15469", "cudf-order-of-split-rows"),
         test="switch/test_arrays.py::test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses",
-        requires=_DASK,
     ),
     Patch(
         "creation functions",
@@ -183,12 +166,10 @@ PATCHES = (
             _code("dask.dataframe.dask_expr.datasets:timeseries", "creation:create_frame"),
             _attribute("dask.bag:Bag.to_dataframe", "creation:create_frame"),
         ),
-        process="kernel",
         reason="Dask dispatches ones, zeros, empty, full, arange, random numbers and four readers to a backend, and no "
         "other creation function. cuDF's readers lack some options of pandas.",
         upstream=("https://github.com/dask/dask/pull/9914",),
         test="switch/test_arrays.py::test_an_array_is_cupy_in_meta_in_blocks_and_in_the_result",
-        requires=_DASK,
     ),
     Patch(
         "operand placement",
@@ -199,12 +180,10 @@ PATCHES = (
                 for name in ("diagonal", "frexp", "modf")
             ),
         ),
-        process="kernel",
         reason="x + np.ones(3) creates a NumPy array inside Dask, and CuPy refuses to add it to x. Dask infers "
         "metadata from plain data before it creates an array from the data, so da.sum(np.ones(3)) has NumPy metadata.",
         upstream=("https://github.com/dask/dask/pull/9914",),
         test="switch/test_operand_placement.py::test_beside_a_collection_of_the_cell_it_is_on_the_gpu",
-        requires=_DASK,
     ),
     Patch(
         "fallback to the host",
@@ -212,12 +191,10 @@ PATCHES = (
             _code("dask.array._reductions_generic:partial_reduce", "host_fallback:reduce_blocks"),
             _code("dask.local:get_async", "host_fallback:run_locally"),
         ),
-        process="kernel",
         reason="If CuPy or cuDF lack a function, Dask fails. With GpuDask.fallback = 'host', the function gets host "
         "copies of the blocks, also to infer metadata.",
         upstream=("dask-hook-around-tasks",),
         test="fallback/test_host_fallback.py::test_what_cupy_lacks_is_computed_on_the_host",
-        requires=_DASK,
     ),
     Patch(
         "categories",
@@ -228,11 +205,9 @@ PATCHES = (
             )
             for name in ("as_known", "remove_unused_categories")
         ),
-        process="kernel",
         reason="Dask computes the categories of a series, and cuDF returns them in the order of a hash table.",
         upstream=("cudf-order-of-categories",),
         test="switch/test_results_as_pandas.py::test_categories_become_known_in_the_order_of_pandas",
-        requires=_DASK,
     ),
     Patch(
         "metadata",
@@ -245,14 +220,12 @@ PATCHES = (
             _code("dask.array:coarsen", "arrays.block_meta:coarsen"),
             _code("dask.array:histogram", "arrays.block_meta:histogram"),
         ),
-        process="kernel",
         reason="Dask calls functions of the user with empty CuPy arrays in the kernel. CuPy writes beyond an empty "
         "array, where NumPy raises an IndexError, and the kernel's CUDA context is broken for good. Dask sets NumPy "
         "metadata for arrays whose metadata it cannot infer (a histogram, an FFT, x[x > 0]), even if they are computed "
         "from CuPy arrays.",
         upstream=("cupy-assignment-to-empty", "dask-metadata-on-host", "dask-meta-follows-input"),
         test="switch/test_metadata_of_functions.py::test_a_function_is_called_with_metadata_on_the_host",
-        requires=_DASK,
     ),
     Patch(
         "numeric functions of CuPy",
@@ -268,7 +241,6 @@ PATCHES = (
             _code("dask.array.reductions:arg_reduction", "arrays.extremes:arg_reduction"),
             _attribute("dask.array:Array.__setitem__", "arrays.numeric:assign"),
         ),
-        process="kernel",
         reason="In quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers. With "
         "infinities, quantiles of other rows are NaN, and nanmedian returns 9e307. CuPy rounds a quotient before the "
         "floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN, and its nanargmax and "
@@ -282,7 +254,6 @@ PATCHES = (
             "dask-assignment-by-an-array",
         ),
         test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
-        requires=_DASK,
         needed=_CUPY,
     ),
     Patch(
@@ -296,7 +267,6 @@ PATCHES = (
             ),
             _code("dask.dataframe.dask_expr._expr:plain_column_projection", "frames.methods:columns_pass"),
         ),
-        process="kernel",
         reason="Dask knows the device of partitions by the type of the metadata, which is of pandas for dataframes on "
         "GPUs, too. cuDF's comparisons return missing values for NaN, its groups are in the order of a hash "
         "table, and its text and time methods return other dtypes. It rounds the quotient of x // y first; this"
@@ -312,7 +282,6 @@ PATCHES = (
             "dask-columns-of-levels",
         ),
         test="switch/test_frames_on_cpu.py::test_a_quotient_that_cudf_rounds_is_told",
-        requires=_DASK,
     ),
     Patch(
         "mixed operands",
@@ -331,13 +300,11 @@ PATCHES = (
                 )
             ),
         ),
-        process="kernel",
         reason="An operation on a NumPy and a CuPy collection fails only when it is computed, in a task, with an error "
         "that names neither of them.",
         upstream=("https://github.com/dask/dask/issues/4462",),
         test="switch/test_operand_placement.py::"
         "test_two_places_in_one_operation_are_refused_by_name_of_the_parameter_too",
-        requires=_DASK,
     ),
     Patch(
         "user functions",
@@ -346,12 +313,10 @@ PATCHES = (
             _code("dask.array:apply_gufunc", "user_functions:apply_gufunc"),
             _code("dask.dataframe.dask_expr._collection:map_partitions", "user_functions:map_user_function"),
         ),
-        process="kernel",
         reason="A function for NumPy may return a NumPy array for a CuPy block, or the user may give NumPy metadata "
         "for CuPy blocks. The blocks then do not match the metadata, and the next operation fails.",
         upstream=("dask-map-blocks-checks-meta",),
         test="switch/test_user_functions.py::test_blocks_are_where_the_metadata_says",
-        requires=_DASK,
     ),
     Patch(
         "computation",
@@ -361,14 +326,12 @@ PATCHES = (
             _attribute("dask.array:Array.__array__", "computation:to_numpy"),
             _attribute("dask.dataframe.dask_expr:FrameBase.__array__", "computation:to_numpy"),
         ),
-        process="kernel",
         reason="A Client receives the graph of a computation, not its collections. Two decisions must be made before "
         "the graph is built: whether a result fits in the memory of the kernel's GPU, and the conversion of results to "
         "the host. The other changes are in the client class KernelClient. np.asarray(x) computes x, and CuPy and cuDF "
         "refuse to convert the result; the patch converts each block on its worker.",
         upstream=("dask-client-sees-collections", "https://github.com/dask/dask/issues/5714"),
         test="switch/test_computing.py::test_what_does_not_fit_is_refused_with_its_size_and_nothing_of_it_stays",
-        requires=_DASK,
     ),
     Patch(
         "storing of arrays",
@@ -377,13 +340,11 @@ PATCHES = (
             _attribute("dask.array.core:_write_dask_to_existing_zarr", "arrays.storing:to_existing_zarr"),
             _code("dask.array:from_array", "arrays.operand_placement:create_array"),  # places plain data, too
         ),
-        process="kernel",
         reason="da.store(x, target) sends copies of the target to the workers. Into a NumPy array, or a Zarr array in "
         "memory, it therefore stores nothing, without an error. An open HDF5 file cannot be sent at all, neither to "
         "read nor to write.",
         upstream=("dask-store-into-memory", "dask-open-hdf5-file"),
         test="switch/test_storing.py::test_targets_in_memory_get_the_values",
-        requires=_DASK,
         on_cpu=True,
     ),
     Patch(
@@ -393,7 +354,6 @@ PATCHES = (
         reason="Dask does not stop a running task when it is cancelled.",
         upstream=("https://github.com/dask/distributed/issues/4694",),
         test="scheduler/test_cells.py::test_a_worker_computes_on_after_interrupts_at_any_depth",
-        requires=_DASK,
     ),
     Patch(
         "guard of the dashboard",
@@ -402,6 +362,5 @@ PATCHES = (
         reason="Dask's dashboard responds to everyone who can reach its port, including other users of the machine.",
         upstream=("https://github.com/dask/distributed/pull/6431",),
         test="supervisor/test_dashboard.py::test_a_guarded_dashboard_answers_only_who_knows_its_secret",
-        requires=_DASK,
     ),
 )

@@ -67,7 +67,7 @@ class HostMetadata:
         """What the function returns, on the GPU if its arguments are and the GPU library can hold it."""
         given = self.function, args, kwargs
         kinds = {package for package in ("cupy", "cudf") if has_gpu_data(given, package)}
-        if not kinds and _has_partition(args) and current_overlay() is not None:
+        if not kinds and any(isinstance(arg, _PANDAS) for arg in args) and current_overlay() is not None:
             kinds = {"cudf"}  # metadata of pandas stands for partitions on GPUs
         if not kinds:
             return self.function(*args, **kwargs)
@@ -98,10 +98,6 @@ class HostMetadata:
         on_host = results_to_host((args, kwargs))
         result, is_on_gpu = client.call_with_small_blocks(self.function, *on_host, kinds)
         return to_gpu(result, set(kinds) - {"cudf"}) if is_on_gpu else result
-
-
-def _has_partition(args: Any) -> bool:
-    return any(isinstance(arg, _PANDAS) for arg in args)
 
 
 class _Refusing(HostFallback):
@@ -262,7 +258,7 @@ def apply_gufunc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     if given.get("meta") is None and not _are_numbers(dtypes):
         given["meta"] = _for_each(lambda dtype: np.empty(0, dtype), dtypes)
         given["output_dtypes"] = None
-    given["meta"] = _for_each(_meta_to_gpu, given.get("meta"))
+    given["meta"] = _for_each(lambda meta: _to_gpu(meta) if isinstance(meta, np.ndarray) else meta, given.get("meta"))
     if _is_of_the_user(given["func"]) and not given.get("vectorize"):
         given["func"] = ResultsAt(given["func"], "gpu")
     return original(*call.args, **call.kwargs)
@@ -270,10 +266,6 @@ def apply_gufunc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
 
 def _for_each(function: Callable[[Any], Any], value: Any) -> Any:
     return type(value)(map(function, value)) if isinstance(value, list | tuple) else function(value)
-
-
-def _meta_to_gpu(meta: Any) -> Any:
-    return _to_gpu(meta) if isinstance(meta, np.ndarray) else meta
 
 
 def _are_numbers(dtypes: Any) -> bool:

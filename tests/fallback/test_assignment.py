@@ -11,30 +11,15 @@ from jupyter_gpudask.inspection.placement import place_of
 pytestmark = [*MARKS]
 
 
-def assigned(of, key, value):
-    array = np.arange(10)
-    array[np.asarray(key)] = value
-    x = da.from_array(np.arange(10), chunks=5)
-    x[of(key)] = value
-    return array, x
-
-
 @pytest.mark.parametrize("fallback", ["error", "host"])
 @pytest.mark.parametrize("of", [da.asarray, lambda key: (da.asarray(key),), list], ids=["array", "tuple", "list"])
-@pytest.mark.parametrize("key", [[2, 3], [7], [9, 0, 4], [-1, 5]])
-def test_indices_on_the_gpu_select_the_same_elements(cell, of, key, fallback):
+@pytest.mark.parametrize("key", [[2, 3], [7], [9, 0, 4], [-1, 5], np.arange(10) % 3 == 0], ids=str)
+def test_indices_and_masks_on_the_gpu_select_the_same_elements(cell, of, key, fallback):
     cell(fallback)
-    array, x = assigned(of, key, -3)
+    expected, x = np.arange(10), da.from_array(np.arange(10), chunks=5)
+    expected[np.asarray(key)] = x[of(key)] = -3
     assert place_of(x) == "gpu"
-    np.testing.assert_array_equal(x.compute().get(), array)
-
-
-@pytest.mark.parametrize("of", [da.asarray, lambda key: (da.asarray(key),)], ids=["array", "tuple"])
-def test_masks_on_the_gpu_select_the_same_elements(cell, of):
-    cell()
-    array, x = assigned(of, np.arange(10) % 3 == 0, -3)
-    assert place_of(x) == "gpu"
-    np.testing.assert_array_equal(x.compute().get(), array)
+    np.testing.assert_array_equal(x.compute().get(), expected)
 
 
 def test_masked_values_move_the_array_to_the_host(cell):

@@ -1,17 +1,18 @@
 """Dataframe operations that run on the host as a whole, and mixed operands. Here cuDF is a subclass of pandas."""
 
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import dask.dataframe as dd
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, Frame
+from cudf_stand_in import FRAME, Frame, gpu_cell
 
 from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
 from jupyter_gpudask.fallback.log import Place, fallback_log
 from jupyter_gpudask.inspection import frames
 from jupyter_gpudask.inspection.placement import place_of, place_of_partitions, to_gpu, to_host
-from jupyter_gpudask.overlay import CellRecord, Overlay, set_outside
+from jupyter_gpudask.overlay import CellRecord, set_outside
 from jupyter_gpudask.patches import creation, host_fallback
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -23,17 +24,14 @@ OUTSIDE = dd.from_pandas(NUMBERS, npartitions=3)
 @pytest.fixture
 def cell():
     """Opens a cell for cuDF with that fallback; gives a function for the operations that it ran on the host."""
-    overlays = []
 
     def enter(fallback):
-        overlays.append(Overlay({"array": "cupy", "dataframe": "cudf"}, CellRecord(fallback=fallback)))
-        overlays[-1].enter()
+        stack.enter_context(gpu_cell("cupy", fallback=fallback))
         before = fallback_log.blocks.copy()
         return lambda: {place.operation: blocks for place, blocks in (fallback_log.blocks - before).items()}
 
-    yield enter
-    for overlay in reversed(overlays):
-        overlay.leave()
+    with ExitStack() as stack:
+        yield enter
 
 
 def made_in_cell():

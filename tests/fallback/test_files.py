@@ -2,18 +2,17 @@
 
 import inspect
 import sqlite3
-from contextlib import closing
+from contextlib import ExitStack, closing
 from types import SimpleNamespace
 
 import dask.dataframe as dd
 import pandas as pd
 import pytest
-from cudf_stand_in import Frame
+from cudf_stand_in import Frame, gpu_cell
 
 from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
-from jupyter_gpudask.overlay import CellRecord, Overlay
 from jupyter_gpudask.patches import creation
 from jupyter_gpudask.patches.frames.files import writers
 from jupyter_gpudask.patches.frames.files.parquet import with_categories
@@ -37,23 +36,18 @@ HOST_READERS = {
 @pytest.fixture
 def cell(monkeypatch):
     """Opens a cell for cuDF; gives the calls of cuDF's readers, which return `answer`, and the readers of pandas."""
-    overlays = []
     pandas = SimpleNamespace(**HOST_READERS)
     calls = SimpleNamespace(given=[], answer=None, on_host=pandas)
 
     def enter(fallback="host", results="host"):
-        overlays.append(
-            Overlay({"array": "numpy", "dataframe": "cudf"}, CellRecord(fallback=fallback, results=results))
-        )
-        overlays[-1].enter()
+        stack.enter_context(gpu_cell(fallback=fallback, results=results))
         monkeypatch.setattr(creation, "dataframe_creation_dispatch", dispatch)
         return calls
 
     dispatch = SimpleNamespace(backend="cudf", dispatch=lambda name: {"pandas": pandas}[name])
     monkeypatch.setattr(creation, "frame_to_gpu", lambda frame: frame)
-    yield enter
-    for overlay in reversed(overlays):
-        overlay.leave()
+    with ExitStack() as stack:
+        yield enter
 
 
 def read(name, calls, *args, **options):
@@ -137,9 +131,8 @@ def test_what_changes_nothing_is_left_out(cell, monkeypatch):
 
 
 def test_columns_of_a_file_without_names_are_numbers(cell):
-    answer = dd.from_pandas(pd.DataFrame({"0": [1], "1": [2]}), npartitions=1)
     calls = cell()
-    calls.answer = answer
+    calls.answer = dd.from_pandas(pd.DataFrame({"0": [1], "1": [2]}), npartitions=1)
     frame, on_host = read("read_csv", calls, "data.csv", header=None)
     assert (list(frame.columns), list(frame.compute().columns), on_host) == ([0, 1], [0, 1], [])
 

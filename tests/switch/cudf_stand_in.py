@@ -15,6 +15,7 @@ from pandas.core import roperator
 from jupyter_gpudask.inspection import frames, placement
 from jupyter_gpudask.inspection.frames import conform
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
+from jupyter_gpudask.overlay import CellRecord, Overlay
 from jupyter_gpudask.patches.apply import patches
 
 FRAME = pd.DataFrame(
@@ -235,6 +236,22 @@ def on_both(compute):
     return compute(frame).compute(), compute(on_gpu).compute()
 
 
+def assert_equal(result, expected, **options):
+    """A result of the stand-in has each value, name and missing value of one of pandas; dtypes may be nullable ones."""
+    assert isinstance(result, Frame | Series)
+    equal = pd.testing.assert_frame_equal if expected.ndim > 1 else pd.testing.assert_series_equal
+    equal(result.to_pandas(), expected, **{"check_dtype": False, "check_exact": True, **options})
+
+
+def cases(table, *argvalues):
+    """Parameters of a test from lists of computations by what they are about."""
+    return [
+        pytest.param(compute, *argvalues, id=f"{about} {number}")
+        for about, computations in table.items()
+        for number, compute in enumerate(computations)
+    ]
+
+
 def to_gpu_as(kind, frame):
     """A dataframe on GPUs whose partitions are of a class of this module."""
     return to_gpu(frame).map_partitions(kind, meta=frame._meta, enforce_metadata=False)
@@ -247,6 +264,17 @@ def as_stand_in(data):
 def as_pandas(data, schema=None):
     plain = data.to_pandas() if isinstance(data, Frame | Series) else data
     return plain if schema is None or not hasattr(plain, "index") else conform(plain, schema)
+
+
+@contextmanager
+def gpu_cell(array="numpy", dataframe="cudf", **record):
+    """As `switched_to`, which refuses cuDF where it is not installed."""
+    overlay = Overlay({"array": array, "dataframe": dataframe}, CellRecord(**record))
+    overlay.enter()
+    try:
+        yield
+    finally:
+        overlay.leave()
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """What a cell for GPUs computes: once, with the user's options, as Dask does; and refused if it does not fit."""
 
-import _thread
+import signal
 import sys
 import threading
 import time
 from dataclasses import dataclass
+from itertools import product
 
 import dask
 import dask.array as da
@@ -76,11 +77,8 @@ def events():
     DONE.set()
 
 
-def nothing_is_left_of(client):
-    deadline = time.monotonic() + 5
-    while client.cluster.scheduler.tasks and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not client.cluster.scheduler.tasks
+def wait_until_nothing_is_left_of(client):
+    wait_until(lambda: not client.cluster.scheduler.tasks)
 
 
 READS, FAILURES, PLACES = [], [], set()
@@ -116,7 +114,7 @@ def interrupt(block):
     main = threading.main_thread().ident
     while sys._current_frames()[main].f_code.co_name != "wait":  # for the result
         time.sleep(0.01)
-    _thread.interrupt_main()
+    signal.pthread_kill(main, signal.SIGINT)
     return slow(block)
 
 
@@ -219,7 +217,7 @@ def test_what_does_not_fit_is_refused_with_its_size_and_nothing_of_it_stays(clie
     with pytest.raises(ResultTooLargeError, match=r"needs (160|320) B") as refusal:
         compute(client, some, other)
     assert refusal.value.__traceback__
-    assert nothing_is_left_of(client)
+    wait_until_nothing_is_left_of(client)
 
 
 @pytest.mark.usefixtures("cell")
@@ -230,7 +228,7 @@ def test_what_the_user_keeps_is_refused_too_and_stays(client, monkeypatch):
         kept.compute()
     assert kept.sum().compute() == 20
     del kept
-    assert nothing_is_left_of(client)
+    wait_until_nothing_is_left_of(client)
 
 
 @pytest.mark.usefixtures("cell", "client")
@@ -249,7 +247,7 @@ def test_an_error_does_not_wait_for_the_rest(client, events):
         dask.compute(on_blocks(slow, x[x > 0]), on_blocks(fail, x[x > 1]))
     assert not events.is_set()
     events.set()
-    assert nothing_is_left_of(client)
+    wait_until_nothing_is_left_of(client)
 
 
 @pytest.mark.usefixtures("cell")
@@ -259,7 +257,7 @@ def test_an_interrupt_while_it_is_computed_leaves_nothing(client, events):
         on_blocks(interrupt, x[x > 0]).compute()
     events.set()
     assert interrupted.value.__traceback__
-    assert nothing_is_left_of(client)
+    wait_until_nothing_is_left_of(client)
 
 
 @pytest.mark.usefixtures("cell", "client")
@@ -291,16 +289,15 @@ class Pair:
         lambda x, f: "text",
     ],
 )
-@pytest.mark.parametrize("traverse", [True, False])
-@pytest.mark.parametrize("sync", [True, False])
-def test_a_client_computes_in_a_cell_what_it_computes_in_any(client, wrap, traverse, sync):
-    def compute():
+def test_a_client_computes_in_a_cell_what_it_computes_in_any(client, wrap):
+    def compute(sync, traverse):
         results = client.compute(wrap(da.ones(4, chunks=2), client.submit(abs, -3)), sync=sync, traverse=traverse)
         return described(results if sync else client.gather(results))
 
-    expected = compute()
+    options = list(product([True, False], repeat=2))
+    expected = [compute(*each) for each in options]
     with default_client.computing_on(client), switched_to("cupy", "pandas", CellRecord(results="host")):
-        assert compute() == expected
+        assert [compute(*each) for each in options] == expected
 
 
 def described(value):
@@ -324,7 +321,7 @@ def test_a_future_of_the_user_stays_when_what_is_computed_with_it_is_refused(cli
         client.compute([kept, some], sync=True)
     assert kept.result() == 3
     del kept
-    assert nothing_is_left_of(client)
+    wait_until_nothing_is_left_of(client)
 
 
 @pytest.mark.usefixtures("cell")

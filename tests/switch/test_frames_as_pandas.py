@@ -44,6 +44,14 @@ def on_both(compute, fallback=None):
     return expected, result.to_pandas() if hasattr(result, "to_pandas") else result
 
 
+def of_both(compute, data, on_cpu, on_gpu):
+    """What `compute` gives on so many partitions of pandas and, in a cell for GPUs, of cuDF, on the host."""
+    with dask.config.set(scheduler="sync"):
+        expected = compute(dd.from_pandas(data, npartitions=on_cpu)).compute()
+        with switched_to("cupy", "cudf", CellRecord(fallback="host", results="host")):
+            return expected, results_to_host(compute(dd.from_pandas(data, npartitions=on_gpu)).compute())
+
+
 def assert_same(compute, fallback=None):
     expected, result = on_both(compute, fallback)
     if isinstance(expected, pd.DataFrame):
@@ -368,11 +376,8 @@ HOLES = pd.DataFrame(
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy: Dask divides by the rows of an empty partition
 def test_no_column_row_or_value_is_lost(compute):
-    with dask.config.set(scheduler="sync"):
-        # Of several partitions, Dask itself loses the sums after one without rows.
-        expected = compute(dd.from_pandas(HOLES, npartitions=1)).compute()
-        with switched_to("cupy", "cudf", CellRecord(fallback="host", results="host")):
-            result = results_to_host(compute(dd.from_pandas(HOLES, npartitions=4)).compute())
+    # Of several partitions, Dask itself loses the sums after one without rows.
+    expected, result = of_both(compute, HOLES, 1, 4)
     if not isinstance(expected, pd.DataFrame | pd.Series):
         assert result == pytest.approx(expected, nan_ok=True)
         return
@@ -391,10 +396,7 @@ def test_no_column_row_or_value_is_lost(compute):
 )
 def test_sorted_rows_are_those_of_pandas(compute):
     """With another index, of one partition or of rows with equal keys."""
-    with dask.config.set(scheduler="sync"):
-        expected = compute(dd.from_pandas(HOLES, npartitions=1)).compute()
-        with switched_to("cupy", "cudf", CellRecord(fallback="host", results="host")):
-            result = results_to_host(compute(dd.from_pandas(HOLES, npartitions=4)).compute())
+    expected, result = of_both(compute, HOLES, 1, 4)
     result, expected = (pd.DataFrame(each).astype(float) for each in (result, expected))
     pd.testing.assert_frame_equal(result.reset_index(drop=True), expected.reset_index(drop=True), check_dtype=False)
 
@@ -428,11 +430,8 @@ def test_sorted_rows_are_those_of_pandas(compute):
     ],
 )
 def test_texts_are_read_as_in_pandas(compute, on_host):
-    with dask.config.set(scheduler="sync"):
-        expected = compute(dd.from_pandas(HOLES, npartitions=4)).compute()
-        with switched_to("cupy", "cudf", CellRecord(fallback="host", results="host")):
-            before = fallback_log.blocks.copy()
-            result = results_to_host(compute(dd.from_pandas(HOLES, npartitions=4)).compute())
+    before = fallback_log.blocks.copy()
+    expected, result = of_both(compute, HOLES, 4, 4)
     is_frame = isinstance(expected, pd.DataFrame)
     (pd.testing.assert_frame_equal if is_frame else pd.testing.assert_series_equal)(result, expected, check_dtype=False)
     assert bool(fallback_log.blocks - before) == on_host
@@ -468,10 +467,7 @@ MIXED = pd.DataFrame({"n": [1, 2, 3], "s": ["a", "b", "c"], "d": pd.to_datetime(
     ],
 )
 def test_what_cudf_cannot_hold_stays_on_the_host(compute):
-    with dask.config.set(scheduler="sync"):
-        expected = compute(dd.from_pandas(MIXED, npartitions=2)).compute()
-        with switched_to("cupy", "cudf", CellRecord(fallback="host", results="host")):
-            result = results_to_host(compute(dd.from_pandas(MIXED, npartitions=2)).compute())
+    expected, result = of_both(compute, MIXED, 2, 2)
     result, expected = (pd.DataFrame(each).astype(str).to_numpy().tolist() for each in (result, expected))
     assert result == expected
 

@@ -4,14 +4,13 @@ import dask
 import dask.dataframe as dd
 import pandas as pd
 import pytest
+from cudf_stand_in import gpu_cell
 from distributed import Client
 from frames import FRAME, NAMES, make_frames
 
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
-from jupyter_gpudask.overlay import Overlay
 from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.patches.frames.files.readers import read_as_pandas
-from jupyter_gpudask.patches.interception import intercept
 from jupyter_gpudask.switch.context import switched_to
 
 DISPATCHED = {"from_dict", "read_csv", "read_json", "read_orc", "read_parquet"}
@@ -23,31 +22,27 @@ def patches_applied():
     patches.apply("kernel")
 
 
-@pytest.mark.parametrize("inside", [False, True], ids=["outside", "in a cell of NumPy and pandas"])
+@pytest.fixture(scope="module")
+def makers(tmp_path_factory):
+    return make_frames(tmp_path_factory.mktemp("data"))
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_a_frame_is_created_as_ever(name, inside, tmp_path):
-    make = make_frames(tmp_path)[name]
-    if inside:
-        with switched_to("numpy", "pandas"):
-            frame = make()
-    else:
+def test_a_frame_is_created_as_ever_and_that_of_a_gpu_cell_is_on_the_gpus(name, makers):
+    make = makers[name]
+    with switched_to("numpy", "pandas"):
         frame = make()
-    result = frame.compute(scheduler="sync")
-    assert type(result) is pd.DataFrame
-    if len(result) == len(FRAME) and "c" in result:
-        pd.testing.assert_frame_equal(result.reset_index(drop=True), FRAME, check_dtype=False)
-
-
-@pytest.mark.parametrize("name", sorted({*NAMES} - DISPATCHED))
-def test_a_frame_that_a_gpu_cell_creates_is_on_the_gpus(name, tmp_path):
-    make = make_frames(tmp_path)[name]
-    cell = Overlay({"array": "cupy", "dataframe": "cudf"})
-    cell.enter()
-    frame = make()
-    cell.leave()
-    assert place_of(frame) == "gpu"
-    assert frame.npartitions == make().npartitions
-    assert place_of(make()) == "host"
+    if name not in DISPATCHED:
+        with gpu_cell("cupy"):
+            on_gpu = make()
+        assert place_of(on_gpu) == "gpu"
+        assert on_gpu.npartitions == frame.npartitions
+    for each in (frame, make()):
+        assert place_of(each) == "host"
+        result = each.compute(scheduler="sync")
+        assert type(result) is pd.DataFrame
+        if len(result) == len(FRAME) and "c" in result:
+            pd.testing.assert_frame_equal(result.reset_index(drop=True), FRAME, check_dtype=False)
 
 
 @pytest.mark.parametrize(
@@ -76,27 +71,6 @@ def test_a_partition_has_its_own_length_after_the_length_of_all_was_asked_for():
     assert len(later.partitions[1:]) == 8
 
 
-def adding(step):
-    def add(number):
-        return number + step
-
-    return add
-
-
-def test_functions_of_one_name_are_intercepted_each_for_itself():
-    first, second = adding(1), adding(2)
-    seen = []
-
-    def around(original, number):
-        seen.append(number)
-        return original(number)
-
-    for _ in range(2):
-        intercept(first, around)
-        intercept(second, around)
-    assert (first(10), second(20), seen) == (11, 22, [10, 20])
-
-
 def test_a_number_is_where_the_frames_are_that_it_is_computed_from():
     frame = dd.from_pandas(FRAME, npartitions=2)
     for made in (frame, frame.a, frame.index, frame.a.sum(), frame.a.sum() + 1, frame.groupby("c").a.sum()):
@@ -111,10 +85,8 @@ def test_in_a_gpu_cell_and_on_a_cluster_with_gpus_frames_are_shuffled_by_tasks(m
 
     with Client(processes=False, dashboard_address=":0", n_workers=1) as client:
         assert "P2P" in graph()
-        cell = Overlay({"array": "numpy", "dataframe": "cudf"})
-        cell.enter()
-        assert "P2P" not in graph()
-        cell.leave()
+        with gpu_cell():
+            assert "P2P" not in graph()
         assert "P2P" in graph()
         monkeypatch.setattr(client, "is_on_gpus", True, raising=False)
         assert "P2P" not in graph()

@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from inspect import Parameter
+from itertools import product
 from types import SimpleNamespace
 
 import dask
@@ -87,26 +88,25 @@ def call_of(function, *, by_name):
     return tuple(args), kwargs
 
 
-@pytest.mark.parametrize("inside", [False, True], ids=["outside", "in a cell"])
-@pytest.mark.parametrize("by_name", [False, True], ids=["by position", "by name"])
 @pytest.mark.parametrize("name", WRAPPERS)
-def test_what_reaches_the_original_is_what_was_given(name, by_name, inside):
-    (function, wrapper), reached = WRAPPERS[name], []
-    signature = inspect.signature(function)
+def test_what_reaches_the_original_is_what_was_given(name):
+    function, wrapper = WRAPPERS[name]
+    signature, reached = inspect.signature(function), []
 
     def original(*args, **kwargs):
         reached.append(signature.bind(*args, **kwargs).arguments)
         return RESULTS.get(function.__qualname__, ARRAY)
 
     original.__signature__ = signature
-    args, kwargs = call_of(function, by_name=by_name)
-    given = signature.bind(*args, **kwargs).arguments
-    with switched_to("cupy", "pandas", CellRecord()) if inside else nullcontext():
-        wrapper(original, *args, **kwargs)
-    if function is inspect.unwrap(ThreadPoolExecutor.submit) and inside:  # it runs in the context of the cell
-        reached[0]["fn"], *rest = reached[0].pop("args")
-        reached[0] |= {"args": tuple(rest)} if rest else {}
-    assert reached == [given]
+    for inside, by_name in product([False, True], repeat=2):
+        args, kwargs = call_of(function, by_name=by_name)
+        with switched_to("cupy", "pandas", CellRecord()) if inside else nullcontext():
+            wrapper(original, *args, **kwargs)
+        if function is inspect.unwrap(ThreadPoolExecutor.submit) and inside:  # it runs in the context of the cell
+            reached[-1]["fn"], *rest = reached[-1].pop("args")
+            reached[-1] |= {"args": tuple(rest)} if rest else {}
+        assert reached.pop() == signature.bind(*args, **kwargs).arguments
+        assert not reached
 
 
 HOST = np.arange(12.0).reshape(3, 4)
@@ -186,6 +186,13 @@ def test_threads_that_intercept_one_function_intercept_it_once():
 
         with ThreadPoolExecutor(8) as pool:
             assert [future.result() for future in [pool.submit(run) for _ in range(8)]] == [10] * 8
+
+
+def test_functions_of_one_name_are_intercepted_each_for_itself():
+    first, second, seen = make_function(), make_function(), []
+    for function in (first, second, first, second):
+        intercept(function, lambda original, a, **b: seen.append(a) or original(a, **b))
+    assert (first(10), second(20), seen) == (11, 21, [10, 20])
 
 
 def test_a_function_that_is_released_is_what_it_was():

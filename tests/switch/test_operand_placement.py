@@ -66,22 +66,17 @@ def result_of(array):
     return array.compute(scheduler="sync")
 
 
-@pytest.mark.parametrize("name", WITH_A_COLLECTION)
-def test_beside_a_collection_of_the_cell_it_is_on_the_gpu(name):
-    expected = result_of(WITH_A_COLLECTION[name](da.from_array(np.array([1.0, 2.0, 3.0, 4.0]), chunks=2)))
+@pytest.mark.parametrize("operation", WITH_A_COLLECTION.values(), ids=WITH_A_COLLECTION)
+def test_beside_a_collection_of_the_cell_it_is_on_the_gpu(operation):
+    """Beside one from outside it stays on the CPU."""
+    numbers = np.array([1.0, 2.0, 3.0, 4.0])
+    expected = result_of(operation(da.from_array(numbers, chunks=2)))
     with switched_to("cupy", "pandas"):
-        x = WITH_A_COLLECTION[name](da.from_array(np.array([1.0, 2.0, 3.0, 4.0]), chunks=2))
-    assert type(result_of(x)) is cupy.ndarray
-    np.testing.assert_allclose(result_of(x).get(), expected)
-
-
-@pytest.mark.parametrize("name", WITH_A_COLLECTION)
-def test_beside_a_collection_from_outside_it_stays_on_the_cpu(name):
-    expected = result_of(WITH_A_COLLECTION[name](OUTSIDE))
-    with switched_to("cupy", "pandas"):
-        x = WITH_A_COLLECTION[name](OUTSIDE)
-    assert isinstance(x._meta, np.ndarray)
-    np.testing.assert_array_equal(result_of(x), expected)
+        inside, outside = operation(da.from_array(numbers, chunks=2)), operation(OUTSIDE)
+    assert type(result_of(inside)) is cupy.ndarray
+    np.testing.assert_allclose(result_of(inside).get(), expected)
+    assert isinstance(outside._meta, np.ndarray)
+    np.testing.assert_array_equal(result_of(outside), expected)
 
 
 def test_what_dask_made_of_plain_data_follows_a_collection_from_outside():
@@ -112,11 +107,12 @@ def test_an_identity_that_dask_creates_is_placed_with_the_other_operands(inside)
     np.testing.assert_array_equal(result.get() if inside else result, PLAIN.reshape(2, 2))
 
 
-@pytest.mark.parametrize("name", ALONE)
-def test_alone_it_is_on_the_gpu_and_has_no_name_of_the_cpus(name):
-    on_cpu = ALONE[name]()
+@pytest.mark.parametrize("make", ALONE.values(), ids=ALONE)
+def test_alone_it_is_on_the_gpu_and_has_no_name_of_the_cpus(make):
+    on_cpu = make()
     with switched_to("cupy", "pandas"):
-        on_gpu = ALONE[name]()
+        on_gpu = make()
+    assert isinstance(on_cpu._meta, np.ndarray)
     assert on_cpu.name != on_gpu.name
     assert type(result_of(on_gpu)) is type(on_gpu._meta) is cupy.ndarray
     np.testing.assert_allclose(result_of(on_gpu).get(), result_of(on_cpu))
@@ -204,11 +200,6 @@ def test_masked_arrays_stay_on_the_cpu():
     with switched_to("cupy", "pandas"):
         masked = da.ma.masked_greater(da.ma.masked_array([1, 2, 3], mask=[0, 1, 0]), 2)
     assert isinstance(result_of(masked), np.ma.MaskedArray)
-
-
-def test_outside_of_a_cell_nothing_changes():
-    for make in ALONE.values():
-        assert isinstance(make()._meta, np.ndarray)
 
 
 def test_numbers_of_collections_from_outside_stay_on_the_cpu():

@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 import pyarrow.fs
 import pytest
-from cudf_stand_in import Frame, as_stand_in
+from cudf_stand_in import Frame, as_stand_in, gpu_cell
 from dask.dataframe.io.parquet.arrow import ArrowDatasetEngine
 
 from jupyter_gpudask.inspection.frames import ToGpu
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.overlay import CellRecord, Overlay
 from jupyter_gpudask.patches import creation
 from jupyter_gpudask.patches.frames.files import parquet_readers
 from jupyter_gpudask.patches.frames.files.parquet_readers import GpuEngine, ReadParquetOnGpu
@@ -35,7 +34,6 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def cell(monkeypatch):
     """Opens a cell for cuDF on that many workers."""
-    overlay = Overlay({"array": "numpy", "dataframe": "cudf"}, CellRecord(fallback="host"))
 
     def read_partition(*args, **kwargs):
         return as_stand_in(ArrowDatasetEngine.read_partition(*args, **kwargs))
@@ -47,9 +45,8 @@ def cell(monkeypatch):
 
     monkeypatch.setattr(GpuEngine, "read_partition", staticmethod(read_partition))
     monkeypatch.setattr(parquet_readers, "partition_to_gpu", as_stand_in)
-    overlay.enter()
-    yield enter
-    overlay.leave()
+    with gpu_cell(fallback="host"):
+        yield enter
 
 
 def planned(frame):

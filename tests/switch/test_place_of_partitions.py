@@ -1,17 +1,18 @@
 """Where the partitions of a dataframe are is known from its expressions. Here cuDF is a subclass of pandas."""
 
+from contextlib import nullcontext
+
 import dask
 import dask.dataframe as dd
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, Frame, Series, as_pandas
+from cudf_stand_in import FRAME, Frame, Series, as_pandas, gpu_cell
 from dask._collections import new_collection
 from dask._expr import FinalizeCompute
 from dask.dataframe.dask_expr._expr import Fused
 
 from jupyter_gpudask.inspection.frames import FromGraphOnGpu, FromPandasOnGpu, ToGpu, ToHost
 from jupyter_gpudask.inspection.placement import place_of, place_of_partitions, to_gpu, to_host
-from jupyter_gpudask.overlay import CellRecord, Overlay
 from jupyter_gpudask.patches.frames import collection
 from jupyter_gpudask.patches.frames.collection import MetaOfPandas
 
@@ -41,19 +42,13 @@ COMPUTED = {
 
 
 @pytest.mark.parametrize("compute", COMPUTED.values(), ids=COMPUTED)
-def test_what_is_computed_of_partitions_on_gpus_is_there(compute):
+def test_what_is_computed_of_partitions_on_gpus_is_there_and_has_no_key_of_one_on_the_cpu(compute):
     on_host = dd.from_pandas(FRAME, npartitions=3)
     on_gpu = to_gpu(on_host)
     for prepare in (lambda frame: frame, lambda frame: frame.persist(), lambda frame: frame.optimize()):
         assert place_of(compute(prepare(on_host))) == "host"
         assert place_of(compute(prepare(on_gpu))) == "gpu"
-
-
-@pytest.mark.parametrize("compute", COMPUTED.values(), ids=COMPUTED)
-def test_no_key_of_a_dataframe_on_gpus_is_one_of_a_dataframe_on_the_cpu(compute):
-    on_host = dd.from_pandas(FRAME, npartitions=3)
-    graphs = [graph_of(compute(move(on_host))) for move in (lambda frame: frame, to_gpu, to_gpu)]
-    keys = [set(map(str, graph)) for graph in graphs]
+    keys = [set(map(str, graph_of(compute(each)))) for each in (on_host, on_gpu, to_gpu(on_host))]
     assert not keys[0] & keys[1]
     assert keys[1] == keys[2], "the same operations have the same keys"
     moved = graph_of(to_gpu(compute(on_host))) if place_of_partitions(compute(on_host).expr) else {}
@@ -105,14 +100,10 @@ def test_a_persisted_dataframe_stays_on_gpus():
 
 @pytest.mark.parametrize("inside", [True, False], ids=["in a cell", "outside"])
 def test_a_dataframe_is_moved_to_the_host_by_its_method(inside):
-    overlay = Overlay({"array": "numpy", "dataframe": "cudf" if inside else "pandas"}, CellRecord(fallback="host"))
     frame = to_gpu(dd.from_pandas(FRAME, npartitions=3))
     for each in (frame, frame.x, frame.persist()):
-        if inside:
-            overlay.enter()
-        moved = each.to_backend("pandas")
-        if inside:
-            overlay.leave()
+        with gpu_cell(fallback="host") if inside else nullcontext():
+            moved = each.to_backend("pandas")
         assert place_of(moved) == "host"
         assert type(moved.compute()) in (pd.DataFrame, pd.Series)
 
@@ -124,13 +115,9 @@ def test_a_dataframe_with_metadata_of_cudf_gets_that_of_pandas_in_a_cell(monkeyp
     of_cudf = frame.map_partitions(Frame, meta=Frame(FRAME.iloc[:0]), enforce_metadata=False)
     assert type(of_cudf._meta) is Frame
     assert place_of(of_cudf) == place_of(of_cudf.x) == "gpu"
-    overlay = Overlay({"array": "numpy", "dataframe": "cudf"}, CellRecord(fallback="host"))
-    overlay.enter()
-    try:
+    with gpu_cell(fallback="host"):
         computed = [of_cudf.x + 1, of_cudf[of_cudf.k > 2], of_cudf.merge(to_gpu(frame), on="k")]
         computed.append(dd.from_delayed([dask.delayed(Frame)(FRAME)], meta=Frame(FRAME.iloc[:0])))
-    finally:
-        overlay.leave()
     for each in computed:
         assert list(each.expr.find_operations(MetaOfPandas))
         assert not isinstance(each._meta, Frame | Series)

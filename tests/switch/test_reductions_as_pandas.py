@@ -98,9 +98,10 @@ def test_the_mode_of_a_series_has_its_name():
 NUMBERS = pd.DataFrame({"a": [3.0, None, 4, 2, None, None, 5, 6, 1], "b": [1, 2, 3, 4, 5, 6, 7, 8, 9], "c": np.nan})
 
 
-@pytest.mark.parametrize("ddof", [0, 1, 20])
-@pytest.mark.parametrize("skipna", [True, False])
-@pytest.mark.parametrize("split_every", [False, 2])
+@pytest.mark.parametrize(
+    ("skipna", "ddof", "split_every"),
+    [(True, 1, 2), (True, 0, False), (True, 20, 2), (False, 1, False), (False, 20, 2)],
+)
 @pytest.mark.parametrize(
     "choose",
     [
@@ -110,7 +111,7 @@ NUMBERS = pd.DataFrame({"a": [3.0, None, 4, 2, None, None, 5, 6, 1], "b": [1, 2,
         lambda frame: frame[frame.b > 9],
     ],
 )
-def test_the_variance_ignores_partitions_without_numbers(choose, split_every, skipna, ddof):
+def test_the_variance_ignores_partitions_without_numbers(choose, skipna, ddof, split_every):
     frame = choose(dd.from_pandas(NUMBERS, npartitions=5))
     expected = choose(NUMBERS).var(skipna=skipna, ddof=ddof)
     of_frame = VarianceAsPandas(frame.expr, skipna, ddof, False, split_every)

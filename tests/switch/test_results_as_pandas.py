@@ -37,24 +37,6 @@ from jupyter_gpudask.switch.context import switched_to
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
 
-@pytest.mark.parametrize(
-    "compute",
-    [
-        lambda frame: frame.name.str.len(),
-        lambda frame: frame.name.str.isalnum(),
-        lambda frame: frame.name.str.count("c"),
-        lambda frame: frame.name.str.upper(),
-        lambda frame: frame.when.dt.is_quarter_end,
-        lambda frame: frame.when.dt.quarter,
-        lambda frame: frame.dropna().when.dt.quarter,
-    ],
-)
-def test_numbers_and_booleans_of_an_accessor_have_the_dtype_of_pandas(compute):
-    expected, result = on_both(compute)
-    assert result.dtype == expected.dtype
-    pd.testing.assert_series_equal(pd.Series(result), expected)
-
-
 def test_several_dataframes_are_joined_two_at_a_time():
     first, second, third = (
         to_gpu(dd.from_pandas(pd.DataFrame({name: range(4)}, index=[4, 3, 2, 1]), npartitions=2)) for name in "abc"
@@ -236,42 +218,6 @@ def test_elements_of_lists_are_taken_by_the_accessor_of_lists(dtype):
         kind.operation(lists, "str", "__getitem__", (slice(1),), {})
 
 
-@pytest.mark.parametrize(
-    "convert",
-    [
-        lambda frame: frame.x.astype(str),
-        lambda frame: frame.astype({"x": "str"}),
-        lambda frame: frame[["x", "k"]].astype("string"),
-        lambda frame: frame.x.astype(pd.ArrowDtype(pa.string())),
-    ],
-)
-def test_numbers_with_a_fraction_are_written_on_the_host(convert):
-    frame = dd.from_pandas(FRAME, npartitions=1)
-    assert reason_for_host(convert(frame).expr) == "cuDF writes nine digits of a number"
-
-
-@pytest.mark.parametrize(
-    ("options", "is_ignored"),
-    [
-        ({"thresh": 4}, False),
-        ({"thresh": 5}, True),
-        ({"thresh": 2, "subset": ["x"]}, True),
-        ({"thresh": 2, "subset": "x"}, True),
-        ({"thresh": 2, "subset": pd.Index(["x", "k"])}, False),
-        ({"subset": ["x"]}, False),
-    ],
-)
-def test_a_thresh_of_more_values_than_there_are_columns_is_for_the_host(options, is_ignored):
-    frame = dd.from_pandas(FRAME, npartitions=1)
-    assert bool(reason_for_host(frame.dropna(**options).expr)) == is_ignored
-
-
-@pytest.mark.parametrize("dtype", ["datetime64[ns]", "timedelta64[s]"])
-def test_times_are_written_on_the_host(dtype):
-    times = dd.from_pandas(pd.Series([1, 2]).astype(dtype), npartitions=1)
-    assert reason_for_host(times.astype(str).expr) == "cuDF writes times in another format"
-
-
 def test_texts_are_joined_without_missing_ones():
     class Texts(Series):
         """As those of cuDF, which has a separator for a missing text, too."""
@@ -305,16 +251,32 @@ def test_a_partition_without_texts_adds_no_separator(texts, partitions):
         assert joined.compute() == data.str.cat(sep=sep, na_rep=na_rep)
 
 
+DIGITS, TIMES = "cuDF writes nine digits of a number", "cuDF writes times in another format"
+THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
+
+
 @pytest.mark.parametrize(
-    "convert",
+    ("convert", "reason"),
     [
-        lambda frame: frame.k.astype(str),
-        lambda frame: frame.x.astype("int64"),
-        lambda frame: frame.astype({"k": "str", "x": "float32"}),
+        (lambda f: f.x.astype(str), DIGITS),
+        (lambda f: f.astype({"x": "str"}), DIGITS),
+        (lambda f: f[["x", "k"]].astype("string"), DIGITS),
+        (lambda f: f.x.astype(pd.ArrowDtype(pa.string())), DIGITS),
+        (lambda f: f.k.astype(str), ""),
+        (lambda f: f.x.astype("int64"), ""),
+        (lambda f: f.astype({"k": "str", "x": "float32"}), ""),
+        (lambda f: f.k.astype("datetime64[ns]").astype(str), TIMES),
+        (lambda f: f.k.astype("timedelta64[s]").astype(str), TIMES),
+        (lambda f: f.dropna(thresh=4), ""),
+        (lambda f: f.dropna(thresh=5), THRESH),
+        (lambda f: f.dropna(thresh=2, subset=["x"]), THRESH),
+        (lambda f: f.dropna(thresh=2, subset="x"), THRESH),
+        (lambda f: f.dropna(thresh=2, subset=pd.Index(["x", "k"])), ""),
+        (lambda f: f.dropna(subset=["x"]), ""),
     ],
 )
-def test_other_conversions_are_not(convert):
-    assert not reason_for_host(convert(dd.from_pandas(FRAME, npartitions=1)).expr)
+def test_conversions_and_rows_that_cudf_has_otherwise_are_for_the_host(convert, reason):
+    assert reason_for_host(convert(dd.from_pandas(FRAME, npartitions=1)).expr) == reason
 
 
 @LISTS

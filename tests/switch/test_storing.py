@@ -80,23 +80,43 @@ def x(cell):  # noqa: ARG001 - it is made in the cell
     return da.from_array(NUMBERS, chunks=(3, 2)) * 2
 
 
-def test_targets_in_memory_get_the_values(x, tmp_path):
-    array, in_memory = np.zeros((4, 6)), zarr.zeros((4, 6), chunks=(3, 2))
-    mapped = np.memmap(tmp_path / "mapped", dtype=float, mode="w+", shape=(4, 6))
-    assert da.store([x, x, x], [array, in_memory, mapped]) is None
-    mapped.flush()
-    for stored in (array, in_memory[:], np.fromfile(tmp_path / "mapped").reshape(4, 6)):
-        np.testing.assert_array_equal(stored, NUMBERS * 2)
+def in_memory(store=None):
+    return zarr.create_array(store or zarr.storage.MemoryStore(), shape=(4, 6), chunks=(3, 2), dtype=float)
+
+
+# Each is given a folder, and the function gives what has been stored in it.
+TARGETS = {
+    "NumPy": (lambda _: np.zeros((4, 6)), np.asarray),
+    "CuPy": (lambda _: cupy.zeros((4, 6)), cupy.asnumpy),
+    "file in memory": (lambda folder: np.memmap(folder / "x", float, "w+", shape=(4, 6)), np.asarray),
+    "Zarr": (lambda _: zarr.zeros((4, 6), chunks=(3, 2)), np.asarray),
+    "memory of fsspec": (
+        lambda _: in_memory(zarr.storage.FsspecStore.from_url(f"memory://{uuid.uuid4()}")),
+        np.asarray,
+    ),
+    "wrapped": (lambda _: in_memory(zarr.storage.WrapperStore(zarr.storage.MemoryStore())), np.asarray),
+    "file that cannot be sent to workers": (lambda _: OpenFile(), lambda target: target.values),
+    "object of an imported class": (lambda _: InMemory(), lambda target: target.values),
+}
+
+
+@pytest.mark.parametrize(("make", "stored_in"), TARGETS.values(), ids=TARGETS)
+def test_targets_in_memory_get_the_values(x, tmp_path, make, stored_in):
+    target = make(tmp_path)
+    assert da.store(x, target) is None
+    np.testing.assert_array_equal(stored_in(target), NUMBERS * 2)
 
 
 def test_a_region_and_the_stored_arrays_are_those_of_dask(x):
     target = np.zeros((6, 8))
     stored = x.store(target, regions=(slice(1, 5), slice(0, 6)), return_stored=True)
+    again = da.store(x, cupy.zeros((4, 6)), return_stored=True)
     np.testing.assert_array_equal(target[1:5, :6], NUMBERS * 2)
     assert not target[0].any()
     assert not target[:, 6:].any()
     assert stored.chunks == x.chunks
-    np.testing.assert_array_equal(stored.compute(), NUMBERS * 2)
+    for each in (stored, again):
+        np.testing.assert_array_equal(each.compute(), NUMBERS * 2)
 
 
 def test_an_object_of_the_user_gets_blocks_of_numpy(x):
@@ -106,50 +126,17 @@ def test_an_object_of_the_user_gets_blocks_of_numpy(x):
     assert {kind for _, kind in target.written} == {np.ndarray}
 
 
-def test_a_file_that_cannot_be_sent_to_workers_is_written_by_the_kernel(x):
-    target = OpenFile()
-    da.store(x, target)
-    np.testing.assert_array_equal(target.values, NUMBERS * 2)
-
-
 def test_zarr_arrays_in_memory_are_written_as_without_a_cluster(x):
     target = zarr.zeros((4, 6), chunks=(2, 3))
     da.to_zarr(x, target)
     np.testing.assert_array_equal(target[:], NUMBERS * 2)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: zarr.storage.FsspecStore.from_url(f"memory://{uuid.uuid4()}"),
-        lambda: zarr.storage.WrapperStore(zarr.storage.MemoryStore()),
-    ],
-    ids=["memory of fsspec", "wrapped"],
-)
-def test_other_stores_in_memory_get_the_values(x, make):
-    target = zarr.create_array(make(), shape=(4, 6), chunks=(3, 2), dtype=float)
-    da.store(x, target)
-    np.testing.assert_array_equal(target[:], NUMBERS * 2)
-
-
 def test_an_array_in_a_zip_file_has_one_writer(x, tmp_path):
     with zarr.storage.ZipStore(tmp_path / "x.zip", mode="w") as store:
-        da.store(x, zarr.create_array(store, shape=(4, 6), chunks=(3, 2), dtype=float))
+        da.store(x, in_memory(store))
     with zarr.storage.ZipStore(tmp_path / "x.zip", mode="r") as store:
         np.testing.assert_array_equal(zarr.open_array(store, mode="r")[:], NUMBERS * 2)
-
-
-def test_an_array_of_cupy_gets_the_values(x):
-    target = cupy.zeros((4, 6))
-    stored = da.store(x, target, return_stored=True)
-    np.testing.assert_array_equal(cupy.asnumpy(target), NUMBERS * 2)
-    np.testing.assert_array_equal(stored.compute(), NUMBERS * 2)
-
-
-def test_an_object_of_an_imported_class_gets_the_values(x):
-    target = InMemory()
-    da.store(x, target)
-    np.testing.assert_array_equal(target.values, NUMBERS * 2)
 
 
 @pytest.mark.parametrize(("size", "numbers"), [(2**26, [6]), (100, [2, 2, 2]), (1, [1] * 6)])

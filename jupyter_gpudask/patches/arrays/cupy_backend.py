@@ -5,6 +5,7 @@ With the fallback to the host, arrays whose dtype CuPy lacks are created with Nu
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,11 @@ from ...overlay import current_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def _created(function: str, /, *args: Any, **kwargs: Any) -> Any:
+    """Call Dask's function for NumPy."""
+    return create_on_gpu(getattr(array_creation_dispatch.dispatch("numpy"), function), *args, **kwargs)
 
 
 class CupyBackend(CupyBackendEntrypoint):
@@ -53,20 +59,8 @@ class CupyBackend(CupyBackendEntrypoint):
         moved: Array = map_blocks(to_cupy, data, **kwargs)
         return moved
 
-    @staticmethod
-    def ones(*args: Any, **kwargs: Any) -> Any:
-        """As `dask.array.ones`, of CuPy blocks."""
-        return _created("ones", *args, **kwargs)
-
-    @staticmethod
-    def zeros(*args: Any, **kwargs: Any) -> Any:
-        """As `dask.array.zeros`, of CuPy blocks."""
-        return _created("zeros", *args, **kwargs)
-
-    @staticmethod
-    def empty(*args: Any, **kwargs: Any) -> Any:
-        """As `dask.array.empty`, of CuPy blocks."""
-        return _created("empty", *args, **kwargs)
+    # As those of `dask.array`, of CuPy blocks.
+    ones, zeros, empty = (staticmethod(partial(_created, name)) for name in ("ones", "zeros", "empty"))
 
     @staticmethod
     def full(*args: Any, **kwargs: Any) -> Any:
@@ -89,11 +83,6 @@ def to_cupy(block: Any) -> Any:
     import cupy
 
     return cupy.asarray(block)
-
-
-def _created(function: str, /, *args: Any, **kwargs: Any) -> Any:
-    """Call Dask's function for NumPy."""
-    return create_on_gpu(getattr(array_creation_dispatch.dispatch("numpy"), function), *args, **kwargs)
 
 
 def create_on_gpu(create: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

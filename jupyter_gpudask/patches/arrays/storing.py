@@ -204,16 +204,9 @@ def _class_of(zarr: Any, name: str) -> Any:
 
 
 def _write(client: Client, parts: Sequence[tuple[Array, Any, Any]], lock: Any, options: dict[str, Any]) -> None:
-    """Write blocks as they are computed, several small ones at a time; none is kept longer than that.
+    """Write blocks of sources into regions of targets as they are computed, several small ones at a time.
 
-    Parameters
-    ----------
-    client
-        The client that computes the sources, all in one graph.
-    parts
-        Sources, their targets, and the regions of these.
-    lock, options
-        As for `dask.array.store`.
+    None is kept longer than that.
     """
     blocks = _blocks(client, parts, options)
     own_lock = lock if hasattr(lock, "acquire") else None

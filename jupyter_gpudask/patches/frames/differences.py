@@ -108,10 +108,6 @@ def _cat(expression: Any) -> str:
     return "cuDF's str.cat does not align a Series of pandas" if is_plain else ""
 
 
-def _to_numeric(expression: Any) -> str:
-    return "cuDF's to_numeric has other dtypes with downcast" if expression.downcast else ""
-
-
 def _resample(expression: Any) -> str:
     functions = [one for how in expression.how_args if isinstance(how, dict) for one in how.values()]
     return "cuDF resamples with the names of functions" if any(map(callable, functions)) else ""
@@ -226,14 +222,6 @@ def _kind_of_column(dtype: Any) -> str:
     return "text" if isinstance(dtype, pd.StringDtype) else "object"
 
 
-def _categories(_expression: Any) -> str:
-    return "cuDF has categories in the order of a hash table"
-
-
-def _distinct(_expression: Any) -> str:
-    return "cuDF has another hash than pandas"
-
-
 def _merge(expression: Any) -> str:
     left_index, right_index, left, right = map(expression.operand, ("left_index", "right_index", "left_on", "right_on"))
     keys = right if left_index else left
@@ -280,30 +268,14 @@ def _kinds(expression: Any) -> set[str]:
     return {getattr(dtype, "kind", "O") for dtype in (meta.dtypes if meta.ndim > 1 else [meta.dtype])}
 
 
-def _clip(expression: Any) -> str:
-    return _rounded(expression.frame, [expression.lower, expression.upper])
-
-
 def _rounded(owner: Any, bounds: list[Any]) -> str:
     has_fraction = any(isinstance(bound, float | np.floating) and bound != np.floor(bound) for bound in bounds)
     return "cuDF rounds the bounds of clip to integers" if has_fraction and _kinds(owner) & set("iu") else ""
 
 
-def _describe(expression: Any) -> str:
-    return "cuDF does not describe times" if _kinds(expression.frame) & set("mM") else ""
-
-
-def _describe_texts(_expression: Any) -> str:
-    return "cuDF has no column of numbers and texts"
-
-
 def _variance(expression: Any) -> str:
     frame = expression.frame
     return "cuDF has no variance of no columns" if frame.ndim > 1 and not len(frame.columns) else ""
-
-
-def _variance_of_rows(expression: Any) -> str:
-    return "cuDF has variances of rows with fewer values than ddof" if expression.ddof > 1 else ""
 
 
 def _isin(expression: Any) -> str:
@@ -336,26 +308,26 @@ def _is_missing(value: Any) -> bool:
 _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     **dict.fromkeys(_ACCESSORS, _accessor),
     "AsType": _as_text,
-    "Clip": _clip,
+    "Clip": lambda found: _rounded(found.frame, [found.lower, found.upper]),
     "CatBlockwise": _cat,
     "Concat": _concat,
-    "DescribeNonNumeric": _describe_texts,
-    "DescribeNumeric": _describe,
+    "DescribeNonNumeric": lambda _: "cuDF has no column of numbers and texts",
+    "DescribeNumeric": lambda found: "cuDF does not describe times" if _kinds(found.frame) & set("mM") else "",
     "DropnaFrame": _dropna,
-    "GetCategories": _categories,
+    "GetCategories": lambda _: "cuDF has categories in the order of a hash table",
     "Isin": _isin,
     "Merge": _merge,
     "MethodOperator": _power,
     "MethodOperatorAlign": _power,
-    "NuniqueApprox": _distinct,
+    "NuniqueApprox": lambda _: "cuDF has another hash than pandas",
     "RenameAxis": _rename_axis,
     "Replace": _replace,
     "ResampleAgg": _resample,
     "SetIndex": _sorted_by_categories,
     "SortValues": _sorted_by_categories,
-    "ToNumeric": _to_numeric,
+    "ToNumeric": lambda found: "cuDF's to_numeric has other dtypes with downcast" if found.downcast else "",
     "UFuncAlign": _ufunc,
     "UFuncElemwise": _ufunc,
     "Var": _variance,
-    "VarColumns": _variance_of_rows,
+    "VarColumns": lambda found: "cuDF has variances of rows with fewer values than ddof" if found.ddof > 1 else "",
 }

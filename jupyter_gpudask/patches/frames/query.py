@@ -66,16 +66,8 @@ class QueryAsPandas(Query):
 
     @staticmethod
     def operation(frame: Any, text: str, **kwargs: Any) -> Any:
-        """The rows of one partition that the query selects.
-
-        Raises
-        ------
-        DifferentResultError
-            The partition is on a GPU; it is caught where the query runs on the host.
-        """
-        if is_type_of_gpu(type(frame)):
-            raise DifferentResultError("cuDF reads the text of a query in another way than pandas")
-        return frame.query(text, **kwargs)
+        """The rows of one partition that the query selects."""
+        return _of_host(frame, "a query").query(text, **kwargs)
 
 
 class EvalAsPandas(Eval):
@@ -83,16 +75,15 @@ class EvalAsPandas(Eval):
 
     @staticmethod
     def operation(frame: Any, text: str, **kwargs: Any) -> Any:
-        """What the text gives for one partition.
+        """What the text gives for one partition."""
+        return _of_host(frame, "eval").eval(text, **kwargs)
 
-        Raises
-        ------
-        DifferentResultError
-            As for a query.
-        """
-        if is_type_of_gpu(type(frame)):
-            raise DifferentResultError("cuDF reads the text of eval in another way than pandas")
-        return frame.eval(text, **kwargs)
+
+def _of_host(frame: Any, what: str) -> Any:
+    """A partition of pandas; for one on a GPU an error, which is caught where the text is read on the host."""
+    if is_type_of_gpu(type(frame)):
+        raise DifferentResultError(f"cuDF reads the text of {what} in another way than pandas")
+    return frame
 
 
 def selected_by_text(expression: Query, replaced: Replace) -> Any:
@@ -154,13 +145,7 @@ def _parsed(line: str) -> Any:
 
 
 def _on_pandas(expression: Any) -> Any:
-    """What pandas gives for two rows like those of the dataframe.
-
-    Raises
-    ------
-    _UnknownTextError
-        An error, such as one for a name that is not a column.
-    """
+    """What pandas gives for two rows like those of the dataframe."""
     rows = meta_nonempty(results_to_host(expression.frame._meta))  # noqa: SLF001
     method = rows.query if isinstance(expression, Query) else rows.eval
     try:
@@ -182,17 +167,7 @@ def _name_of_dtype(dtype: Any) -> str:
 
 
 class _Text:
-    """A parsed text as an expression of columns.
-
-    Parameters
-    ----------
-    frame
-        The expression of the dataframe.
-    options
-        Those of the call; ``local_dict`` has the values of names with ``@``.
-    replaced
-        Called with each operation.
-    """
+    """A parsed text as an expression of columns, of which `replaced` is called with each operation."""
 
     def __init__(self, frame: Any, options: Mapping[str, Any], replaced: Replace) -> None:
         self._frame = frame
@@ -228,13 +203,7 @@ class _Text:
         return functools.reduce(lambda left, right: self._replaced(function(left, right)), conditions)
 
     def boolean(self, node: ast.AST) -> Any:
-        """The expression of a condition.
-
-        Raises
-        ------
-        _UnknownTextError
-            It is not one of booleans.
-        """
+        """The expression of a condition, which is one of booleans."""
         value = self.value(node)
         if not isinstance(value, Expr) or _kind(value) != "boolean":
             raise _UnknownTextError
@@ -309,13 +278,7 @@ _OF_CONSTANTS = {str: "text", bool: "boolean", int: "number", float: "number", p
 
 
 def _kind(value: Any) -> str:
-    """What a column or constant has: a number, boolean, text or time, if operators of it are those of pandas on a GPU.
-
-    Raises
-    ------
-    _UnknownTextError
-        It has anything else.
-    """
+    """What a column or constant has: a number, boolean, text or time; operators of others are not those of pandas."""
     if not isinstance(value, Expr):
         return _OF_CONSTANTS[type(value)]
     kind = _kind_of_dtype(value._meta.dtype)  # noqa: SLF001

@@ -2,14 +2,23 @@
 
 A reader that is called with one of them reads on the host. Arguments that change nothing in the result, such as
 ``engine="c"``, are left out instead, so that the file is read on the GPU.
+
+cuDF infers the dtypes of each part of a text file separately. A string column without values in one part is therefore a
+numeric column in this part; Dask gives all parts the dtypes of the first one. In a cell it is a string column.
 """
 
 from __future__ import annotations
 
 import os
+from collections import defaultdict
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from .csv_files import reason_of_csv, with_texts, without_what_changes_nothing
+import pandas as pd
+from dask._collections import new_collection
+from dask.dataframe.dask_expr._expr import Elemwise
+from dask.utils import parse_bytes
+from fsspec.core import open_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -89,6 +98,176 @@ def _parquet(_path: Any, options: Mapping[str, Any]) -> str:
     if isinstance(index, list | tuple) and len(index) > 1:
         return "dask_cudf's read_parquet has one column as index"
     return ""
+
+
+_TEXTS = ("object", "str", "string")
+
+
+class WithTexts(Elemwise):
+    """Partitions whose columns without values become string columns, if they have one of the given names."""
+
+    _parameters = ["frame", "names"]  # noqa: RUF012 - as in Dask
+    _projection_passthrough = True
+    _preserves_partitioning_information = True
+
+    @staticmethod
+    def operation(frame: Any, names: tuple[Any, ...]) -> Any:
+        """The result for one partition."""
+        if frame.ndim == 1:
+            return frame.astype("str") if frame.name in names and _is_empty(frame) else frame
+        empty = [name for name in names if name in frame.columns and _is_empty(frame[name])]
+        return frame.astype(dict.fromkeys(empty, "str")) if empty else frame
+
+
+def _is_empty(column: Any) -> bool:
+    """Whether a column is not one of texts, and has no value."""
+    return str(column.dtype) not in _TEXTS and not column.notna().any()
+
+
+def with_texts(frame: Any) -> Any:
+    """A dataframe of text files in which columns of texts are such columns in each partition."""
+    names = tuple(name for name, dtype in frame.dtypes.items() if str(dtype) in _TEXTS)
+    return new_collection(WithTexts(frame.expr, names)) if names and frame.npartitions > 1 else frame
+
+
+_UTF_8 = ("utf-8", "utf8", "utf_8")
+
+_SAMPLE, _SAMPLE_ROWS = 256_000, 10
+"""How much of a file Dask reads for dtypes; with less of it, pandas may refuse a file that cuDF reads."""
+
+_OF_LAYOUT = ("sep", "delimiter", "header", "names", "quotechar", "quoting", "skiprows")
+"""Keywords of ``read_csv`` that decide which columns there are."""
+
+_START = 65536
+"""How many bytes of a file are read for its first row."""
+
+_CHANGE_NOTHING: dict[str, Callable[[Any], bool]] = {
+    "cache_dates": lambda _: True,
+    "converters": lambda value: not value,
+    "date_format": lambda value: value is None,
+    "dialect": lambda value: value is None,
+    "enforce": lambda value: not value,
+    "assume_missing": lambda value: not value,
+    "include_path_column": lambda value: not value,
+    "encoding": lambda value: value is None or str(value).lower() in _UTF_8,
+    "encoding_errors": lambda value: value == "strict",
+    "engine": lambda value: value in (None, "c", "python"),
+    "escapechar": lambda value: value is None,
+    "float_precision": lambda value: value is None,
+    "lineterminator": lambda value: value in (None, "\n"),
+    "low_memory": lambda _: True,
+    "memory_map": lambda _: True,
+    "on_bad_lines": lambda value: value == "error",
+    "parse_dates": lambda value: not value,
+    "sample": lambda value: not value or value >= _SAMPLE,  # cuDF finds dtypes in each partition
+    "sample_rows": lambda value: value >= _SAMPLE_ROWS,
+    "skiprows": lambda value: value is None,
+}
+"""Keywords of ``read_csv``, and which of their values change nothing."""
+
+_SAME_IN_CUDF: dict[str, Callable[[Any], bool]] = {
+    "blocksize": lambda _: True,
+    "byte_range": lambda _: True,
+    "bytes_per_thread": lambda _: True,
+    "comment": lambda value: value is None,  # cuDF keeps what follows a value
+    "compression": lambda _: True,
+    "dayfirst": lambda value: not value,
+    "decimal": lambda _: True,
+    "delimiter": lambda value: value is None or len(value) == 1,
+    "doublequote": bool,
+    "dtype": lambda value: not isinstance(value, defaultdict),
+    "dtype_backend": lambda value: value is None or "no_default" in str(value),
+    "false_values": lambda value: value is None,
+    "header": lambda value: value in (None, "infer") or type(value) is int,
+    "index_col": lambda _: True,
+    "keep_default_na": bool,
+    "mangle_dupe_cols": lambda _: True,
+    "na_filter": bool,
+    "na_values": lambda value: value is None or _is_word(value) or (type(value) is list and all(map(_is_word, value))),
+    "names": lambda value: value is None or bool(_kinds_of(value)),
+    "nrows": lambda _: True,
+    "parse_dates": lambda value: type(value) is list and all(type(each) in (str, int) for each in value),
+    "prefix": lambda _: True,
+    "quotechar": lambda value: len(value) == 1,
+    "quoting": lambda value: value in (0, 1, 3),
+    "sep": lambda value: isinstance(value, str) and len(value) == 1,
+    "skip_blank_lines": bool,
+    "skipfooter": lambda value: not value,
+    "skipinitialspace": lambda value: not value,  # not of the header
+    "skiprows": lambda value: type(value) is int,
+    "storage_options": lambda _: True,
+    "thousands": lambda _: True,
+    "true_values": lambda value: value is None,
+    "usecols": lambda value: value is None or (isinstance(value, list | tuple | set) and bool(_kinds_of(value))),
+}
+"""Keywords of ``read_csv`` in cuDF, and with which values it reads as pandas does."""
+
+
+def reason_of_csv(path: Any, options: Mapping[str, Any]) -> str:
+    """Why cuDF's ``read_csv`` would return something else than that of pandas; empty if it would not."""
+    if isinstance(path, list | tuple) and (not path or any("*" in str(each) for each in path)):
+        return "dask_cudf's read_csv expands no patterns in lists of files"
+    for name, value in options.items():
+        if not (_is_in(_CHANGE_NOTHING, name, value) or _is_in(_SAME_IN_CUDF, name, value)):
+            return f"cuDF's read_csv lacks this {name}, or reads otherwise than pandas"
+    if options.get("skiprows") and options.get("blocksize", "default") not in ("default", None):
+        return "cuDF skips rows of whole files only"
+    names, columns = options.get("names"), options.get("usecols")
+    if names is not None and columns is not None and len(list(names)) == len(list(columns)):
+        return "cuDF may take names of selected columns as those of all columns"
+    is_index_given = columns is not None or "index_col" in options
+    return "" if is_index_given or not _has_index(path, options) else "cuDF leaves out a first column without a name"
+
+
+def without_what_changes_nothing(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords for cuDF's ``read_csv``, which lacks many of those that change nothing."""
+    left = {name: value for name, value in options.items() if not _is_in(_CHANGE_NOTHING, name, value)}
+    if isinstance(left.get("blocksize"), float | str) and left["blocksize"] != "default":
+        left["blocksize"] = int(parse_bytes(left["blocksize"]))  # 25e6, as in Dask's documentation
+    given = left.get("na_values") or []
+    left["na_values"] = [*([given] if isinstance(given, str) else given), "None"]  # not among cuDF's own
+    return left
+
+
+def _has_index(path: Any, options: Mapping[str, Any]) -> bool:
+    """Whether the rows of a file have one value more than there are names: pandas makes an index of the first one."""
+    keywords = {name: options[name] for name in _OF_LAYOUT if name in options}
+    try:
+        first = open_files(
+            path, compression=options.get("compression", "infer"), **options.get("storage_options") or {}
+        )[0]
+        with first as file:
+            start = file.read(_START)
+        head = pd.read_csv(BytesIO(start[: start.rfind(b"\n") + 1] or start), nrows=1, **keywords)
+    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the reader
+        return False
+    return bool(len(head)) and not isinstance(head.index, pd.RangeIndex)
+
+
+def _is_in(table: Mapping[str, Callable[[Any], bool]], name: str, value: Any) -> bool:
+    """Whether a table has this value of a keyword."""
+    rule = table.get(name)
+    try:
+        return rule is not None and rule(value)
+    except (TypeError, ValueError):  # such as an array, which has no truth value
+        return False
+
+
+def _kinds_of(names: Any) -> type | None:
+    """The type of names or numbers of columns, if they are all texts, or all integers."""
+    kinds = set(map(type, names))
+    return kinds.pop() if kinds in ({str}, {int}) else None
+
+
+def _is_word(value: Any) -> bool:
+    """Whether this is a text that no number equals; pandas takes ``"-999"`` for -999.0, too."""
+    try:
+        float(value)
+    except ValueError:
+        return isinstance(value, str)
+    except TypeError:
+        return False
+    return False
 
 
 _OF_READERS: dict[str, Callable[[Any, Mapping[str, Any]], str]] = {

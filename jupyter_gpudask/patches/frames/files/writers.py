@@ -78,15 +78,7 @@ def _write(
 
 
 def _reason_of_parquet(frame: Any, options: Mapping[str, Any]) -> str:
-    """Why cuDF's ``to_parquet`` would write something else than that of pandas; empty if it would not.
-
-    Parameters
-    ----------
-    frame
-        The dataframe on GPUs.
-    options
-        The other arguments, by name.
-    """
+    """Why cuDF's ``to_parquet`` would write something else than that of pandas; empty if it would not."""
     if options.get("compression", "snappy") != "snappy":
         return "dask_cudf writes Parquet files with compression='snappy' only"
     if options.get("custom_metadata"):
@@ -96,10 +88,6 @@ def _reason_of_parquet(frame: Any, options: Mapping[str, Any]) -> str:
     unknown = sorted(set(options.get("kwargs", ())) - _OF_CUDF_WRITER)
     if unknown:
         return f"dask_cudf's to_parquet ignores {unknown[0]}"
-    return _reason_of_categories(frame)
-
-
-def _reason_of_categories(frame: Any) -> str:
     meta = frame._meta  # noqa: SLF001
     has_categories = any(str(dtype) == "category" for dtype in [*meta.dtypes, getattr(meta.index, "dtype", None)])
     return "cuDF writes no categories to Parquet files" if has_categories else ""

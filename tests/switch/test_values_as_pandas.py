@@ -1,0 +1,251 @@
+"""Values of dataframes on GPUs are those of pandas, missing ones too. Here cuDF is a subclass of pandas."""
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from cudf_stand_in import FRAME, Frame, Series, assert_equal, cases, on_both
+from dask._collections import new_collection
+from dask.dataframe.dask_expr._concat import Concat
+
+from jupyter_gpudask.fallback.missing import DifferentResultError
+from jupyter_gpudask.inspection.placement import place_of, to_gpu
+from jupyter_gpudask.patches.frames.as_pandas import replaced
+from jupyter_gpudask.patches.frames.missing_values import concatenated
+
+pytestmark = pytest.mark.usefixtures("cudf_stand_in")
+
+
+def flags(frame):
+    return frame.k > 3
+
+
+def small(frame):
+    return frame.k.astype("int32") + 2**24
+
+
+def codes(frame):
+    return frame.name.astype(pd.CategoricalDtype(["a", "b", "cc"])).cat.codes
+
+
+COMPUTATIONS = {
+    "booleans and small integers are numbers": [
+        lambda f: flags(f) - 0.5,
+        lambda f: 0.5 * flags(f),
+        lambda f: flags(f) + 127,
+        lambda f: flags(f) + np.float32(0.25),
+        lambda f: flags(f) - flags(f).mean(),
+        lambda f: flags(f).astype("boolean") * 0.5,
+        lambda f: flags(f).sub(0.5),
+        lambda f: flags(f) < 0.5,
+        lambda f: flags(f).between(0.2, 0.8),
+        lambda f: np.multiply(flags(f), 0.5),
+        lambda f: np.less(flags(f), 0.5),
+        lambda f: flags(f) / 3,
+        lambda f: small(f) / 1,
+        lambda f: 1 / small(f),
+        lambda f: small(f) / (f.k.astype("int16") + 1),
+        lambda f: small(f).div(3),
+        lambda f: np.divide(small(f), 3),
+        lambda f: flags(f) == True,  # noqa: E712
+        lambda f: f.k * 0.5,
+        lambda f: f.k / 3,
+        lambda f: f[["k", "x"]].assign(p=f.k > 3) * 0.5,
+    ],
+    "a comparison with NaN is true or false": [
+        lambda f: f.x > 0,
+        lambda f: f.x != 1,
+        lambda f: ~(f.x == 1),
+        lambda f: f.x.ne(1),
+        lambda f: f.x >= f.k,
+        lambda f: f.x.between(0, 2),
+        lambda f: f.when < pd.Timestamp("2024-06-01"),
+        lambda f: f.when != f.when,
+        lambda f: f[["x", "k"]] != 1,
+        lambda f: f[["k", "x"]].le(4),
+        lambda f: f[["k"]].le(f[["x"]]),
+        lambda f: f[~(f.x > 0)].k,
+    ],
+    "NaN is converted to true": [
+        lambda f: f.x.astype(bool),
+        lambda f: f[["x", "k"]].astype("bool"),
+        lambda f: f[["x", "k"]].astype({"x": bool}),
+        lambda f: f[["x", "k"]].astype({"x": bool, "k": float}).x,
+        lambda f: f.x.astype("boolean"),
+        lambda f: f.k.astype(bool),
+    ],
+    "a comparison of texts keeps missing values": [
+        lambda f: f.name == "b",
+        lambda f: f[["name", "x"]] != "b",
+    ],
+    "missing values are among others of which one is missing": [
+        lambda f: f[f.x.isin([1.0, np.nan])].k,
+        lambda f: f[f.x.isin([None])].k,
+        lambda f: f[f.x.isin([2.0])].k,
+        lambda f: f[f.when.isin([None])].k,
+        lambda f: f[f.when.isin([pd.Timestamp("2024-05-01"), pd.NaT])].k,
+    ],
+    "functions of NumPy compare NaN": [
+        lambda f: np.isnan(f.x),
+        lambda f: ~np.isfinite(f.x),
+        lambda f: np.isnan(f[["x", "k"]]),
+        lambda f: np.isfinite(f[["x", "k"]]),
+        lambda f: np.not_equal(f.x, 1),
+        lambda f: np.greater(f.x, f.k),
+        lambda f: f[np.isnan(f.x)].k,
+    ],
+    "no value of a column is lost because another one is missing": [
+        lambda f: np.sqrt(f[["x", "k"]]),
+        lambda f: np.exp(f[["k", "x"]]),
+        lambda f: np.maximum(f[["x", "k"]], 2),
+        lambda f: np.arctan2(f[["x", "k"]], f[["x", "k"]] + 1),
+        lambda f: np.add(f[["x", "k"]], 1),
+        lambda f: np.less(f[["x", "k"]], 3),
+    ],
+    "infinities are missing in windows": [
+        lambda f: (f.k / (f.k - 3)).rolling(2).max(),
+        lambda f: f[["k"]].assign(z=f.k / (f.k - 3)).rolling(2).max(),
+    ],
+    "rows are concatenated": [
+        lambda f: dd.concat([f[["k", "x"]], f[["x", "name", "k"]]], join="inner"),
+        lambda f: dd.concat([f[["x", "k"]], f, f[["name", "k"]]], join="inner", axis="index"),
+        lambda f: dd.concat([f.x, f.k], join="inner"),
+        lambda f: dd.concat([f[["k"]], f[["x", "k"]]], join="outer"),
+        lambda f: dd.concat([f[["k", "x"]], f[["k", "x"]]]),
+    ],
+}
+WITH_DTYPES = {
+    "integers in which nothing is replaced remain integers": [
+        lambda f: f.k.where(f.k >= 0),
+        lambda f: f.k.mask(f.k > 3),
+        lambda f: f[["k"]].mask(f[["k"]] > 99),
+        lambda f: f[["k", "x"]].where(f[["k", "x"]] != 3),
+        lambda f: f.k.where(f.k != 3, -1),
+    ],
+    "an accessor": [
+        lambda f: f.name.str.len(),
+        lambda f: f.name.str.isalnum(),
+        lambda f: f.name.str.count("c"),
+        lambda f: f.name.str.upper(),
+        lambda f: f.when.dt.is_quarter_end,
+        lambda f: f.when.dt.quarter,
+        lambda f: f.dropna().when.dt.quarter,
+        codes,
+    ],
+}
+
+
+@pytest.mark.parametrize(("compute", "has_dtypes"), [*cases(COMPUTATIONS, False), *cases(WITH_DTYPES, True)])
+def test_values_are_those_of_pandas(compute, has_dtypes):
+    expected, result = on_both(compute)
+    assert_equal(result, expected, check_dtype=has_dtypes)
+
+
+@pytest.mark.parametrize("columns", ["x", "k", ["k", "x"]], ids=str)
+def test_a_column_that_is_selected_after_fillna_is_filled(columns):
+    def compute(frame):
+        return frame.fillna({"x": -5.0, "k": 7})[columns]
+
+    assert_equal(on_both(compute)[1], compute(FRAME))  # which Dask loses on the CPU
+
+
+def test_other_arithmetic_keeps_its_expression():
+    series = dd.from_pandas(FRAME.k, npartitions=3)
+    on_gpu = to_gpu(series)
+    for result in (on_gpu + 1, on_gpu / 2, on_gpu * on_gpu):
+        assert replaced(result.expr) is result.expr
+    frame = to_gpu(dd.from_pandas(FRAME[["k", "x"]], npartitions=3))
+    assert type((frame * 2).expr).__name__ == "Mul"
+    assert type(((frame > 2) * 2).expr).__name__ == "MulAsPandas"
+
+
+TRUTH = pd.DataFrame(
+    {
+        "p": pd.array([True, False, None] * 3, dtype="boolean"),
+        "q": pd.array([True] * 3 + [False] * 3 + [None] * 3, dtype="boolean"),
+        "x": [1.0, None, 3.0] * 3,
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda f: f.p | f.q,
+        lambda f: f.p & f.q,
+        lambda f: ~(f.p & f.q) | f.q,
+        lambda f: f.p | True,
+        lambda f: f.p & False,
+        lambda f: f[["p"]] | f[["p"]],
+    ],
+)
+def test_true_or_missing_is_true_and_false_and_missing_is_false(compute):
+    on_gpu = compute(to_gpu(dd.from_pandas(TRUTH, npartitions=2)))
+    assert type(on_gpu.expr).__name__ in ("OrAsPandas", "AndAsPandas")
+    assert_equal(on_gpu.compute(), compute(TRUTH))
+
+
+@pytest.mark.parametrize("partitions", [2, 3])
+@pytest.mark.parametrize(
+    "compute", [lambda f, g: f.p | g.q, lambda f, g: f.p & g.q, lambda f, g: f.x != g.x, lambda f, g: f.x >= g.x]
+)
+def test_dataframes_of_two_sources_are_compared_as_those_of_one(compute, partitions):
+    left, right = dd.from_pandas(TRUTH, npartitions=2), dd.from_pandas(TRUTH.assign(y=1), npartitions=partitions)
+    result = compute(*map(to_gpu, (left, right)))
+    assert type(result.expr).__name__ == "AlignedAsPandas"
+    assert list(map(str, result.compute())) == list(map(str, compute(TRUTH, TRUTH)))
+
+
+@pytest.mark.parametrize(
+    ("texts", "differs"), [([""], True), (["a:b"], False), (["", ""], False), ([None], False), ([], False)]
+)
+def test_an_empty_text_of_a_single_row_may_be_a_missing_one(texts, differs):
+    result = Series(texts, dtype="string")
+    series = SimpleNamespace(str=SimpleNamespace(cat=lambda others, sep: result))
+    with pytest.raises(DifferentResultError, match="empty text") if differs else nullcontext():
+        assert concatenated(series, series, sep=":") is result
+
+
+def test_texts_of_two_columns_are_concatenated_as_in_pandas():
+    frame = dd.from_pandas(FRAME, npartitions=10)
+    texts = new_collection(replaced(frame.name.str.cat(frame.name.str.upper(), sep=":").expr))
+    assert type(texts.expr).__name__ == "CatBlockwiseAsPandas"
+    expected = FRAME.name.str.cat(FRAME.name.str.upper(), sep=":")
+    pd.testing.assert_series_equal(texts.compute(), expected, check_dtype=False)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda f: dd.concat([f[["x"]], f[["k"]]], join="inner"),
+        lambda f: dd.concat([f[["x"]], f.k], join="inner"),
+        lambda f: dd.concat([f[["k", "x"]], f[["x", "name"]]], join="inner", axis=1),
+    ],
+)
+def test_a_join_that_is_none_of_columns_is_not_changed(compute):
+    frame = to_gpu(dd.from_pandas(FRAME, npartitions=3))
+    assert type(compute(frame).expr) is Concat  # which runs on the host in a cell with the fallback
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda unknown, known: dd.concat([unknown.assign(other=1), known[["c"]]]),
+        lambda unknown, known: dd.concat([known[["k", "c"]], unknown[["c"]]], join="inner"),
+        lambda unknown, known: dd.concat([unknown.c, known.c.rename("d")]),
+    ],
+)
+def test_a_result_has_no_category_that_stands_for_unknown_ones(compute):
+    letters = pd.DataFrame({"k": range(6), "c": pd.Categorical(list("abcbca"))})
+    on_gpu = to_gpu(dd.from_pandas(letters, npartitions=2))
+    unknown = on_gpu.assign(c=on_gpu.c.cat.as_unknown())
+    collection = compute(unknown, on_gpu)
+    assert place_of(collection) == "gpu"
+    result = collection.compute()
+    assert isinstance(result, Frame | Series)
+    values = result.c if result.ndim > 1 else result
+    assert set(values.dtype.categories) == set("abc")
+    assert values.astype(object).tolist() == list("abcbca") * 2
