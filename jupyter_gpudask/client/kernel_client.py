@@ -39,7 +39,7 @@ from .failures import (
     explain_killed_worker,
     explain_loss,
     explain_pickling,
-    explaining_what_cannot_be_pickled,
+    explain_pickling_errors,
 )
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class KernelClient(Client):
         __tracebackhide__ = True
         if self.asynchronous if asynchronous is None else asynchronous:
             return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
-        func = self._warning_without_workers(in_context_of_cell(func))
+        func = self._warn_if_no_worker(in_context_of_cell(func))
         try:
             with self.around_waits():
                 return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
@@ -224,7 +224,7 @@ class KernelClient(Client):
         __tracebackhide__ = True
         if self.end and self.status == "closed":
             raise ResultsLostError("cluster-ended", end=self.end)
-        with explaining_what_cannot_be_pickled():
+        with explain_pickling_errors():
             futures = super()._graph_to_futures(self._prepare(expr), *args, **kwargs)
         with self._counted:
             self._uncounted += 1
@@ -300,7 +300,7 @@ class KernelClient(Client):
                 "what the library lacks runs on the CPU."
             )
 
-    def _warning_without_workers(self, function: Any) -> Any:
+    def _warn_if_no_worker(self, function: Any) -> Any:
         """A coroutine function as `function` that warns, once, if it waits for a cluster that has no worker."""
         if self.around_waits is not nullcontext:  # what is shown says so
             return function

@@ -20,7 +20,7 @@ def load(shell: InteractiveShell) -> None:
     """Register the magics in `shell`, unless they are registered already."""
     from .magics import GpuDaskMagics
 
-    if _loaded(shell) is not None:
+    if _find_magics(shell) is not None:
         return
     magics = GpuDaskMagics(shell)
     shell.register_magics(magics)
@@ -33,7 +33,7 @@ def load(shell: InteractiveShell) -> None:
 
 def unload(shell: InteractiveShell) -> None:
     """Close the cluster, unregister the magics, and undo the patches."""
-    magics = _loaded(shell)
+    magics = _find_magics(shell)
     if magics is None:
         return
     from ..patches.apply import patches
@@ -57,6 +57,6 @@ def _configurables(shell: InteractiveShell) -> list[Configurable]:
     return configurables
 
 
-def _loaded(shell: InteractiveShell) -> GpuDaskMagics | None:
+def _find_magics(shell: InteractiveShell) -> GpuDaskMagics | None:
     magics: GpuDaskMagics | None = shell.magics_manager.registry.get("GpuDaskMagics")
     return magics

@@ -64,9 +64,9 @@ def cell_context(
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
         if arguments.profile:
-            from .cell_reports import profiled
+            from .cell_reports import measure_cell
 
-            stack.enter_context(profiled(shell, cluster, arguments.move))
+            stack.enter_context(measure_cell(shell, cluster, arguments.move))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
         stack.enter_context(cancel_on_interrupt(shell, cluster, interruption))

@@ -211,13 +211,13 @@ def may_use_dask(body: list[ast.stmt], namespace: Mapping[str, Any]) -> bool:
     other function or object may use it inside.
     """
     nodes = [node for statement in body for node in ast.walk(statement)]
-    if any(not _is_apart(module) for module in _imported(nodes)):
+    if any(not _is_apart(module) for module in _imported_modules(nodes)):
         return True
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     return any(name in _REACH_ANYTHING or (name in namespace and not _is_harmless(namespace[name])) for name in names)
 
 
-def _imported(nodes: list[ast.AST]) -> Iterator[str]:
+def _imported_modules(nodes: list[ast.AST]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

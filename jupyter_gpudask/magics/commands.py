@@ -199,7 +199,7 @@ def held(shell: InteractiveShell, session: Session, release: Sequence[str]) -> H
     cluster = session.cluster
     assert cluster is not None
     variables = shell.user_ns
-    missing = [name for name in release if name not in _listed(variables)]
+    missing = [name for name in release if name not in _user_variables(variables)]
     if missing:
         raise usage_error("no-variable", name=missing[0])
     if release:
@@ -208,10 +208,10 @@ def held(shell: InteractiveShell, session: Session, release: Sequence[str]) -> H
             shell.del_var(name)  # as %xdel does: also from Out, _ and __
         gc.collect()
         wait_until_released(cluster.client, before)
-    return HeldView(report_variables(cluster.client, _listed(variables)), gpus, release)
+    return HeldView(report_variables(cluster.client, _user_variables(variables)), gpus, release)
 
 
-def _listed(variables: Mapping[str, Any]) -> dict[str, Any]:
+def _user_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     """The variables of the user, without what IPython keeps."""
     return {name: value for name, value in variables.items() if not name.startswith("_") and name not in ("In", "Out")}
 

@@ -103,12 +103,12 @@ def _compare(cpu: dict[str, Any], gpu: dict[str, Any]) -> dict[str, Comparison]:
 
 def _compare_on_host(cpu: Any, gpu: Any) -> Comparison:
     from ..inspection.placement import to_host
-    from .compare_values import compare, not_compared
+    from .compare_values import compare, give_up
 
     try:
         return compare(to_host(cpu), to_host(gpu))
     except Exception as error:  # noqa: BLE001 - of any class: objects of the user, and dtypes that NumPy does not have
-        return not_compared(f"cannot be compared: {type(error).__name__}: {error}"[:_MOST_CHARACTERS])
+        return give_up(f"cannot be compared: {type(error).__name__}: {error}"[:_MOST_CHARACTERS])
 
 
 def _is_collection(value: Any) -> bool:

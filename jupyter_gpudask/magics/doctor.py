@@ -53,7 +53,7 @@ class DoctorView(View):
 
     def to_html(self) -> str:
         """The table, with each verdict as a word for screen readers."""
-        rows = [(_sign(each), _unbroken(each.subject), _text_and_fix(each)) for each in self.findings]
+        rows = [(_sign(each), _keep_in_one_line(each.subject), _text_and_fix(each)) for each in self.findings]
         return html_table(self._heads(), rows, align="left", caption=self._caption)
 
     def _heads(self) -> tuple[str, str, str]:
@@ -71,7 +71,7 @@ def _sign(finding: Finding) -> Html:
     return Html(f'<span role="img" title="{verdict}" aria-label="{verdict}">{_SIGNS[verdict]}</span>')
 
 
-def _unbroken(subject: str) -> Html:
+def _keep_in_one_line(subject: str) -> Html:
     """A name in one line, also one with a hyphen."""
     return Html(f'<span style="white-space: nowrap">{escape(subject)}</span>')
 
@@ -212,8 +212,8 @@ def _check_kernel(cluster: RunningCluster | None) -> Iterator[Finding]:
         yield Finding("kernel", "problem", error.reason, error.fix)
     if cluster is None or not cluster.ready.gpus:
         return
-    held = {gpu.uuid for gpu in cluster.ready.gpus}
-    astray = [gpu.index for gpu in list_gpus() if gpu.uuid not in held and os.getpid() in _pids(gpu)]
+    own = {gpu.uuid for gpu in cluster.ready.gpus}
+    astray = [gpu.index for gpu in list_gpus() if gpu.uuid not in own and os.getpid() in _pids(gpu)]
     if astray:
         fix = "Restart the kernel, and start the cluster before anything else uses CUDA."
         yield Finding("kernel", "problem", f"uses GPU {astray[0]}, which its cluster does not hold.", fix)

@@ -50,7 +50,7 @@ class RunningCluster:
         return self.can("stop")
 
     @property
-    def is_held_by_server(self) -> bool:
+    def is_server_owned(self) -> bool:
         """Whether the Jupyter server holds the cluster, which then outlives the kernel's process."""
         return self.ready.spec is not None
 

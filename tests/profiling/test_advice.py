@@ -3,7 +3,7 @@
 import pytest
 
 from jupyter_gpudask.profiling.advice import advice
-from jupyter_gpudask.profiling.measurements import CellProfile, Operation, WorkerUse
+from jupyter_gpudask.profiling.measurements import CellMeasurements, Operation, WorkerUse
 
 # As on the CPU stand-in: da.ones((2500, 10), chunks=(1, 10)).sum().
 TINY = Operation(tasks=2500, sized=2500, nbytes=200_000, seconds=0.2, is_source=True)
@@ -14,7 +14,7 @@ def profile(*, on_gpus=True, duration=10.0, active=10.0, busy=(9.0, 9.0), transf
         WorkerUse(f"GPU {number}", seconds=seconds, gpu_seconds=seconds * on_gpus)
         for number, seconds in enumerate(busy)
     )
-    return CellProfile(duration, active, operations, workers, on_gpus, transferred, moved=moved)
+    return CellMeasurements(duration, active, operations, workers, on_gpus, transferred, moved=moved)
 
 
 def computed(seconds=10.0, **more):
