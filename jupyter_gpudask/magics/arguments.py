@@ -160,7 +160,12 @@ def _parse_command(line: str) -> LineArguments:
             "options-of-start", command=command, option="--workers" if "count" in given else flag_of(next(iter(given)))
         )
     return LineArguments(
-        command, _fill_in(given), _LINES if lines is None else lines, number, release=release, maximum=maximum
+        command,
+        _fill_in(given),
+        _LINES if lines is None else lines,
+        number,
+        release=release,
+        maximum=maximum,
     )
 
 

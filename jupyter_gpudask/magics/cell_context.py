@@ -55,8 +55,14 @@ def cell_context(
     backends = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
     outside = host_collections(source, shell.user_ns, backends) if on_gpus else {}
     record = settings.record_of(arguments, on_gpus=on_gpus)
+
+    def report_end() -> None:
+        if session.cluster is not None:
+            process = session.cluster.process
+            session.cluster.notify(process.report_cell, sum(fallback_log.blocks_of(record.id).values()))
+
     with ExitStack() as stack:
-        stack.callback(_report_end, session, record.id)  # called last, when the fallbacks of the cell are counted
+        stack.callback(report_end)  # called last, when the fallbacks of the cell are counted
         stack.enter_context(default_client.computing_on(cluster.client))
         line, interruption = None, Interruption()
         if settings.footer and not DisplayHook.semicolon_at_end_of_expression(source):
@@ -77,12 +83,6 @@ def cell_context(
         if line is not None:
             stack.enter_context(line.live())  # left first, so that cancelled tasks do not count as done
         yield
-
-
-def _report_end(session: Session, cell: str) -> None:
-    cluster = session.cluster
-    if cluster is not None:
-        cluster.notify(cluster.process.report_cell, sum(fallback_log.blocks_of(cell).values()))
 
 
 @contextmanager

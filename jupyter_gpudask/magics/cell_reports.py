@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ..profiling.measurements import CellMeasurements, Operation, WorkerUse
+    from ..profiling.measurements import CellMeasurements, Operation
     from ..session.running_cluster import RunningCluster
 
 _UNFINISHED = "The cell was interrupted: the tasks that it cancelled are not in this profile."
@@ -130,24 +130,19 @@ class MeasurementsView(View):
         return f"<div>{html_table(*self._table())}{notes}{f'<ul>{items}</ul>' if items else ''}</div>"
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        operations = self._longest()
-        columns = [column for column in _COLUMNS if column[0] in _ALWAYS or any(map(column[1], self._all()))]
-        rows = [[name, *(column[2](operation) for column in columns)] for name, operation in operations]
+        """The heads, and a row for each of the operations that took longest, with the longest first."""
+        operations = self.measured.operations
+        columns = [column for column in _COLUMNS if column[0] in _ALWAYS or any(map(column[1], operations.values()))]
+        longest = sorted(operations.items(), key=lambda item: -_total(item[1]))[:_MAX_OPERATIONS]
+        rows = [[name, *(column[2](operation) for column in columns)] for name, operation in longest]
         return ["operation", *(column[0] for column in columns)], rows
-
-    def _all(self) -> list[Operation]:
-        return list(self.measured.operations.values())
-
-    def _longest(self) -> list[tuple[str, Operation]]:
-        """The operations that took longest, with the longest first."""
-        ordered = sorted(self.measured.operations.items(), key=lambda item: -_total(item[1]))
-        return ordered[:_MAX_OPERATIONS]
 
     def _notes(self) -> list[str]:
         measured = self.measured
-        parts = [
-            f"{_seconds(measured.active)} of {_seconds(measured.duration)} with tasks",
-            *(self._describe_worker(worker) for worker in measured.workers[:_MAX_WORKERS]),
+        parts = [f"{_seconds(measured.active)} of {_seconds(measured.duration)} with tasks"]
+        parts += [
+            f"{worker.name} busy {100 * worker.busy(measured.active, on_gpus=measured.on_gpus):.0f} %"
+            for worker in measured.workers[:_MAX_WORKERS]
         ]
         if len(measured.workers) > _MAX_WORKERS:
             parts.append(f"and {len(measured.workers) - _MAX_WORKERS} more workers")
@@ -161,10 +156,6 @@ class MeasurementsView(View):
             parts.append(f"{measured.silent} workers did not report the steps of their tasks")
         hidden = len(measured.operations) - _MAX_OPERATIONS
         return [f"and {hidden} more operations", " · ".join(parts)] if hidden > 0 else [" · ".join(parts)]
-
-    def _describe_worker(self, worker: WorkerUse) -> str:
-        busy = worker.busy(self.measured.active, on_gpus=self.measured.on_gpus)
-        return f"{worker.name} busy {100 * busy:.0f} %"
 
 
 def _total(operation: Operation) -> float:

@@ -51,14 +51,6 @@ class CellTransformer:
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
 
-    def install(self) -> None:
-        """Transform the cells of the shell from now on."""
-        self._shell.input_transformers_cleanup.append(self.transform)
-
-    def uninstall(self) -> None:
-        """Stop transforming cells."""
-        self._shell.input_transformers_cleanup.remove(self.transform)
-
     def transform(self, lines: list[str]) -> list[str]:
         """Replace the first line of a ``%%gpudask`` cell with a statement; other cells are not changed."""
         head, arguments = [*(lines[0] if lines else "").split(None, 1), "", ""][:2]
@@ -119,15 +111,6 @@ class AutomaticCells(ast.NodeTransformer):
     def __init__(self, shell: InteractiveShell, settings: MagicsSettings) -> None:
         self._shell = shell
         self._settings = settings
-
-    def install(self) -> None:
-        """Transform the cells of the shell from now on."""
-        self._shell.ast_transformers.append(self)
-
-    def uninstall(self) -> None:
-        """Stop transforming cells."""
-        if self in self._shell.ast_transformers:
-            self._shell.ast_transformers.remove(self)
 
     def visit(self, node: ast.AST) -> Any:
         """Add the call to a cell that may use Dask; IPython calls this for each cell."""

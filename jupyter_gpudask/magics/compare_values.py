@@ -250,21 +250,16 @@ def compare_frames(cpu: Any, gpu: Any, rules: Rules) -> Comparison:
         for decimals in (None, 6):
             ordered = _compare_columns(_sort_rows(left, decimals), _sort_rows(right, decimals), tolerances)
             if ordered.agrees:
-                return _in_another_order(ordered, rules)
+                is_fixed = rules.row_order == "fixed"
+                return differ("rows in another order") if is_fixed else agree(f"{ordered.text}, in another order")
     return comparison
-
-
-def _in_another_order(comparison: Comparison, rules: Rules) -> Comparison:
-    if rules.row_order == "fixed":
-        return differ("rows in another order")
-    return agree(f"{comparison.text}, in another order")
 
 
 def _compare_structure(cpu: Any, gpu: Any, rules: Rules) -> Comparison | None:
     """The first difference in types, labels or dtypes."""
     kinds = pd.DataFrame, pd.Series, pd.Index
     if any(isinstance(cpu, kind) != isinstance(gpu, kind) for kind in kinds):
-        return differ(f"a {type(cpu).__name__} on the CPU, {type(gpu).__name__} on the GPUs")
+        return differ(_types(cpu, gpu))
     names = [[str(name) for name in _with_index(data).columns] for data in (cpu, gpu)]
     if names[0] != names[1]:
         return differ(f"columns {names[0]} on the CPU, {names[1]} on the GPUs")
