@@ -32,7 +32,9 @@ def gpu_kernel(tmp_path_factory):
 @pytest.fixture(scope="package")
 def cpu_kernel(tmp_path_factory):
     """A kernel on a machine without a GPU."""
-    kernel = Kernel(fake_gpu_environment(FAKE_NVML_ERROR="LIBRARY_NOT_FOUND", **own_folders(tmp_path_factory)))
+    kernel = Kernel(
+        fake_gpu_environment(FAKE_NVML_ERROR="LIBRARY_NOT_FOUND", FAKE_GPU_PACKAGES="", **own_folders(tmp_path_factory))
+    )
     kernel.ok("%load_ext jupyter_gpudask\nimport dask, os, signal, threading, time")
     yield kernel
     kernel.shutdown()
