@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 import pytest
-from helpers import Kernel, fake_gpu_environment
+from helpers import Kernel
 from jupyter_core.utils import ensure_event_loop
 
 
@@ -27,16 +27,6 @@ def own_temporary_folder(tmp_path_factory):
 def kernel():
     """A kernel on this machine as it is."""
     kernel = Kernel()
-    yield kernel
-    kernel.shutdown()
-
-
-@pytest.fixture(scope="module")
-def gpu_kernel():
-    """A kernel that sees one fake GPU, with a cluster on it, shared by the tests of a file."""
-    kernel = Kernel(fake_gpu_environment(FAKE_GPUS="1"))
-    kernel.ok("%load_ext jupyter_gpudask")
-    kernel.ok("started = %gpudask start\nclient = started.client\nimport dask.config")
     yield kernel
     kernel.shutdown()
 

@@ -22,8 +22,6 @@ ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "binder").glob("*.ipynb"))
 FIGURE = "<Figure size"
 
-each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-
 
 def without_gpus():
     return os.environ | {"CUDA_VISIBLE_DEVICES": ""}
@@ -109,24 +107,17 @@ def needs(run, *modules):
         assert reply.status == "ok", reply.traceback
 
 
-@each_notebook
-def test_a_notebook_is_stored_without_outputs_and_for_any_python_kernel(path):
-    notebook = read(path)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert not any(cell.outputs or cell.execution_count for cell in code)
-    assert notebook.metadata.kernelspec == {
-        "display_name": "Python 3 (ipykernel)",
-        "language": "python",
-        "name": "python3",
-    }
-
-
-@each_notebook
-def test_the_links_of_a_notebook_lead_to_files(path):
-    text = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
-    targets = re.findall(r'\]\(([^)\s]+)\)|href="([^"]+)"', text)
-    files = [(a or b).partition("#")[0] for a, b in targets if "://" not in (a or b)]
-    assert [file for file in files if not (path.parent / file).exists()] == []
+def test_notebooks_are_stored_without_outputs_and_for_any_python_kernel_and_their_links_lead_to_files():
+    for path in NOTEBOOKS:
+        notebook = read(path)
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        assert not any(cell.outputs or cell.execution_count for cell in code), path
+        kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+        assert notebook.metadata.kernelspec == kernel, path
+        text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+        targets = re.findall(r'\]\(([^)\s]+)\)|href="([^"]+)"', text)
+        files = [(a or b).partition("#")[0] for a, b in targets if "://" not in (a or b)]
+        assert [file for file in files if not (path.parent / file).exists()] == [], path
 
 
 def test_the_index_has_a_card_for_each_notebook():
@@ -155,15 +146,10 @@ def test_the_cells_of_the_first_steps_display_what_the_page_says():
         kernel.shutdown()
 
 
+@pytest.mark.slow  # it runs the cells of the quickstart, as the test below does
 def test_the_demo_says_what_ran_where():
-    done = subprocess.run(
-        [sys.executable, ROOT / "binder" / "run_demo.py"],
-        env=without_gpus(),
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
+    command = [sys.executable, ROOT / "binder" / "run_demo.py"]
+    done = subprocess.run(command, env=without_gpus(), check=False, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
     assert ["random-mean", "Started"] in [[name, text.partition(":")[0]] for name, text in lines]

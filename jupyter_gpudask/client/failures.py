@@ -137,7 +137,7 @@ def explain_pickling(error: BaseException) -> PicklingError | ResultPicklingErro
 
 
 @contextmanager
-def explaining_what_cannot_be_pickled() -> Iterator[None]:
+def explain_pickling_errors() -> Iterator[None]:
     """Inside, Dask's error for a graph that cannot be pickled becomes a `PicklingError` that names the graph's part."""
     try:
         yield

@@ -39,7 +39,7 @@ from .failures import (
     explain_killed_worker,
     explain_loss,
     explain_pickling,
-    explaining_what_cannot_be_pickled,
+    explain_pickling_errors,
 )
 
 if TYPE_CHECKING:
@@ -78,42 +78,21 @@ class _InfoWithoutDashboards(SchedulerInfo):
 
 
 class KernelClient(Client):
-    """The Dask client of a kernel; if results are lost, it raises one sentence that says why.
+    """The Dask client of a kernel; if results are lost, it raises one sentence that says why."""
 
-    Attributes
-    ----------
-    end
-        How its cluster ended, as a sentence; empty while it runs.
-    around_waits
-        Returns a context manager that is entered around each call that blocks.
-    on_interrupt
-        Called when a ``KeyboardInterrupt`` ends a call that blocks, before its futures are released.
-    is_joined
-        Whether somebody else started its cluster, which it then shares with other clients.
-    dashboard
-        Where a browser can open the dashboard, as far as the kernel knows; empty for a cluster that it has joined.
-    start_timeout
-        Seconds after which a call that blocks warns that the cluster has no worker, if nothing is shown around it.
-    optimizes
-        Whether it sends graphs of arrays with an optimizer in the place of Dask's.
-    is_on_gpus
-        Whether the workers of its cluster have GPUs.
-    device_memory
-        Of the smallest GPU of a worker, in bytes; 0 if it is not known.
-    tasks_submitted
-        The number of tasks in its graphs, as the scheduler has counted them so far in the events of each client.
-    """
-
-    end: str = ""
-    dashboard: str = ""
-    is_joined: bool = False
+    end: str = ""  # how its cluster ended, as a sentence; empty while it runs
+    dashboard: str = ""  # where a browser can open the dashboard, as far as the kernel knows
+    is_joined: bool = False  # whether somebody else started its cluster, which it then shares with other clients
+    # seconds after which a call that blocks warns that the cluster has no worker, if nothing is shown around it
     start_timeout: float = 120.0
+    # returns a context manager that is entered around each call that blocks
     around_waits: Callable[[], AbstractContextManager[None]] = staticmethod(nullcontext)
+    # called when a `KeyboardInterrupt` ends a call that blocks, before its futures are released
     on_interrupt: Callable[[], None] | None = None
-    optimizes: bool = True
-    is_on_gpus: bool = False
-    device_memory: int = 0
-    tasks_submitted = 0
+    optimizes: bool = True  # whether it sends graphs of arrays with an optimizer in the place of Dask's
+    is_on_gpus: bool = False  # whether the workers of its cluster have GPUs
+    device_memory: int = 0  # of the smallest GPU of a worker, in bytes; 0 if it is not known
+    tasks_submitted = 0  # the number of tasks in its graphs, as the scheduler has counted them so far
     _receives_fallbacks = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -125,7 +104,7 @@ class KernelClient(Client):
     def wait_until_counted(self, limit: float) -> None:
         """Wait at most `limit` seconds until `tasks_submitted` includes all submitted graphs."""
         with self._counted:
-            self._counted.wait_for(lambda: self._uncounted <= 0, limit)
+            self._counted.wait_for(lambda: self._uncounted <= 0 or self.status != "running", limit)
 
     def begin_cell(self) -> None:
         """Begin the counters of a cell.
@@ -159,7 +138,7 @@ class KernelClient(Client):
         __tracebackhide__ = True
         if self.asynchronous if asynchronous is None else asynchronous:
             return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
-        func = self._warning_without_workers(in_context_of_cell(func))
+        func = self._warn_if_no_worker(in_context_of_cell(func))
         try:
             with self.around_waits():
                 return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
@@ -224,7 +203,7 @@ class KernelClient(Client):
         __tracebackhide__ = True
         if self.end and self.status == "closed":
             raise ResultsLostError("cluster-ended", end=self.end)
-        with explaining_what_cannot_be_pickled():
+        with explain_pickling_errors():
             futures = super()._graph_to_futures(self._prepare(expr), *args, **kwargs)
         with self._counted:
             self._uncounted += 1
@@ -302,7 +281,7 @@ class KernelClient(Client):
                 "%config GpuDask.fallback = 'host', what the library lacks runs on the CPU."
             )
 
-    def _warning_without_workers(self, function: Any) -> Any:
+    def _warn_if_no_worker(self, function: Any) -> Any:
         """A coroutine function as `function` that warns, once, if it waits for a cluster that has no worker."""
         if self.around_waits is not nullcontext:  # what is shown says so
             return function

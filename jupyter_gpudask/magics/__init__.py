@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # scripts run without IPython, so nothing of it is imported before `load`
     from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Configurable
 
     from .magics import GpuDaskMagics
 
@@ -20,31 +19,28 @@ def load(shell: InteractiveShell) -> None:
     """Register the magics in `shell`, unless they are registered already."""
     from .magics import GpuDaskMagics
 
-    if _loaded(shell) is not None:
+    if _find_magics(shell) is not None:
         return
     magics = GpuDaskMagics(shell)
     shell.register_magics(magics)
-    magics.transformer.install()
     magics.contexts.install()
-    magics.automatic.install()
-    _configurables(shell).append(magics.settings)
-    shell.Completer.custom_matchers.append(magics.matcher)
+    for hooks, hook in _hooks(shell, magics):
+        hooks.append(hook)
 
 
 def unload(shell: InteractiveShell) -> None:
     """Close the cluster, unregister the magics, and undo the patches."""
-    magics = _loaded(shell)
+    magics = _find_magics(shell)
     if magics is None:
         return
     from ..overlay import set_outside
     from ..patches.apply import patches
 
     magics.session.stop()
-    magics.transformer.uninstall()
-    magics.automatic.uninstall()
     magics.contexts.uninstall()
-    _configurables(shell).remove(magics.settings)
-    shell.Completer.custom_matchers.remove(magics.matcher)
+    for hooks, hook in _hooks(shell, magics):
+        if hook in hooks:  # IPython removes one that has raised an error
+            hooks.remove(hook)
     for kind in shell.magics_manager.magics.values():
         for name in _MAGICS:
             kind.pop(name, None)
@@ -53,12 +49,16 @@ def unload(shell: InteractiveShell) -> None:
     set_outside(None)
 
 
-def _configurables(shell: InteractiveShell) -> list[Configurable]:
-    """The objects that ``%config`` shows."""
-    configurables: list[Any] = shell.configurables
-    return configurables
+def _hooks(shell: InteractiveShell, magics: GpuDaskMagics) -> list[tuple[list[Any], Any]]:
+    """The lists of the shell that have a part of the magics, and the part."""
+    return [
+        (shell.input_transformers_cleanup, magics.transformer.transform),
+        (shell.ast_transformers, magics.automatic),
+        (shell.configurables, magics.settings),
+        (shell.Completer.custom_matchers, magics.matcher),
+    ]
 
 
-def _loaded(shell: InteractiveShell) -> GpuDaskMagics | None:
+def _find_magics(shell: InteractiveShell) -> GpuDaskMagics | None:
     magics: GpuDaskMagics | None = shell.magics_manager.registry.get("GpuDaskMagics")
     return magics

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..errors import AccelerationError, GpuUnavailableError
 from ..installation import pip_install
 from ..machine.gpus import visible_gpus
-from ..session.device_order import hold_first_device
+from ..session.device_order import lease_first_device
 from ..session.server_connection import kernel_id
 from .output import Note
 
@@ -81,7 +81,7 @@ def accelerate(shell: InteractiveShell, session: Session) -> Note:
             "imported-before", imported=" and ".join(imported), extensions=" and ".join(each.extension for each in new)
         )
     cluster = session.cluster
-    with hold_first_device(gpus, kernel_id(), None if cluster is None else cluster.ready.pid) as gpu:
+    with lease_first_device(gpus, kernel_id(), None if cluster is None else cluster.ready.pid) as gpu:
         failures = _load(shell, new)
     loaded = [each for each in installed if each not in failures]
     sentences = [f"{_libraries(loaded)} on GPU {gpu.index} in this kernel, until it is restarted."]

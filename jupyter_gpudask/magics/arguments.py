@@ -145,7 +145,7 @@ def _parse_command(line: str) -> LineArguments:
             parser.add_argument(flag, dest=option.field, nargs="?", const="")
         else:
             parser.add_argument(flag, dest=option.field)
-    given = {name: value for name, value in _parsed(parser, line).items() if value is not None}
+    given = {name: value for name, value in _parse_words(parser, line).items() if value is not None}
     command, lines = given.pop("command"), given.pop("lines", None)
     number, maximum = _numbers_of_workers(command, _integers(parser, command, given.pop("numbers")))
     release = _names(given.pop("release"))
@@ -160,7 +160,12 @@ def _parse_command(line: str) -> LineArguments:
             "options-of-start", command=command, option="--workers" if "count" in given else flag_of(next(iter(given)))
         )
     return LineArguments(
-        command, _completed(given), _LINES if lines is None else lines, number, release=release, maximum=maximum
+        command,
+        _fill_in(given),
+        _LINES if lines is None else lines,
+        number,
+        release=release,
+        maximum=maximum,
     )
 
 
@@ -194,7 +199,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _completed(given: dict[str, Any]) -> dict[str, Any]:
+def _fill_in(given: dict[str, Any]) -> dict[str, Any]:
     """The options with the values that they have if they are typed without one."""
     count = given.pop("count", None)
     if "workers" in given:  # from --cpu, with or without a number
@@ -214,7 +219,7 @@ def _parse_connect(line: str) -> LineArguments:
     parser.add_argument("address", nargs="?")
     for option in CONNECT_OPTIONS:
         parser.add_argument(option)
-    given = {name: value for name, value in _parsed(parser, line).items() if value is not None}
+    given = {name: value for name, value in _parse_words(parser, line).items() if value is not None}
     command = given.pop("command")
     if {"address", "scheduler_file"} <= given.keys():
         raise usage_error("address-and-file")
@@ -232,7 +237,7 @@ def parse_cell(line: str) -> CellArguments:
             parser.add_argument(flag)
         else:
             parser.add_argument(flag, action="store_true")
-    given = _parsed(parser, line)
+    given = _parse_words(parser, line)
     for other in ("report", "profile"):
         if given["compare"] and given[other]:
             raise usage_error("compare-with", other=other)
@@ -250,7 +255,7 @@ def check_on_options(line: str) -> None:
         raise usage_error("move-not-for-all-cells", names=",".join(parsed.move))
 
 
-def _parsed(parser: _Parser, line: str) -> dict[str, Any]:
+def _parse_words(parser: _Parser, line: str) -> dict[str, Any]:
     try:
         words = shlex.split(line)
     except ValueError as error:

@@ -58,8 +58,14 @@ def cell_context(
     record = settings.record_of(arguments, on_gpus=on_gpus)
     if on_gpus and current_record() is None:
         set_outside(settings.record_of(parse_cell("")))
+
+    def report_end() -> None:
+        if session.cluster is not None:
+            process = session.cluster.process
+            session.cluster.notify(process.report_cell, sum(fallback_log.blocks_of(record.id).values()))
+
     with ExitStack() as stack:
-        stack.callback(_report_end, session, record.id)  # called last, when the fallbacks of the cell are counted
+        stack.callback(report_end)  # called last, when the fallbacks of the cell are counted
         stack.enter_context(default_client.computing_on(cluster.client))
         line, interruption = None, Interruption()
         if settings.footer and not DisplayHook.semicolon_at_end_of_expression(source):
@@ -67,9 +73,9 @@ def cell_context(
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
         if arguments.profile:
-            from .cell_reports import profiled
+            from .cell_reports import measure_cell
 
-            stack.enter_context(profiled(shell, cluster, arguments.move))
+            stack.enter_context(measure_cell(shell, cluster, arguments.move))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
         stack.enter_context(cancel_on_interrupt(shell, cluster, interruption))
@@ -98,15 +104,9 @@ def ordinary_cell(shell: InteractiveShell, session: Session, settings: MagicsSet
     finally:
         set_outside(before)
         if settings.footer and session.cluster is not None and fallback_log.has_cell(record.id):
-            session.cluster.wait_until_counted(RESPONSE_TIMEOUT)
+            session.cluster.client.wait_until_counted(RESPONSE_TIMEOUT)
             if on_cpu := describe_fallbacks(record.id):
                 show_note(shell, f"On the CPU: {', '.join(on_cpu)}")
-
-
-def _report_end(session: Session, cell: str) -> None:
-    cluster = session.cluster
-    if cluster is not None:
-        cluster.notify(cluster.process.report_cell, sum(fallback_log.blocks_of(cell).values()))
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from ..errors import GpuDaskError
 from ..fallback.log import fallback_log
 from ..quantities import format_bytes
 from .cluster import describe_cluster
-from .output import Note, OutputLine, ProgressLine, View, format_time
+from .output import Note, OutputLine, ProgressLine, View, format_count, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,14 +76,15 @@ class Footer:
         self._waiting = 0
 
     def __enter__(self) -> None:
-        self._cluster.wait_until_counted(_EARLIER_TIMEOUT)  # graphs of an earlier cell that the scheduler reads still
+        # Graphs of an earlier cell that the scheduler reads still.
+        self._cluster.client.wait_until_counted(_EARLIER_TIMEOUT)
         self._began = time.monotonic()
-        self._submitted_before = self._cluster.tasks_submitted
+        self._submitted_before = self._cluster.client.tasks_submitted
         self._is_measured = self._cluster.begin_cell()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         seconds = time.monotonic() - self._began
-        self._current.wait_until_counted(RESPONSE_TIMEOUT)
+        self._current.client.wait_until_counted(RESPONSE_TIMEOUT)
         if self._submitted:
             self._line.finish(self._summary(seconds))
 
@@ -114,8 +115,8 @@ class Footer:
 
     @property
     def _submitted(self) -> int:
-        submitted = self._cluster.tasks_submitted - self._submitted_before
-        return submitted if self._current is self._cluster else submitted + self._current.tasks_submitted
+        submitted = self._cluster.client.tasks_submitted - self._submitted_before
+        return submitted if self._current is self._cluster else submitted + self._current.client.tasks_submitted
 
     @property
     def _current(self) -> RunningCluster:
@@ -144,7 +145,9 @@ class Footer:
             cancelled=self._interruption.cancelled or 0,
             peak=None if busiest is None else peaks[busiest],
             peak_gpu=index,
-            spilled=_spilled(state),
+            spilled=sum(
+                (each.spilled_to_host or 0) + (each.spilled_to_disk or 0) for each in (state.workers if state else ())
+            ),
             energy=energy,
             cost=cost_of(self._settings, ready, seconds),
             on_host=tuple(sorted(self._record.on_host.items(), key=lambda item: item[1])),
@@ -190,17 +193,8 @@ def _fallbacks_of(cell: str) -> tuple[tuple[str, int, int], ...]:
     blocks: Counter[tuple[str, int]] = Counter()
     for place, number in fallback_log.blocks_of(cell).items():
         blocks[place.operation, place.line] += number
-    return tuple((operation, line, number) for (operation, line), number in sorted(blocks.items(), key=_by_line))
-
-
-def _by_line(item: tuple[tuple[str, int], int]) -> tuple[int, str]:
-    (operation, line), _ = item
-    return line, operation
-
-
-def _spilled(state: ClusterState | None) -> int:
-    workers = state.workers if state else ()
-    return sum((worker.spilled_to_host or 0) + (worker.spilled_to_disk or 0) for worker in workers)
+    rows = ((operation, line, number) for (operation, line), number in blocks.items())
+    return tuple(sorted(rows, key=lambda row: (row[1], row[0])))
 
 
 @dataclass(repr=False)
@@ -305,11 +299,6 @@ class CellSummary(View):
     def to_html(self) -> str:
         """The line with the time, formatted like a `Note`."""
         return Note(f"{self} · {format_time(self.ended)}").to_html()
-
-
-def format_count(number: int, unit: str) -> str:
-    """Format a count with its unit, such as ``1,250 tasks``."""
-    return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
 def format_energy(joules: float) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ..profiling.measurements import CellProfile, Operation, WorkerUse
+    from ..profiling.measurements import CellMeasurements, Operation
     from ..session.running_cluster import RunningCluster
 
 _UNFINISHED = "The cell was interrupted: the tasks that it cancelled are not in this profile."
@@ -73,7 +73,7 @@ def report_to(file: str) -> Iterator[None]:
 
 
 @contextmanager
-def profiled(shell: InteractiveShell, cluster: RunningCluster, moved: tuple[str, ...]) -> Iterator[None]:
+def measure_cell(shell: InteractiveShell, cluster: RunningCluster, moved: tuple[str, ...]) -> Iterator[None]:
     """Profile the code in this context, also if it ends with an error or an interrupt; show the profile after it.
 
     A cluster that does not respond does not fail the cell; a note says why there is no profile.
@@ -92,32 +92,32 @@ def profiled(shell: InteractiveShell, cluster: RunningCluster, moved: tuple[str,
         yield
     finally:
         try:
-            profile = recording.stop()
+            measured = recording.stop()
         except Exception as error:  # noqa: BLE001 - the cell has ended, perhaps with its cluster
             show_note(shell, f"There is no profile of this cell: {type(error).__name__}: {error}.")
         else:
-            if profile is None:
+            if measured is None:
                 show_note(shell, "There is no profile of this cell: another cell was profiled at the same time.")
-            elif not profile.operations:
+            elif not measured.operations:
                 display(Note("There is nothing to profile: no task of the cell has finished on the cluster."))
             else:
-                shown = replace(_with_names_of_gpus(profile, cluster), moved=moved)
-                display(CellProfileView(shown, [_UNFINISHED] if was_interrupted(shell) else advice(shown)))
+                shown = replace(_with_names_of_gpus(measured, cluster), moved=moved)
+                display(MeasurementsView(shown, [_UNFINISHED] if was_interrupted(shell) else advice(shown)))
 
 
-def _with_names_of_gpus(profile: CellProfile, cluster: RunningCluster) -> CellProfile:
+def _with_names_of_gpus(measured: CellMeasurements, cluster: RunningCluster) -> CellMeasurements:
     """Call workers by the indices of their GPUs, or on the CPU by their names in Dask, and sort them."""
     names = {gpu.uuid: f"GPU {gpu.index}" for gpu in cluster.ready.gpus}
-    workers = [replace(worker, name=names.get(worker.name, f"worker {worker.name}")) for worker in profile.workers]
+    workers = [replace(worker, name=names.get(worker.name, f"worker {worker.name}")) for worker in measured.workers]
     workers.sort(key=lambda worker: (len(worker.name), worker.name))  # GPU 2 before GPU 10
-    return replace(profile, workers=tuple(workers))
+    return replace(measured, workers=tuple(workers))
 
 
 @dataclass(repr=False)
-class CellProfileView(View):
+class MeasurementsView(View):
     """The profile of a cell."""
 
-    profile: CellProfile  # what was measured
+    measured: CellMeasurements
     advice: Sequence[str]  # sentences
 
     def __str__(self) -> str:
@@ -130,41 +130,32 @@ class CellProfileView(View):
         return f"<div>{html_table(*self._table())}{notes}{f'<ul>{items}</ul>' if items else ''}</div>"
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        operations = self._sorted()
-        columns = [column for column in _COLUMNS if column[0] in _ALWAYS or any(map(column[1], self._all()))]
-        rows = [[name, *(column[2](operation) for column in columns)] for name, operation in operations]
+        """The heads, and a row for each of the operations that took longest, with the longest first."""
+        operations = self.measured.operations
+        columns = [column for column in _COLUMNS if column[0] in _ALWAYS or any(map(column[1], operations.values()))]
+        longest = sorted(operations.items(), key=lambda item: -_total(item[1]))[:_MAX_OPERATIONS]
+        rows = [[name, *(column[2](operation) for column in columns)] for name, operation in longest]
         return ["operation", *(column[0] for column in columns)], rows
 
-    def _all(self) -> list[Operation]:
-        return list(self.profile.operations.values())
-
-    def _sorted(self) -> list[tuple[str, Operation]]:
-        """The operations that took longest, with the longest first."""
-        ordered = sorted(self.profile.operations.items(), key=lambda item: -_total(item[1]))
-        return ordered[:_MAX_OPERATIONS]
-
     def _notes(self) -> list[str]:
-        profile = self.profile
-        parts = [
-            f"{_seconds(profile.active)} of {_seconds(profile.duration)} with tasks",
-            *(self._describe_worker(worker) for worker in profile.workers[:_MAX_WORKERS]),
+        measured = self.measured
+        parts = [f"{_seconds(measured.active)} of {_seconds(measured.duration)} with tasks"]
+        parts += [
+            f"{worker.name} busy {100 * worker.busy(measured.active, on_gpus=measured.on_gpus):.0f} %"
+            for worker in measured.workers[:_MAX_WORKERS]
         ]
-        if len(profile.workers) > _MAX_WORKERS:
-            parts.append(f"and {len(profile.workers) - _MAX_WORKERS} more workers")
-        if profile.transferred:
-            parts.append(f"{format_bytes(profile.transferred)} between workers")
-        if profile.spilled:
-            parts.append(f"{format_bytes(profile.spilled)} spilled to disk")
-        if profile.unfinished:
-            parts.append(f"{profile.unfinished:,} unfinished tasks are not included")
-        if profile.silent:
-            parts.append(f"{profile.silent} workers did not report the steps of their tasks")
-        hidden = len(profile.operations) - _MAX_OPERATIONS
+        if len(measured.workers) > _MAX_WORKERS:
+            parts.append(f"and {len(measured.workers) - _MAX_WORKERS} more workers")
+        if measured.transferred:
+            parts.append(f"{format_bytes(measured.transferred)} between workers")
+        if measured.spilled:
+            parts.append(f"{format_bytes(measured.spilled)} spilled to disk")
+        if measured.unfinished:
+            parts.append(f"{measured.unfinished:,} unfinished tasks are not included")
+        if measured.silent:
+            parts.append(f"{measured.silent} workers did not report the steps of their tasks")
+        hidden = len(measured.operations) - _MAX_OPERATIONS
         return [f"and {hidden} more operations", " · ".join(parts)] if hidden > 0 else [" · ".join(parts)]
-
-    def _describe_worker(self, worker: WorkerUse) -> str:
-        busy = worker.busy(self.profile.active, on_gpus=self.profile.on_gpus)
-        return f"{worker.name} busy {100 * busy:.0f} %"
 
 
 def _total(operation: Operation) -> float:
@@ -177,7 +168,7 @@ def _seconds(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-def _moved(operation: Operation) -> str:
+def _describe_moves(operation: Operation) -> str:
     size = operation.to_gpu_bytes + operation.to_host_bytes
     if not size:
         return _DASH
@@ -196,7 +187,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Operation], float], Callable[[Operation], s
     ("time", lambda each: each.seconds, lambda each: _seconds(each.seconds)),
     ("GPU time", lambda each: each.gpu_seconds, lambda each: _seconds(each.gpu_seconds)),
     ("waiting", lambda each: each.waiting, lambda each: _seconds(each.waiting)),
-    ("host ↔ GPU", lambda each: each.to_gpu_bytes + each.to_host_bytes, _moved),
+    ("host ↔ GPU", lambda each: each.to_gpu_bytes + each.to_host_bytes, _describe_moves),
     ("between workers", lambda each: each.between_workers, lambda each: _seconds(each.between_workers)),
     ("spilling", lambda each: each.spilling, lambda each: _seconds(each.spilling)),
 )

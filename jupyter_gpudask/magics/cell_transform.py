@@ -51,14 +51,6 @@ class CellTransformer:
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
 
-    def install(self) -> None:
-        """Transform the cells of the shell from now on."""
-        self._shell.input_transformers_cleanup.append(self.transform)
-
-    def uninstall(self) -> None:
-        """Stop transforming cells."""
-        self._shell.input_transformers_cleanup.remove(self.transform)
-
     def transform(self, lines: list[str]) -> list[str]:
         """Replace the first line of a ``%%gpudask`` cell with a statement; other cells are not changed."""
         head, arguments = [*(lines[0] if lines else "").split(None, 1), "", ""][:2]
@@ -119,15 +111,6 @@ class AutomaticCells(ast.NodeTransformer):
     def __init__(self, shell: InteractiveShell, settings: MagicsSettings) -> None:
         self._shell = shell
         self._settings = settings
-
-    def install(self) -> None:
-        """Transform the cells of the shell from now on."""
-        self._shell.ast_transformers.append(self)
-
-    def uninstall(self) -> None:
-        """Stop transforming cells."""
-        if self in self._shell.ast_transformers:
-            self._shell.ast_transformers.remove(self)
 
     def visit(self, node: ast.AST) -> Any:
         """Add the call to a cell that may use Dask; IPython calls this for each cell."""
@@ -211,13 +194,13 @@ def may_use_dask(body: list[ast.stmt], namespace: Mapping[str, Any]) -> bool:
     other function or object may use it inside.
     """
     nodes = [node for statement in body for node in ast.walk(statement)]
-    if any(not _is_apart(module) for module in _imported(nodes)):
+    if any(not _is_apart(module) for module in _imported_modules(nodes)):
         return True
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     return any(name in _REACH_ANYTHING or (name in namespace and not _is_harmless(namespace[name])) for name in names)
 
 
-def _imported(nodes: list[ast.AST]) -> Iterator[str]:
+def _imported_modules(nodes: list[ast.AST]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

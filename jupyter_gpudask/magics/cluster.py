@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
 
-from .output import Note, OutputLine, ProgressLine, View
+from .output import Note, OutputLine, ProgressLine, View, format_count
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -49,7 +49,7 @@ class ClusterAccess:
         except BaseException:
             progress.fail()
             raise
-        if new or progress.is_shown:
+        if new or progress.shown is not None:
             progress.finish(f"{'Started' if new else 'Found'}: {describe_cluster(cluster.ready)}")
         return cluster, new
 
@@ -80,12 +80,7 @@ class StartProgressLine:
         self._line = OutputLine(shell)
         self._began = time.monotonic()
         self._latest: tuple[int, int, tuple[str, ...]] = (0, 0, ())
-        self._shown: StartProgress | None = None
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether the line is shown."""
-        return self._shown is not None
+        self.shown: StartProgress | None = None
 
     def on_progress(self, progress: Progress) -> None:
         """Store the progress; may be called in any thread."""
@@ -95,8 +90,8 @@ class StartProgressLine:
         """Show the stored progress if it has changed; only in the thread of the cell, which gets the output."""
         ready, total, notes = self._latest
         progress = StartProgress(ready, total, int(time.monotonic() - self._began), notes)
-        if progress != self._shown:
-            self._shown = progress
+        if progress != self.shown:
+            self.shown = progress
             self._line.show(progress)
 
     def finish(self, text: str) -> None:
@@ -105,7 +100,7 @@ class StartProgressLine:
 
     def fail(self) -> None:
         """Show that the cluster did not start; the error has the reason."""
-        if self._shown is not None:
+        if self.shown is not None:
             self._line.finish(Note("The cluster did not start."))
 
 
@@ -124,13 +119,10 @@ class ClusterView(View):
         """The lines, the first in bold, and a link to the dashboard of the Jupyter server."""
         first, *rest = self._lines()
         lines = [f"<b>{escape(first)}</b>", *map(escape, rest)]
-        if path := self._dashboard_path:
+        path = self._ready.dashboard_path
+        if path and _as_joined(self._ready) is None:
             lines.append(f'<a href="{escape(path)}" target="_blank">Dask\'s dashboard</a>')
         return f"<div>{'<br>'.join(lines)}</div>"
-
-    @property
-    def _dashboard_path(self) -> str:
-        return "" if _as_joined(self._ready) is not None else self._ready.dashboard_path
 
     def _lines(self) -> list[str]:
         lines = [describe_cluster(self._ready, self._state)]
@@ -181,12 +173,11 @@ def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
     if state is not None and state.workers_wanted:
         workers = state.workers_wanted
     if _as_joined(ready) is not None:
-        kind = "GPU worker" if ready.engine == "cuda" else "worker"
-        return f"{workers} {kind}{'s' if workers != 1 else ''} at {ready.address}"
+        return f"{format_count(workers, 'GPU worker' if ready.engine == 'cuda' else 'worker')} at {ready.address}"
     if ready.engine == "cpu":
-        return f"CPU stand-in, {workers} worker{'s' if workers != 1 else ''}"
+        return f"CPU stand-in, {format_count(workers, 'worker')}"
     if not gpus:
-        return f"{workers} GPU worker{'s' if workers != 1 else ''}"
+        return format_count(workers, "GPU worker")
     names = sorted({gpu.name for gpu in gpus})
     scaled = f"{workers} of " if workers < len(gpus) else ""
     return f"{scaled}{len(gpus)} × {' and '.join(names)}"

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from ..client.calls import HeldReport
     from ..protocol import WorkerState
-    from ..session.running_cluster import RunningCluster
     from ..session.session import Session
     from .arguments import LineArguments
     from .cluster import ClusterAccess
@@ -122,8 +121,22 @@ class Commands:
         return examine(self._session.reconnect())
 
     def _held(self, arguments: LineArguments) -> View:
+        """List the results, after the given variables are deleted, together with what IPython keeps of them."""
+        from ..client.calls import report_variables, wait_until_released
 
-        return held(self._shell, self._session, arguments.release)
+        gpus = {worker.name: worker.gpu_index for worker in self._session.state().workers}
+        client = self._session.require().client
+        variables = self._shell.user_ns
+        missing = [name for name in arguments.release if name not in _user_variables(variables)]
+        if missing:
+            raise usage_error("no-variable", name=missing[0])
+        if arguments.release:
+            before = set(client.futures)
+            for name in arguments.release:
+                self._shell.del_var(name)  # as %xdel does: also from Out, _ and __
+            gc.collect()
+            wait_until_released(client, before)
+        return HeldView(report_variables(client, _user_variables(variables)), gpus, arguments.release)
 
     def _keep(self, _: LineArguments) -> View:
         cluster = self._session.require()
@@ -132,12 +145,32 @@ class Commands:
         return Note(f"{kept} They are wanted by {wanted_by}." if wanted_by else kept)
 
     def _free(self, _: LineArguments) -> View:
+        from ..client.calls import run_on_workers
+        from ..gpu_libraries import release_memory
 
-        return free(self._session)
+        cluster = self._session.cluster
+        freed: dict[str, int] = {}
+        workers: tuple[WorkerState, ...] = ()
+        if cluster is not None and cluster.ready.engine == "cuda":
+            names = run_on_workers(cluster.client, _name_of, _RESPONSE_TIMEOUT)
+            released = run_on_workers(cluster.client, release_memory, _RESPONSE_TIMEOUT)
+            workers = self._session.state().workers
+            sizes = {names.get(address, address): size for address, size in released.items()}
+            has_hosts = not cluster.is_owned or len({worker.host for worker in workers}) > 1
+            for worker in workers:  # several workers of somebody else may share a GPU
+                gpu = f"{worker.host} GPU {worker.gpu_index}" if has_hosts else f"GPU {worker.gpu_index}"
+                freed[gpu] = freed.get(gpu, 0) + sizes.get(worker.name, 0)
+        freed["kernel"] = release_memory()
+        return FreeView(freed, workers, pool=cluster is not None and cluster.spec.pool is not None)
 
     def _fallbacks(self, _: LineArguments) -> View:
-
-        return list_fallbacks()
+        rows = [
+            FallbackRow(place.operation, place.line, blocks, fallback_log.seconds[place], place.reason)
+            for place, blocks in fallback_log.blocks.copy().items()
+        ]
+        if not rows:
+            return Note("Nothing has run on the CPU because CuPy or cuDF lack it.")
+        return FallbacksView(sorted(rows, key=lambda row: -row.seconds))
 
     def _logs(self, arguments: LineArguments) -> View:
         return LogsView(self._session.require().log(arguments.lines))
@@ -191,27 +224,7 @@ def _divs(lines: Sequence[str]) -> str:
     return "".join(f"<div>{escape(line)}</div>" for line in lines)
 
 
-def held(shell: InteractiveShell, session: Session, release: Sequence[str]) -> HeldView:
-    """List the results, after the variables `release` are deleted, together with what IPython keeps of them."""
-    from ..client.calls import report_variables, wait_until_released
-
-    gpus = {worker.name: worker.gpu_index for worker in session.state().workers}
-    cluster = session.cluster
-    assert cluster is not None
-    variables = shell.user_ns
-    missing = [name for name in release if name not in _listed(variables)]
-    if missing:
-        raise usage_error("no-variable", name=missing[0])
-    if release:
-        before = set(cluster.client.futures)
-        for name in release:
-            shell.del_var(name)  # as %xdel does: also from Out, _ and __
-        gc.collect()
-        wait_until_released(cluster.client, before)
-    return HeldView(report_variables(cluster.client, _listed(variables)), gpus, release)
-
-
-def _listed(variables: Mapping[str, Any]) -> dict[str, Any]:
+def _user_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     """The variables of the user, without what IPython keeps."""
     return {name: value for name, value in variables.items() if not name.startswith("_") and name not in ("In", "Out")}
 
@@ -240,26 +253,6 @@ class FreeView(View):
     def to_html(self) -> str:
         """The lines, with their indentation."""
         return f'<div style="white-space: pre-wrap">{escape(str(self))}</div>'
-
-
-def free(session: Session) -> FreeView:
-    """Release unused device memory in the workers and in the kernel."""
-    from ..gpu_libraries import release_memory
-
-    cluster: RunningCluster | None = session.cluster
-    freed: dict[str, int] = {}
-    workers: tuple[WorkerState, ...] = ()
-    if cluster is not None and cluster.ready.engine == "cuda":
-        addresses = {worker: str(name) for worker, name in cluster.run_on_workers(_name_of, _RESPONSE_TIMEOUT).items()}
-        released = cluster.run_on_workers(release_memory, _RESPONSE_TIMEOUT)
-        workers = session.state().workers
-        sizes = {addresses.get(address, address): size for address, size in released.items()}
-        has_hosts = not cluster.is_owned or len({worker.host for worker in workers}) > 1
-        for worker in workers:  # several workers of somebody else may share a GPU
-            gpu = f"{worker.host} GPU {worker.gpu_index}" if has_hosts else f"GPU {worker.gpu_index}"
-            freed[gpu] = freed.get(gpu, 0) + sizes.get(worker.name, 0)
-    freed["kernel"] = release_memory()
-    return FreeView(freed, workers, pool=cluster is not None and cluster.spec.pool is not None)
 
 
 def _name_of(dask_worker: Any) -> str:
@@ -295,14 +288,3 @@ class FallbacksView(View):
             (row.operation, str(row.line or ""), f"{row.blocks:,}", f"{row.seconds:.2f}", row.reason)
             for row in self.fallbacks
         ]
-
-
-def list_fallbacks() -> View:
-    """What has run on the CPU in this kernel and its workers, since the kernel was started."""
-    rows = [
-        FallbackRow(place.operation, place.line, blocks, fallback_log.seconds[place], place.reason)
-        for place, blocks in fallback_log.blocks.copy().items()
-    ]
-    if not rows:
-        return Note("Nothing has run on the CPU because CuPy or cuDF lack it.")
-    return FallbacksView(sorted(rows, key=lambda row: -row.seconds))

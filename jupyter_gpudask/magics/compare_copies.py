@@ -37,7 +37,7 @@ def copy_variables(namespace: Mapping[str, Any], code: str) -> dict[str, Any]:
     `Copier` decides what is copied and what is shared. Functions of the notebook use the copies.
     """
     copier = Copier(namespace.get("__name__", "__main__"))
-    read = _names_in(code)
+    read = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
     queue = list(read)
     while queue:
         function = namespace.get(queue.pop())
@@ -53,10 +53,6 @@ def copy_variables(namespace: Mapping[str, Any], code: str) -> dict[str, Any]:
             else copier.copy(namespace[name])
         )
     return copies
-
-
-def _names_in(code: str) -> set[str]:
-    return {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
 
 
 def _names_in_bytecode(code: CodeType) -> Iterator[str]:

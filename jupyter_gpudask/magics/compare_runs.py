@@ -88,13 +88,15 @@ async def compare_runs(
 
 
 def _compare(cpu: dict[str, Any], gpu: dict[str, Any]) -> dict[str, Comparison]:
+    from dask.base import is_dask_collection
+
     from .compare_values import Comparison, differ
 
     comparisons = {}
     for name in cpu.keys() | gpu.keys():
         if name not in cpu or name not in gpu:
             comparisons[name] = differ(f"only on the {'CPU' if name in cpu else 'GPUs'}")
-        elif _is_collection(cpu[name]):
+        elif is_dask_collection(cpu[name]):
             comparisons[name] = Comparison(None, "not computed: assign the value of compute() to compare it")
         elif not isinstance(cpu[name], ModuleType | FunctionType | type):
             comparisons[name] = _compare_on_host(cpu[name], gpu[name])
@@ -103,18 +105,12 @@ def _compare(cpu: dict[str, Any], gpu: dict[str, Any]) -> dict[str, Comparison]:
 
 def _compare_on_host(cpu: Any, gpu: Any) -> Comparison:
     from ..inspection.placement import to_host
-    from .compare_values import compare, not_compared
+    from .compare_values import compare, give_up
 
     try:
         return compare(to_host(cpu), to_host(gpu))
     except Exception as error:  # noqa: BLE001 - of any class: objects of the user, and dtypes that NumPy does not have
-        return not_compared(f"cannot be compared: {type(error).__name__}: {error}"[:_MOST_CHARACTERS])
-
-
-def _is_collection(value: Any) -> bool:
-    from dask.base import is_dask_collection
-
-    return bool(is_dask_collection(value))
+        return give_up(f"cannot be compared: {type(error).__name__}: {error}"[:_MOST_CHARACTERS])
 
 
 async def _run(body: str, file: str, namespace: dict[str, Any], client: Client, where: str) -> Run:

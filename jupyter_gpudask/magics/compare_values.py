@@ -42,7 +42,7 @@ def differ(text: str) -> Comparison:
     return Comparison(agrees=False, text=text)
 
 
-def not_compared(text: str) -> Comparison:
+def give_up(text: str) -> Comparison:
     """The results were not compared."""
     return Comparison(agrees=None, text=text)
 
@@ -101,11 +101,11 @@ def compare(cpu: Any, gpu: Any, rules: Rules = COMPARE_RULES, depth: int = 0) ->
     if isinstance(cpu, _ARRAYS) or isinstance(gpu, np.ndarray | _FRAMES):
         return differ(_types(cpu, gpu))
     if isinstance(cpu, dict | list | tuple):
-        return _compare_containers(cpu, gpu, rules, depth) if depth < _MAX_DEPTH else not_compared("nested too deep")
+        return _compare_containers(cpu, gpu, rules, depth) if depth < _MAX_DEPTH else give_up("nested too deep")
     if isinstance(cpu, str | bytes | set | frozenset | None):
         same = isinstance(gpu, type(cpu)) and (cpu == gpu or not rules.compare_values)
         return agree("equal") if same else differ(f"{cpu!r:.60} and {gpu!r:.60}")
-    return not_compared(f"of type {type(cpu).__name__}, which cannot be compared")
+    return give_up(f"of type {type(cpu).__name__}, which cannot be compared")
 
 
 def _compare_containers(cpu: Any, gpu: Any, rules: Rules, depth: int) -> Comparison:
@@ -114,7 +114,7 @@ def _compare_containers(cpu: Any, gpu: Any, rules: Rules, depth: int) -> Compari
     if len(cpu) != len(gpu):
         return differ(f"{len(cpu)} elements on the CPU, {len(gpu)} on the GPUs")
     if len(cpu) > _MAX_LENGTH:
-        return not_compared(f"{len(cpu)} elements are too many to compare one by one")
+        return give_up(f"{len(cpu)} elements are too many to compare one by one")
     if isinstance(cpu, dict) and cpu.keys() != gpu.keys():
         return differ("they have other keys")
     keys = list(cpu) if isinstance(cpu, dict) else range(len(cpu))
@@ -248,23 +248,18 @@ def compare_frames(cpu: Any, gpu: Any, rules: Rules) -> Comparison:
         candidates.append((one.iloc[:, levels:], other.iloc[:, levels:]))
     for left, right in candidates:
         for decimals in (None, 6):
-            ordered = _compare_columns(_sorted(left, decimals), _sorted(right, decimals), tolerances)
+            ordered = _compare_columns(_sort_rows(left, decimals), _sort_rows(right, decimals), tolerances)
             if ordered.agrees:
-                return _in_another_order(ordered, rules)
+                is_fixed = rules.row_order == "fixed"
+                return differ("rows in another order") if is_fixed else agree(f"{ordered.text}, in another order")
     return comparison
-
-
-def _in_another_order(comparison: Comparison, rules: Rules) -> Comparison:
-    if rules.row_order == "fixed":
-        return differ("rows in another order")
-    return agree(f"{comparison.text}, in another order")
 
 
 def _compare_structure(cpu: Any, gpu: Any, rules: Rules) -> Comparison | None:
     """The first difference in types, labels or dtypes."""
     kinds = pd.DataFrame, pd.Series, pd.Index
     if any(isinstance(cpu, kind) != isinstance(gpu, kind) for kind in kinds):
-        return differ(f"a {type(cpu).__name__} on the CPU, {type(gpu).__name__} on the GPUs")
+        return differ(_types(cpu, gpu))
     names = [[str(name) for name in _with_index(data).columns] for data in (cpu, gpu)]
     if names[0] != names[1]:
         return differ(f"columns {names[0]} on the CPU, {names[1]} on the GPUs")
@@ -338,7 +333,7 @@ def _count_rows(*frames: Any) -> bool:
     return True
 
 
-def _sorted(frame: pd.DataFrame, decimals: int | None) -> pd.DataFrame:
+def _sort_rows(frame: pd.DataFrame, decimals: int | None) -> pd.DataFrame:
     """The rows sorted by all columns, with numbers rounded to `decimals` for the sorting."""
     keys = frame.set_axis([str(number) for number in range(frame.shape[1])], axis=1).reset_index(drop=True)
     keys = keys.apply(lambda column: column if column.dtype.kind in "biufmM" else column.map(str))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from ..errors import BackendUnavailableError, BrokenContextError, GpuUnavailableError
 from ..installation import pip_install
 from ..quantities import format_bytes
-from .output import Html, View, format_table, html_table, state_at
+from .output import Html, View, format_count, format_table, html_table, state_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -53,7 +53,7 @@ class DoctorView(View):
 
     def to_html(self) -> str:
         """The table, with each verdict as a word for screen readers."""
-        rows = [(_sign(each), _unbroken(each.subject), _text_and_fix(each)) for each in self.findings]
+        rows = [_row(each) for each in self.findings]
         return html_table(self._heads(), rows, align="left", caption=self._caption)
 
     def _heads(self) -> tuple[str, str, str]:
@@ -61,31 +61,26 @@ class DoctorView(View):
 
     def _headline(self) -> str:
         problems = sum(finding.verdict == "problem" for finding in self.findings)
-        if not problems:
-            return "All is well."
-        return f"{problems} problem{'s' if problems > 1 else ''} found."
+        return f"{format_count(problems, 'problem')} found." if problems else "All is well."
 
 
-def _sign(finding: Finding) -> Html:
-    verdict = finding.verdict
-    return Html(f'<span role="img" title="{verdict}" aria-label="{verdict}">{_SIGNS[verdict]}</span>')
-
-
-def _unbroken(subject: str) -> Html:
-    """A name in one line, also one with a hyphen."""
-    return Html(f'<span style="white-space: nowrap">{escape(subject)}</span>')
-
-
-def _text_and_fix(finding: Finding) -> Html:
-    fix = f" <code>{escape(finding.fix)}</code>" if finding.fix else ""
-    return Html(escape(finding.text) + fix)
+def _row(finding: Finding) -> tuple[Html, Html, Html]:
+    verdict, fix = finding.verdict, f" <code>{escape(finding.fix)}</code>" if finding.fix else ""
+    return (
+        Html(f'<span role="img" title="{verdict}" aria-label="{verdict}">{_SIGNS[verdict]}</span>'),
+        Html(f'<span style="white-space: nowrap">{escape(finding.subject)}</span>'),  # also with a hyphen
+        Html(escape(finding.text) + fix),
+    )
 
 
 def examine(cluster: RunningCluster | None) -> DoctorView:
     """Run all checks: driver, GPUs, packages, patches, settings, and whether the workers have the kernel's versions."""
+    from ..client.calls import run_on_workers
     from ..gpu_libraries import examine_process
 
-    workers: dict[str, Examined] = {} if cluster is None else cluster.run_on_workers(examine_process, _RESPONSE_TIMEOUT)
+    workers: dict[str, Examined] = {}
+    if cluster is not None:
+        workers = run_on_workers(cluster.client, examine_process, _RESPONSE_TIMEOUT)
     return DoctorView(
         [
             *_check_driver(cluster),
@@ -212,8 +207,8 @@ def _check_kernel(cluster: RunningCluster | None) -> Iterator[Finding]:
         yield Finding("kernel", "problem", error.reason, error.fix)
     if cluster is None or not cluster.ready.gpus:
         return
-    held = {gpu.uuid for gpu in cluster.ready.gpus}
-    astray = [gpu.index for gpu in list_gpus() if gpu.uuid not in held and os.getpid() in _pids(gpu)]
+    own = {gpu.uuid for gpu in cluster.ready.gpus}
+    astray = [gpu.index for gpu in list_gpus() if gpu.uuid not in own and os.getpid() in _pids(gpu)]
     if astray:
         fix = "Restart the kernel, and start the cluster before anything else uses CUDA."
         yield Finding("kernel", "problem", f"uses GPU {astray[0]}, which its cluster does not hold.", fix)
@@ -236,14 +231,10 @@ def _check_workers(cluster: RunningCluster | None, workers: dict[str, Examined])
         yield Finding("workers", "problem", f"{silent} of {asked} do not respond.", "Type: %gpudask logs")
     exits = cluster.state().worker_exits
     if exits:
-        counted = "1 worker was replaced" if len(exits) == 1 else f"{len(exits)} workers were replaced"
+        counted = f"{format_count(len(exits), 'worker')} {'was' if len(exits) == 1 else 'were'} replaced"
         when = time.strftime("%H:%M:%S", time.localtime(exits[-1].time))
-        yield Finding(
-            "exits",
-            "note",
-            f"{counted}. The last one {exits[-1].reason.rstrip('.')}, at {when}.",
-            "Type: %gpudask logs",
-        )
+        text = f"{counted}. The last one {exits[-1].reason.rstrip('.')}, at {when}."
+        yield Finding("exits", "note", text, "Type: %gpudask logs")
     differ = {
         f"{name} is {version} in the kernel and {versions[name]} in a worker"
         for versions in there
@@ -253,5 +244,4 @@ def _check_workers(cluster: RunningCluster | None, workers: dict[str, Examined])
     if differ:
         yield Finding("versions", "problem", f"{'; '.join(sorted(differ))}.", "Restart the kernel.")
     elif there:
-        counted = "1 worker" if len(there) == 1 else f"{len(there)} workers"
-        yield Finding("versions", "ok", f"The kernel and {counted} have the same versions.")
+        yield Finding("versions", "ok", f"The kernel and {format_count(len(there), 'worker')} have the same versions.")

@@ -124,6 +124,11 @@ def state_at(when: float) -> str:
     return f"State at {format_time(when)}"
 
 
+def format_count(number: int, unit: str) -> str:
+    """Format a count with its unit, such as ``1,250 tasks``."""
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
+
+
 def format_time(when: float) -> str:
     """Format a time in seconds since the epoch, with its date and time zone."""
     return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(when))

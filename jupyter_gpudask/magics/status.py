@@ -50,16 +50,20 @@ class StatusView(View):
 
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """The heads and the rows."""
+        from ..protocol.state import names_of
+
         workers = self.state.workers
         heads: tuple[str, ...] = self._HEADS
-        rows = [_row(name, worker) for name, worker in zip(_names(workers), workers, strict=True)]
+        names = names_of(workers, with_hosts=False)  # they have a column
+        rows = [_row(name, worker) for name, worker in zip(names, workers, strict=True)]
         joined = _as_joined(self.state)
         if joined is not None:
             heads = (*heads, "others")
             rows = [(*row, str(worker.others)) for row, worker in zip(rows, joined.workers, strict=True)]
         if any(worker.status != "running" for worker in workers):
             heads = (*heads, "status")
-            rows = [(*row, _status(worker)) for row, worker in zip(rows, workers, strict=True)]
+            status = ["ok" if worker.status == "running" else worker.status for worker in workers]
+            rows = [(*row, each) for row, each in zip(rows, status, strict=True)]
         hosts = [worker.host for worker in workers]
         return (heads, rows) if joined is None and len(set(hosts)) < 2 else _with_hosts(heads, rows, hosts)
 
@@ -77,12 +81,6 @@ class StatusView(View):
         return notes
 
 
-def _names(workers: Sequence[WorkerState]) -> list[str]:
-    from ..protocol.state import names_of
-
-    return names_of(workers, with_hosts=False)  # they have a column
-
-
 def _row(name: str, worker: WorkerState) -> tuple[str, ...]:
     spilled = [amount for amount in (worker.spilled_to_host, worker.spilled_to_disk) if amount is not None]
     return (
@@ -95,10 +93,6 @@ def _row(name: str, worker: WorkerState) -> tuple[str, ...]:
         str(worker.executing),
         str(worker.waiting),
     )
-
-
-def _status(worker: WorkerState) -> str:
-    return "ok" if worker.status == "running" else worker.status
 
 
 def _as_joined(state: ClusterState) -> JoinedState | None:

@@ -1,4 +1,4 @@
-"""Advice on a cell, from its profile. Each rule is a function that returns a sentence if it holds, and else `None`."""
+"""Advice on a cell, from its measurements. Each rule is a function that returns a sentence if it holds, or `None`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..quantities import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .measurements import CellProfile, Operation
+    from .measurements import CellMeasurements, Operation
 
 MIN_BLOCKS = 50
 SMALL_BLOCK = 2**20
@@ -32,11 +32,11 @@ KERNEL_SHARE = 0.5
 MIN_CELL = 2.0
 
 
-def small_blocks(profile: CellProfile) -> str | None:
+def small_blocks(cell: CellMeasurements) -> str | None:
     """Many small blocks are created, of which ``chunks="auto"`` would make a tenth or fewer."""
     found = [
         (name, operation)
-        for name, operation in profile.operations.items()
+        for name, operation in cell.operations.items()
         if operation.is_source and operation.tasks >= MIN_BLOCKS and 0 < (operation.block_size or 0) < SMALL_BLOCK
     ]
     name, operation = _largest(found, lambda operation: operation.tasks)
@@ -52,11 +52,11 @@ def small_blocks(profile: CellProfile) -> str | None:
     )
 
 
-def short_tasks(profile: CellProfile) -> str | None:
+def short_tasks(cell: CellMeasurements) -> str | None:
     """Threads wait longer for tasks than these take."""
-    if small_blocks(profile) is not None:
+    if small_blocks(cell) is not None:
         return None
-    name, operation = _largest(profile.operations.items(), lambda operation: operation.waiting)
+    name, operation = _largest(cell.operations.items(), lambda operation: operation.waiting)
     if operation is None or operation.tasks < MANY_TASKS:
         return None
     mean = operation.seconds / operation.tasks
@@ -68,16 +68,16 @@ def short_tasks(profile: CellProfile) -> str | None:
     )
 
 
-def moved_from_host(profile: CellProfile) -> str | None:
+def moved_from_host(cell: CellMeasurements) -> str | None:
     """Much of the time goes into moving blocks to the GPUs."""
-    name, operation = _largest(profile.operations.items(), lambda operation: operation.to_gpu_seconds)
-    total = sum(each.to_gpu_seconds for each in profile.operations.values())
-    if operation is None or not profile.seconds or total / profile.seconds < MOVE_SHARE:
+    name, operation = _largest(cell.operations.items(), lambda operation: operation.to_gpu_seconds)
+    total = sum(each.to_gpu_seconds for each in cell.operations.values())
+    if operation is None or not cell.seconds or total / cell.seconds < MOVE_SHARE:
         return None
-    share = _percent(total / profile.seconds)
-    if profile.moved:
-        is_one = len(profile.moved) == 1 and profile.moved != ("all",)
-        names = "the collections on the host" if profile.moved == ("all",) else " and ".join(profile.moved)
+    share = _percent(total / cell.seconds)
+    if cell.moved:
+        is_one = len(cell.moved) == 1 and cell.moved != ("all",)
+        names = "the collections on the host" if cell.moved == ("all",) else " and ".join(cell.moved)
         return (
             f"{share} of the time in tasks went into moving {names} to the GPUs by --move: create "
             f"{'it' if is_one else 'them'} in the cell."
@@ -88,38 +88,38 @@ def moved_from_host(profile: CellProfile) -> str | None:
     )
 
 
-def moved_to_host(profile: CellProfile) -> str | None:
+def moved_to_host(cell: CellMeasurements) -> str | None:
     """Much of the time goes into moving blocks to the host."""
-    name, operation = _largest(profile.operations.items(), lambda operation: operation.to_host_seconds)
-    total = sum(each.to_host_seconds for each in profile.operations.values())
-    if operation is None or not profile.seconds or total / profile.seconds < MOVE_SHARE:
+    name, operation = _largest(cell.operations.items(), lambda operation: operation.to_host_seconds)
+    total = sum(each.to_host_seconds for each in cell.operations.values())
+    if operation is None or not cell.seconds or total / cell.seconds < MOVE_SHARE:
         return None
     return (
-        f"{_percent(total / profile.seconds)} of the time in tasks went into moving blocks from the GPUs to the host, "
+        f"{_percent(total / cell.seconds)} of the time in tasks went into moving blocks from the GPUs to the host, "
         f"most of it in {name}: reduce the result before it is converted."
     )
 
 
-def between_workers(profile: CellProfile) -> str | None:
+def between_workers(cell: CellMeasurements) -> str | None:
     """Much of the time goes into fetching blocks from other workers."""
-    name, operation = _largest(profile.operations.items(), lambda operation: operation.between_workers)
-    total = sum(each.between_workers for each in profile.operations.values())
-    whole = total + profile.seconds
-    if profile.transferred < MIN_FETCHED:  # short tasks
+    name, operation = _largest(cell.operations.items(), lambda operation: operation.between_workers)
+    total = sum(each.between_workers for each in cell.operations.values())
+    whole = total + cell.seconds
+    if cell.transferred < MIN_FETCHED:  # short tasks
         return None
     if operation is None or not whole or total / whole < FETCH_SHARE:
         return None
-    how = ", and --protocol ucx uses NVLink" if profile.on_gpus else ""
+    how = ", and --protocol ucx uses NVLink" if cell.on_gpus else ""
     return (
-        f"{_percent(total / whole)} of the time went into moving {format_bytes(profile.transferred)} between workers, "
+        f"{_percent(total / whole)} of the time went into moving {format_bytes(cell.transferred)} between workers, "
         f"most of it for {name}: chunks along the axis of the operation avoid that{how}."
     )
 
 
-def spilling(profile: CellProfile) -> str | None:
+def spilling(cell: CellMeasurements) -> str | None:
     """Much of the time goes into spilling."""
-    total = sum(each.spilling for each in profile.operations.values())
-    whole = total + profile.seconds
+    total = sum(each.spilling for each in cell.operations.values())
+    whole = total + cell.seconds
     if not whole or total / whole < SPILL_SHARE:
         return None
     return (
@@ -128,30 +128,30 @@ def spilling(profile: CellProfile) -> str | None:
     )
 
 
-def idle_workers(profile: CellProfile) -> str | None:
+def idle_workers(cell: CellMeasurements) -> str | None:
     """A worker idles while another one computes."""
-    if len(profile.workers) < 2 or profile.active < MIN_ACTIVE:
+    if len(cell.workers) < 2 or cell.active < MIN_ACTIVE:
         return None
-    busy = [worker.busy(profile.active, on_gpus=profile.on_gpus) for worker in profile.workers]
+    busy = [worker.busy(cell.active, on_gpus=cell.on_gpus) for worker in cell.workers]
     least = min(range(len(busy)), key=busy.__getitem__)
     if 1 - busy[least] < IDLE_SHARE or max(busy) - busy[least] < IDLE_DIFFERENCE:
         return None
-    name, operation = _largest(profile.operations.items(), lambda operation: operation.seconds)
-    workers = f"{len(profile.workers)} {'GPUs' if profile.on_gpus else 'workers'}"
-    text = f"{profile.workers[least].name} idled {_percent(1 - busy[least])}"
-    threads = sum(worker.threads for worker in profile.workers)
+    name, operation = _largest(cell.operations.items(), lambda operation: operation.seconds)
+    workers = f"{len(cell.workers)} {'GPUs' if cell.on_gpus else 'workers'}"
+    text = f"{cell.workers[least].name} idled {_percent(1 - busy[least])}"
+    threads = sum(worker.threads for worker in cell.workers)
     if operation is not None and operation.tasks < TASKS_PER_THREAD * threads:
         blocks = f"{operation.tasks:,} block{'' if operation.tasks == 1 else 's'}"
         return f"{text}: {blocks} of {name} for {workers}. Use smaller chunks."
     return f"{text}, and another worker {_percent(1 - max(busy))}: the work is not spread evenly."
 
 
-def on_host(profile: CellProfile) -> str | None:
+def on_host(cell: CellMeasurements) -> str | None:
     """An operation takes long on the host of GPU workers."""
-    if not profile.on_gpus:
+    if not cell.on_gpus:
         return None
-    name, operation = _largest(profile.operations.items(), lambda operation: operation.seconds - operation.gpu_seconds)
-    if operation is None or operation.seconds < max(HOST_SECONDS, 0.5 * profile.seconds):
+    name, operation = _largest(cell.operations.items(), lambda operation: operation.seconds - operation.gpu_seconds)
+    if operation is None or operation.seconds < max(HOST_SECONDS, 0.5 * cell.seconds):
         return None
     if operation.gpu_seconds > HOST_SHARE * operation.seconds:
         return None
@@ -161,10 +161,10 @@ def on_host(profile: CellProfile) -> str | None:
     )
 
 
-def in_kernel(profile: CellProfile) -> str | None:
+def in_kernel(cell: CellMeasurements) -> str | None:
     """The cluster has nothing to do for most of the cell."""
-    share = 1 - profile.active / profile.duration if profile.duration else 0.0
-    if profile.duration < MIN_CELL or share < KERNEL_SHARE:
+    share = 1 - cell.active / cell.duration if cell.duration else 0.0
+    if cell.duration < MIN_CELL or share < KERNEL_SHARE:
         return None
     return (
         f"The cluster had no tasks for {_percent(share)} of the cell: code in the kernel, such as loops, building "
@@ -172,7 +172,7 @@ def in_kernel(profile: CellProfile) -> str | None:
     )
 
 
-RULES: tuple[Callable[[CellProfile], str | None], ...] = (
+RULES: tuple[Callable[[CellMeasurements], str | None], ...] = (
     moved_from_host,
     moved_to_host,
     spilling,
@@ -185,9 +185,9 @@ RULES: tuple[Callable[[CellProfile], str | None], ...] = (
 )
 
 
-def advice(profile: CellProfile) -> list[str]:
+def advice(cell: CellMeasurements) -> list[str]:
     """The sentences of all rules that hold."""
-    return [sentence for rule in RULES if (sentence := rule(profile)) is not None]
+    return [sentence for rule in RULES if (sentence := rule(cell)) is not None]
 
 
 def _largest(

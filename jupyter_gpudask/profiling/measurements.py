@@ -1,4 +1,4 @@
-"""The measurements of one cell, and how they become its profile. Times are in seconds and sizes in bytes."""
+"""The measurements of one cell, and how they are put together. Times are in seconds and sizes in bytes."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ class WorkerRecord:
 
 
 @dataclass
-class CellProfile:
-    """The profile of one cell."""
+class CellMeasurements:
+    """What was measured of one cell: its profile."""
 
     duration: float  # of the cell
     active: float  # the part of `duration` in which the cluster had unfinished tasks
@@ -154,8 +154,8 @@ def _in_words(prefix: str) -> str:
 
 def combine(
     duration: float, record: SchedulerRecord, workers: dict[str, WorkerRecord], *, on_gpus: bool
-) -> CellProfile:
-    """The profile of a cell; workers that were restarted or that did not respond are missing in `workers`."""
+) -> CellMeasurements:
+    """The measurements of a cell; workers that were restarted or that did not respond are missing in `workers`."""
     operations: dict[str, Operation] = {}
     steps = _steps_by_task(workers.values())
     results = _results_by_task(workers.values())
@@ -168,7 +168,7 @@ def combine(
         if address in record.workers:
             inner_steps = [step for inner in worker.steps.values() for step in inner.values()]
             record.workers[address].gpu_seconds = sum(step.gpu_seconds for step in inner_steps)
-    return CellProfile(
+    return CellMeasurements(
         duration=duration,
         active=min(record.active, duration),
         operations=operations,

@@ -1,4 +1,4 @@
-"""Record the profile of a cell: in the kernel, and in the scheduler, to which workers report the times of tasks."""
+"""Measure a cell: in the kernel, and in the scheduler, to which workers report the times of tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .worker_plugin import PROFILING_PLUGIN, WorkerProfilingPlugin
 if TYPE_CHECKING:
     from distributed import Client
 
-    from .measurements import CellProfile
+    from .measurements import CellMeasurements
 
 _START_TIMEOUT = 6.0
 _STOP_TIMEOUT = 10.0
@@ -38,8 +38,8 @@ class Recording:
         self._run(start_recording, _START_TIMEOUT, on_gpus=self._on_gpus)
         self._began = monotonic()
 
-    def stop(self) -> CellProfile | None:
-        """End it, and return the profile; `None` if another cell was profiled meanwhile."""
+    def stop(self) -> CellMeasurements | None:
+        """End it, and return the measurements; `None` if another cell was recorded meanwhile."""
         duration = monotonic() - self._began
         recorded = self._run(stop_recording, _STOP_TIMEOUT)
         return None if recorded is None else combine(duration, *recorded, on_gpus=self._on_gpus)

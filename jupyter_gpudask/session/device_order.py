@@ -36,7 +36,7 @@ def set_first_device(gpus: Sequence[str]) -> None:
 
 
 @contextmanager
-def hold_first_device(visible: Sequence[GpuState], kernel_id: str, supervisor: int | None) -> Iterator[GpuState]:
+def lease_first_device(visible: Sequence[GpuState], kernel_id: str, supervisor: int | None) -> Iterator[GpuState]:
     """Make a GPU device 0 of this process that no cluster of another kernel holds, and hold it as long as this lives.
 
     If the body raises, the lease is released.
@@ -60,7 +60,7 @@ def hold_first_device(visible: Sequence[GpuState], kernel_id: str, supervisor: i
     lease: HeldLease | None = None
     try:
         with folder.locked() as leases:
-            first = _set_unheld_first_device(visible, leases, kernel_id, supervisor)
+            first = _set_first_unleased_device(visible, leases, kernel_id, supervisor)
             if not any(each.is_of_this_process for each in leases):
                 notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).name or f"process {os.getpid()}"
                 holder = f"{notebook} (accelerated)"
@@ -76,7 +76,7 @@ def hold_first_device(visible: Sequence[GpuState], kernel_id: str, supervisor: i
         raise
 
 
-def _set_unheld_first_device(
+def _set_first_unleased_device(
     visible: Sequence[GpuState], leases: Sequence[Lease], kernel_id: str, supervisor: int | None
 ) -> GpuState:
     from ..machine.gpus import visible_gpus
@@ -89,8 +89,8 @@ def _set_unheld_first_device(
         for lease in leases
         if lease.is_of_this_process or lease.pid == supervisor or (kernel_id and lease.kernel_id == kernel_id)
     ]
-    held_by_us = {uuid for lease in own for uuid in lease.gpus}
-    candidates = [gpu for gpu in visible if gpu.uuid in held_by_us]
+    own_gpus = {uuid for lease in own for uuid in lease.gpus}
+    candidates = [gpu for gpu in visible if gpu.uuid in own_gpus]
     if not candidates:
         try:
             candidates = select_unleased_gpus(ClusterSpec.parse({"gpus": 1}), visible, leases)
@@ -99,7 +99,7 @@ def _set_unheld_first_device(
     set_first_device([candidates[0].uuid])
     first = visible_gpus()[0]
     holders = holders_of(leases).get(first.uuid, [])
-    if first.uuid not in held_by_us and holders:  # CUDA is initialized, and keeps its device
+    if first.uuid not in own_gpus and holders:  # CUDA is initialized, and keeps its device
         raise GpuHeldError("first-gpu-held", gpu=first.index, holders=" and ".join(holders))
     return first
 

@@ -112,7 +112,7 @@ class GpuSwitch(ContextDecorator):
 
             @wraps(function)
             async def run_coroutine(*args: Any, **kwargs: Any) -> Any:
-                return await self._awaited(function(*args, **kwargs))
+                return await self._await_switched(function(*args, **kwargs))
 
             return cast("_F", run_coroutine)
 
@@ -122,11 +122,11 @@ class GpuSwitch(ContextDecorator):
                 result = function(*args, **kwargs)
                 if inspect.isgenerator(result) or inspect.isasyncgen(result):
                     raise _of_generator(function)
-            return self._awaited(result) if inspect.iscoroutine(result) else result
+            return self._await_switched(result) if inspect.iscoroutine(result) else result
 
         return cast("_F", run)
 
-    async def _awaited(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    async def _await_switched(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         with self._recreate_cm():
             return await coroutine
 

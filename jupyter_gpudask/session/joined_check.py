@@ -113,7 +113,7 @@ async def _ask_or_diagnose(target: Target) -> tuple[Identity, _Versions, dict[st
 
 async def _ask(target: Target) -> tuple[Identity, _Versions, dict[str, _Versions]]:
     packages = ["jupyter_gpudask"]
-    async with _connected_as_client(target) as comm:
+    async with _connect_as_client(target) as comm:
         identity = Identity.model_validate(await _ask_for(comm, "identity"))
         versions = _Versions.model_validate(await _ask_for(comm, "versions", packages=packages))
         message = {"op": "versions", "packages": packages}
@@ -185,7 +185,7 @@ def _mismatch(address: str, other: str, uses_tls: bool) -> ConnectError | None:
 
 async def _protocol_of(host: str, port: int) -> Literal["plain", "tls", "other", "silent"]:
     """What listens at a port: Dask without TLS, which speaks first, something with TLS, or another program."""
-    async with _connected(host, port) as reader:
+    async with _open_connection(host, port) as reader:
         with contextlib.suppress(TimeoutError, ConnectionError):
             async with asyncio.timeout(_READ_TIMEOUT):
                 if await reader.read(1):
@@ -193,7 +193,7 @@ async def _protocol_of(host: str, port: int) -> Literal["plain", "tls", "other",
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     try:
-        async with asyncio.timeout(_TLS_TIMEOUT), _connected(host, port, trusting):
+        async with asyncio.timeout(_TLS_TIMEOUT), _open_connection(host, port, trusting):
             return "tls"
     except ssl.SSLEOFError:
         return "silent"
@@ -208,7 +208,7 @@ async def _refusal(target: Target, host: str, port: int) -> str:
     assert target.security is not None
     context = target.security.get_connection_args("client")["ssl_context"]
     try:
-        async with asyncio.timeout(_OPEN_TIMEOUT), _connected(host, port, context) as reader:
+        async with asyncio.timeout(_OPEN_TIMEOUT), _open_connection(host, port, context) as reader:
             await reader.read(1)  # since TLS 1.3 a refused certificate shows on the first read
     except ssl.SSLCertVerificationError as error:
         return error.verify_message
@@ -220,7 +220,7 @@ async def _refusal(target: Target, host: str, port: int) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _connected(
+async def _open_connection(
     host: str, port: int, context: ssl.SSLContext | None = None
 ) -> AsyncIterator[asyncio.StreamReader]:
     try:
@@ -245,7 +245,7 @@ class RefusalError(Exception):
 
 
 @contextlib.asynccontextmanager
-async def _connected_as_client(target: Target) -> AsyncIterator[Comm]:
+async def _connect_as_client(target: Target) -> AsyncIterator[Comm]:
     """Connect once; nothing is tried again."""
     scheme, location = parse_address(target.address)
     arguments = {} if target.security is None else target.security.get_connection_args("client")

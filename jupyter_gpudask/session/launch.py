@@ -79,7 +79,7 @@ def launch(
 
     try:
         loop.run(start(), while_waiting)
-        return _connected(loop, started[0], imports, while_waiting, set_as_default=on_lost is not None)
+        return _connect_and_import(loop, started[0], imports, while_waiting, set_as_default=on_lost is not None)
     except BaseException:
         imports.cancel()
         for process in started:
@@ -108,13 +108,13 @@ def attach(loop: EventLoopThread, on_lost: LostCallback) -> RunningCluster | Non
     if process is None:
         return None
     try:
-        return _connected(loop, process, BackgroundImports(process.spec), lambda: None)
+        return _connect_and_import(loop, process, BackgroundImports(process.spec), lambda: None)
     except BaseException:
         loop.run(process.detach())
         raise
 
 
-def _connected(
+def _connect_and_import(
     loop: EventLoopThread,
     process: Cluster,
     imports: BackgroundImports,

@@ -50,7 +50,7 @@ class RunningCluster:
         return self.can("stop")
 
     @property
-    def is_held_by_server(self) -> bool:
+    def is_server_owned(self) -> bool:
         """Whether the Jupyter server holds the cluster, which then outlives the kernel's process."""
         return self.ready.spec is not None
 
@@ -58,11 +58,6 @@ class RunningCluster:
     def spec(self) -> ClusterSpec:
         """The options of the cluster."""
         return self.process.spec
-
-    @property
-    def tasks_submitted(self) -> int:
-        """How many tasks this kernel's client has submitted, as the scheduler counts them."""
-        return self.client.tasks_submitted
 
     def ask(self, verb: Callable[_P, Awaitable[_T]], *arguments: _P.args, **named: _P.kwargs) -> _T:
         """Call a method of `process` in the event loop, and wait for its result."""
@@ -130,11 +125,6 @@ class RunningCluster:
         finally:
             default_client.refuse(self.client, partial(ResultsLostError, "cluster-ended", end=end))
 
-    def wait_until_counted(self, limit: float) -> None:
-        """Wait at most `limit` seconds until `tasks_submitted` includes everything that was submitted."""
-        if self.client.status == "running":
-            self.client.wait_until_counted(limit)
-
     def begin_cell(self) -> bool:
         """Begin to count the tasks of a cell; returns whether its device memory and energy are measured, too.
 
@@ -145,12 +135,6 @@ class RunningCluster:
             return False
         self.client.begin_cell()
         return self.is_owned and self.ready.engine == "cuda"
-
-    def run_on_workers(self, function: Callable[..., Any], limit: float) -> dict[str, Any]:
-        """Run `function` in each worker; the results of those that respond within `limit` seconds, by address."""
-        from ..client.calls import run_on_workers
-
-        return run_on_workers(self.client, function, limit)
 
 
 class EventLoopThread:

@@ -98,7 +98,7 @@ class Session:
                 requested = running.spec.model_copy(update=given)
                 if requested == running.spec:
                     return running, False
-                if not running.is_held_by_server:
+                if not running.is_server_owned:
                     raise other_options(running.spec, requested)
             if self._ending is not None:  # its GPUs are free afterwards
                 self._ending.join()
@@ -218,7 +218,7 @@ class Session:
     def detach(self) -> None:
         """Close the cluster, unless the Jupyter server holds it: the next kernel with this id attaches to it."""
         cluster = self._cluster
-        if cluster is not None and cluster.is_held_by_server:
+        if cluster is not None and cluster.is_server_owned:
             cluster.client.close(timeout=1)
         elif cluster is not None:
             self.stop()
@@ -299,7 +299,7 @@ def _is_irrelevant(cluster: RunningCluster, option: str, spec: ClusterSpec) -> b
         from ..machine.gpus import are_selected
 
         return are_selected(cluster.ready.gpus, spec.gpus)
-    return option == "wait" or (option == "dashboard" and cluster.is_held_by_server)  # its panel shows the dashboard
+    return option == "wait" or (option == "dashboard" and cluster.is_server_owned)  # its panel shows the dashboard
 
 
 @contextmanager

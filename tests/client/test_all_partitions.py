@@ -76,6 +76,7 @@ def test_dataframes_have_all_rows_beside_arrays_and_delayed_objects(frames):
     assert value.compute() == 3
 
 
+@pytest.mark.slow
 def test_xgboost_trains_on_what_is_persisted_together(client, frames):
     xgboost = pytest.importorskip("xgboost.dask")
     x, y = client.persist(list(frames[:2]))

@@ -1,9 +1,9 @@
-"""The line under a cell on pretended GPUs: progress, the summary, the peak of device memory, and the report."""
+"""The line under a cell on pretended GPUs: progress, the summary, the counters of memory and energy, and the report."""
 
 import re
 
 import pytest
-from helpers import Kernel, kernel_with_cupy
+from helpers import promised, wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -11,23 +11,38 @@ CELL = "%%gpudask --dataframe pandas"
 
 
 @pytest.fixture(scope="module")
-def kernel():
-    with kernel_with_cupy(gpus=2) as kernel:
-        yield kernel
+def kernel(cupy_kernel):
+    return cupy_kernel
 
 
 def footer(reply):
     return reply.displayed[-1] if reply.displayed else ""
 
 
-def test_the_footer_summarizes_the_cell(kernel):
+def test_the_footer_summarizes_the_cell_below_its_value(kernel):
     reply = kernel.ok(f"{CELL}\nda.ones((40, 40), chunks=10).sum().compute()")
     assert [line for line in reply.displayed if line and " done " not in line] == [
         footer(reply)
     ]  # the others show progress
-    pattern = r"CuPy and pandas on 2 × NVIDIA H200 · \d+\.\d s · \d+ tasks · peak 3\.0 GiB on GPU [01]"
+    pattern = r"CuPy and pandas on 2 × NVIDIA H200 · \d+\.\d s · \d+ tasks · peak 3\.0 GiB on GPU [01]( · 2 Wh)?"
     assert re.fullmatch(pattern, footer(reply))
     assert "color: var(--jp-ui-font-color2" in reply.html[-1]
+    shown = [kind for kind in reply.kinds if kind in ("execute_result", "display_data")]
+    assert shown[-2:] == ["execute_result", "display_data"]
+
+
+def test_the_footer_has_energy_and_cost(kernel):
+    cell = f"{CELL}\nda.ones(4, chunks=2).sum().compute()"
+    assert "USD" not in footer(kernel.ok(cell))
+    kernel.ok("%config GpuDask.price_per_gpu_hour = 3600000")
+    for _ in range(100):  # a worker that is busy when a cell begins gives no energy
+        line = footer(kernel.ok(cell))
+        if " Wh" in line:
+            break
+    kernel.ok("%config GpuDask.price_per_gpu_hour = 0")
+    seconds = float(re.search(r" · ([\d.]+) s · ", line)[1])
+    cost = float(re.search(r" · 2 Wh · ([\d.]+) USD", line)[1])
+    assert cost == pytest.approx(2000 * seconds, abs=2000 * 0.06)
 
 
 def test_the_footer_stands_under_the_traceback_of_a_long_cell(kernel, tmp_path):
@@ -87,12 +102,8 @@ def test_the_peak_is_that_of_the_cell_alone(kernel):
     assert "peak 2.0 GiB on GPU " in footer(reply)
 
 
-def test_logs_are_headed_by_the_gpus_of_the_workers(kernel):
-    logs = kernel.ok("logs = %gpudask logs\nlist(logs.logs)").value
-    assert logs == "['Scheduler', 'GPU 0', 'GPU 1']"
-
-
-def test_a_cell_leaves_nothing_in_the_logs(kernel):
+def test_logs_are_headed_by_the_gpus_of_the_workers_and_a_cell_leaves_nothing_in_them(kernel):
+    assert kernel.ok("logs = %gpudask logs\nlist(logs.logs)").value == "['Scheduler', 'GPU 0', 'GPU 1']"
     kernel.ok("client.submit(print, 'the last line of a log').result()")
     before = kernel.ok("%gpudask logs --lines 1000").value
     assert "the last line of a log" in before
@@ -100,12 +111,9 @@ def test_a_cell_leaves_nothing_in_the_logs(kernel):
     assert kernel.ok("%gpudask logs --lines 1000").value == before
 
 
-@pytest.mark.parametrize("cell", ["1 + 1", "x = da.ones(4)", "da.ones(4).sum().compute();"])
-def test_there_is_no_footer_without_work_or_after_a_semicolon(kernel, cell):
-    assert kernel.ok(f"{CELL}\n{cell}").displayed == []
-
-
-def test_the_footer_can_be_switched_off(kernel):
+def test_there_is_no_footer_without_work_after_a_semicolon_or_if_it_is_switched_off(kernel):
+    for cell in ("1 + 1", "x = da.ones(4)", "da.ones(4).sum().compute();"):
+        assert kernel.ok(f"{CELL}\n{cell}").displayed == []
     kernel.ok("%config GpuDask.footer = False")
     assert kernel.ok(f"{CELL}\nda.ones(4).sum().compute()").displayed == []
     kernel.ok("%config GpuDask.footer = True")
@@ -125,38 +133,29 @@ def test_while_a_cell_runs_longer_its_line_is_live(kernel):
     assert "18 tasks" in footer(reply)
 
 
-def live_lines_beside_earlier_tasks(kernel, file):
-    """What a cell of seven tasks shows, of which the last one runs, while 101 tasks of an earlier cell do not end."""
-    kernel.ok(f"{CELL}\nNone")
-    kernel.ok("""
-import distributed, os, time
+WAIT_FOR = """
+import distributed
 def wait_for(file):
     while not os.path.exists(file):
         time.sleep(0.05)
     time.sleep(2.5)
 gate = distributed.Event("earlier")
 first = client.submit(lambda: distributed.Event("earlier").wait())
-later = client.map(lambda n, _: n, range(100), _=first)""")
+later = client.map(lambda n, _: n, range(100), _=first)
+"""
+
+
+@pytest.mark.parametrize("which", ["cupy_kernel", "with_cluster"], ids=["GPUs", "stand-in"])
+def test_the_line_of_a_cell_does_not_count_the_tasks_of_earlier_cells(request, tmp_path, which):
+    kernel, file = request.getfixturevalue(which), tmp_path / "file"
+    kernel.ok(f"{CELL}\nNone")
+    kernel.ok(WAIT_FOR)
     tasks = "client.gather(client.map(lambda n: 2 * n, range(6)))"
     cell = f"{CELL}\n{tasks}\nclient.submit(wait_for, {str(file)!r}).result()"
     lines = kernel.ok(cell, on_display=file.touch).displayed
     assert kernel.ok("{task.status for task in later}").value == "{'pending'}"
-    kernel.ok("gate.set(); client.gather(later); gate.clear()")
-    return [line.partition(" · ")[0] for line in lines]
-
-
-def test_the_line_of_a_cell_does_not_count_the_tasks_of_earlier_cells(kernel, tmp_path):
-    lines = live_lines_beside_earlier_tasks(kernel, tmp_path / "file")
-    assert "6 of 7 tasks done" in lines
-
-
-def test_the_line_of_a_cell_on_the_stand_in_does_not_count_the_tasks_of_earlier_cells(tmp_path):
-    kernel = Kernel()
-    try:
-        kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 2\nclient = started.client")
-        assert "6 of 7 tasks done" in live_lines_beside_earlier_tasks(kernel, tmp_path / "file")
-    finally:
-        kernel.shutdown()
+    kernel.ok("gate.set(); client.gather(later); gate.clear(); del first, later")
+    assert "6 of 7 tasks done" in [line.partition(" · ")[0] for line in lines]
 
 
 def test_a_report_is_written_where_it_was_asked_for(kernel, tmp_path):
@@ -173,13 +172,17 @@ def test_a_report_is_written_where_it_was_asked_for(kernel, tmp_path):
     assert "cannot be written" in reply.printed
 
 
-def test_after_a_change_of_scale_the_gpus_that_have_a_worker_are_named(kernel):
+def test_after_a_change_of_scale_also_inside_a_cell_the_gpus_that_have_a_worker_are_named(kernel):
     cell = f"{CELL}\nda.ones(4, chunks=2).sum().compute()"
-    kernel.ok("%gpudask scale 1")
+    seen = "type(da.ones(1)._meta).__module__"
+    scale = f"{CELL}\nfirst = {seen}\nscaled = %gpudask scale {{}}\nfirst, {seen}, len(client.nthreads())"
+    assert kernel.ok(scale.format(1)).value == "('cupy', 'cupy', 1)"
     assert " on 1 of 2 × NVIDIA H200 · " in footer(kernel.ok(cell))
     assert kernel.ok("%gpudask start").value.startswith("1 of 2 × NVIDIA H200: already running")
-    kernel.ok("%gpudask scale 2")
+    assert kernel.ok(scale.format(2)).value == "('cupy', 'cupy', 2)"
     assert " on 2 × NVIDIA H200 · " in footer(kernel.ok(cell))
+    assert kernel.run("%gpudask scale 3").error == "UsageError"
+    assert kernel.ok(f"{seen}, client.submit(abs, -3).result()").value == "('numpy', 3)"
 
 
 DIE = """
@@ -202,10 +205,80 @@ def test_a_worker_that_is_lost_during_a_cell_is_named_where_its_work_was_done_ag
         r" · lost the worker on GPU [01] \(was killed by signal 9\): its work was done again$", footer(reply)
     )
     assert " lost " not in footer(kernel.ok(f"{CELL}\nclient.submit(abs, -1).result()"))
+    kernel.ok("client.wait_for_workers(2, timeout=60)")
 
 
 def test_a_worker_whose_work_was_not_done_again_is_named_under_the_error(kernel):
+    kernel.ok("def allow_failures(number, dask_scheduler): dask_scheduler.allowed_failures = number")
+    kernel.ok("client.run_on_scheduler(allow_failures, 0)")
     cell = "client.submit(lambda: os.kill(os.getpid(), signal.SIGKILL)).result()"
     reply = kernel.run(f"{CELL}\nimport os, signal\n{cell}", timeout=120)
+    kernel.ok("client.run_on_scheduler(allow_failures, 3)\nclient.wait_for_workers(2, timeout=60)")
     assert reply.error == "WorkersEndedError"
+    assert "was killed by signal 9. Type: %gpudask logs" in reply.error_value
     assert re.search(r" · lost the worker on GPU [01] \(was killed by signal 9.*\)$", footer(reply))
+
+
+RECORD = """
+def record(dask_worker):
+    from jupyter_gpudask.worker import cell_metrics
+    if not hasattr(cell_metrics, "events"):
+        begin = dask_worker.stream_handlers[cell_metrics.BEGIN_CELL]
+        def note_and_begin(**message):
+            cell_metrics.events.append("begin")
+            begin(**message)
+        dask_worker.stream_handlers[cell_metrics.BEGIN_CELL] = note_and_begin
+    cell_metrics.events = []
+def events():
+    from jupyter_gpudask.worker import cell_metrics
+    return cell_metrics.events
+def compute(number):
+    from jupyter_gpudask.worker import cell_metrics
+    cell_metrics.events.append("task")
+    return number
+def block_event_loop(dask_worker):
+    dask_worker.loop.call_later(0.05, time.sleep, 1)
+"""
+COMPUTE = f"{CELL}\nclient.submit(compute, 1, pure=False).result()"
+
+
+@pytest.fixture
+def recorded(kernel):
+    """The kernel, in whose workers the events of the next cells are recorded."""
+    kernel.ok(RECORD)
+    kernel.ok("client.run(record); None")
+    return kernel
+
+
+def events(kernel):
+    return kernel.ok("print(*sorted(map(' '.join, client.run(events).values())), sep=', ', end='')").printed
+
+
+def test_the_counters_of_memory_and_energy_begin_in_each_worker_before_the_first_task(recorded):
+    assert "2 Wh" in recorded.ok(COMPUTE).displayed[-1]
+    assert events(recorded) == "begin, begin task"
+
+
+def test_cells_without_a_graph_do_not_wait_and_open_no_connections(recorded):
+    recorded.ok("client.run(block_event_loop); time.sleep(0.2)")
+    with promised(0.7):
+        for _ in range(5):
+            recorded.ok(f"{CELL}\npass")
+    wait_until(lambda: events(recorded) == ", ".join([" ".join(["begin"] * 5)] * 2))
+    assert int(recorded.ok("client.rpc.open").value) <= 2
+
+
+def test_the_energy_of_a_part_of_a_cell_is_not_shown(recorded):
+    recorded.ok("client.run(block_event_loop); time.sleep(0.2)")
+    reply = recorded.ok(COMPUTE)
+    assert "1 task" in reply.displayed[-1]
+    assert "Wh" not in reply.displayed[-1]
+    assert events(recorded) == "begin, begin task"
+    assert "2 Wh" in recorded.ok(COMPUTE).displayed[-1]
+
+
+def test_a_worker_that_starts_later_has_the_counters_too_and_the_cell_in_which_it_starts_has_no_energy(recorded):
+    restart = "client.restart_workers(list(client.scheduler_info()['workers'])[:1])"
+    submit = "client.submit(len, [1], pure=False).result()"
+    assert "Wh" not in recorded.ok(f"{CELL}\n{restart}\n{submit}").displayed[-1]
+    assert "2 Wh" in recorded.ok(f"{CELL}\n{submit}").displayed[-1]

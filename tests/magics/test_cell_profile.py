@@ -3,37 +3,26 @@
 import re
 
 import pytest
-from helpers import Kernel, kernel_with_cupy
 
 pytestmark = pytest.mark.cluster
 
 GPU_CELL = "%%gpudask --dataframe pandas --profile"
 
 
-@pytest.fixture(scope="module")
-def kernel():
-    """A kernel whose cluster is one worker of the CPU stand-in, with two threads."""
-    kernel = Kernel()
-    try:
-        kernel.ok("%load_ext jupyter_gpudask")
-        kernel.ok("started = %gpudask start --cpu 1 --threads 2\nclient = started.client\nimport dask, time")
-        kernel.ok("import dask.array as da, dask.dataframe as dd, pandas as pd")
-        yield kernel
-    finally:
-        kernel.shutdown()
+@pytest.fixture
+def kernel(with_cluster):
+    with_cluster.ok("import dask.array as da, dask.dataframe as dd, pandas as pd")
+    return with_cluster
 
 
-@pytest.fixture(scope="module")
-def gpu_kernel():
-    """A kernel with two pretended GPUs, whose counters add 1 Wh at the start and at the end of a cell."""
-    with kernel_with_cupy(gpus=2, FAKE_ENERGY="3600") as kernel:
-        yield kernel
+def notes(reply):
+    (text,) = [text for text in reply.displayed if text.startswith("operation ")]
+    return text
 
 
 def rows(reply):
     """The rows of the profile, by operation, each with its cells by the heads of the columns."""
-    (text,) = [text for text in reply.displayed if text.startswith("operation ")]
-    head, *lines = text.splitlines()
+    head, *lines = notes(reply).splitlines()
     heads = re.split(r"  +", head)
     found = {}
     for line in lines:
@@ -42,11 +31,6 @@ def rows(reply):
             break
         found[cells[0]] = dict(zip(heads, cells, strict=True))
     return found
-
-
-def notes(reply):
-    (text,) = [text for text in reply.displayed if text.startswith("operation ")]
-    return text
 
 
 def plugins(kernel):
@@ -60,7 +44,7 @@ def on_worker(dask_worker):
     return kernel.ok("client.run_on_scheduler(on_scheduler) + sum(client.run(on_worker).values(), [])").value
 
 
-def test_only_a_cell_that_asks_for_it_is_profiled(kernel):
+def test_only_a_cell_that_asks_for_it_and_has_tasks_is_profiled(kernel):
     reply = kernel.ok("%%gpudask\nda.ones(40, chunks=4).sum().compute()")
     assert not [text for text in reply.displayed if text.startswith("operation ")]
     assert plugins(kernel) == "[]"
@@ -68,6 +52,8 @@ def test_only_a_cell_that_asks_for_it_is_profiled(kernel):
     assert kernel.ok(loaded).value == "[]"
     assert kernel.ok(f"client.run_on_scheduler(lambda: {loaded})").value == "[]"
     assert kernel.ok(f"sum(client.run(lambda: {loaded}).values(), [])").value == "[]"
+    reply = kernel.ok("%%gpudask --profile\n1 + 1")
+    assert reply.displayed == ["There is nothing to profile: no task of the cell has finished on the cluster."]
 
 
 def test_each_operation_has_a_row_also_where_dask_fuses_them(kernel):
@@ -115,7 +101,6 @@ def test_after_an_error_the_profile_shows_what_ran(kernel):
 
 def test_after_an_interrupt_the_profile_shows_what_ran(kernel):
     cell = """
-import threading, _thread
 client.submit(pow, 2, 6).result()
 def nap(seconds):
     end = time.monotonic() + seconds
@@ -124,53 +109,35 @@ def nap(seconds):
 running = client.submit(nap, 600)
 while not client.processing() or not any(client.processing().values()):
     time.sleep(0.01)
-threading.Timer(0.5, _thread.interrupt_main).start()
+threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
 running.result()
 """
     reply = kernel.run(f"%%gpudask --profile{cell}")
     assert reply.error == "KeyboardInterrupt"
     assert rows(reply)["pow"]["blocks"] == "1"
-    (profile,) = [text for text in reply.displayed if text.startswith("operation ")]
-    assert profile.splitlines()[-1].endswith("the tasks that it cancelled are not in this profile.")
+    assert notes(reply).splitlines()[-1].endswith("the tasks that it cancelled are not in this profile.")
     assert plugins(kernel) == "[]"
 
 
-def test_a_cell_without_tasks_says_that_there_is_nothing_to_profile(kernel):
-    reply = kernel.ok("%%gpudask --profile\n1 + 1")
-    assert reply.displayed == ["There is nothing to profile: no task of the cell has finished on the cluster."]
-
-
-def test_on_gpus_time_and_moves_are_those_of_each_gpu(gpu_kernel):
-    gpu_kernel.ok("import numpy as np\nhost = da.from_array(np.ones((400, 400)), chunks=100)")
-    reply = gpu_kernel.ok(f"{GPU_CELL} --move host\ntype((host + 1).sum(axis=0).compute())")
+def test_on_gpus_time_and_moves_are_those_of_each_gpu(cupy_kernel):
+    cupy_kernel.ok("host = da.from_array(np.ones((400, 400)), chunks=100)")
+    reply = cupy_kernel.ok(f"{GPU_CELL} --move host\ntype((host + 1).sum(axis=0).compute())")
     assert reply.value == "cupy.ndarray"
     found = rows(reply)
     moved = [row for row in found.values() if row.get("host ↔ GPU", "–") != "–"]
     assert [row["blocks"] for row in moved] == ["16"]
     assert all(row["GPU time"] for row in found.values())
     assert moved[0]["host ↔ GPU"].endswith("1.2 MiB")
-    found = rows(gpu_kernel.ok(f"{GPU_CELL}\nda.random.multinomial(9, [0.5, 0.5], size=64, chunks=16).sum().compute()"))
+    drawn = "da.random.multinomial(9, [0.5, 0.5], size=64, chunks=16)"
+    found = rows(cupy_kernel.ok(f"{GPU_CELL}\n{drawn}.sum().compute()"))
     assert found["multinomial"]["host ↔ GPU"].endswith("1.0 KiB")
     assert not any(row["host ↔ GPU"].startswith("–,") for row in found.values())  # a size without a time
     assert "GPU 0 busy " in notes(reply)
     assert "GPU 1 busy " in notes(reply)
 
 
-def test_workers_are_sorted_whichever_of_them_was_the_first_with_a_task(gpu_kernel):
-    gpu_kernel.ok("client = get_ipython().run_line_magic('gpudask', 'start').client")
-    gpu_kernel.ok("found = client.scheduler_info()['workers']; last = max(found, key=lambda each: found[each]['name'])")
-    reply = gpu_kernel.ok(f"{GPU_CELL}\nclient.submit(sum, [1, 2], workers=[last]).result()")
+def test_workers_are_sorted_whichever_of_them_was_the_first_with_a_task(cupy_kernel):
+    cupy_kernel.ok("found = client.scheduler_info()['workers']")
+    cupy_kernel.ok("last = max(found, key=lambda each: found[each]['name'])")
+    reply = cupy_kernel.ok(f"{GPU_CELL}\nclient.submit(sum, [1, 2], workers=[last]).result()")
     assert re.search(r"GPU 0 busy .* GPU 1 busy ", notes(reply))
-
-
-def test_the_footer_has_energy_and_cost(gpu_kernel):
-    cell = "%%gpudask --dataframe pandas\nda.ones(4, chunks=2).sum().compute()"
-    assert "USD" not in gpu_kernel.ok(cell).displayed[-1]
-    gpu_kernel.ok("%config GpuDask.price_per_gpu_hour = 3600000")
-    for _ in range(100):  # a worker that is busy when a cell begins gives no energy
-        line = gpu_kernel.ok(cell).displayed[-1]
-        if " Wh" in line:
-            break
-    seconds = float(re.search(r" · ([\d.]+) s · ", line)[1])
-    cost = float(re.search(r" · 2 Wh · ([\d.]+) USD", line)[1])
-    assert cost == pytest.approx(2000 * seconds, abs=2000 * 0.06)

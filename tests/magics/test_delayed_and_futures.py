@@ -5,56 +5,49 @@ from helpers import Kernel, fake_gpu_environment
 
 pytestmark = pytest.mark.cluster
 
+CELL = "%%gpudask --dataframe pandas"
+
 
 @pytest.fixture(scope="module", params=["gpus", "stand-in"])
 def kernel(request):
     kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="2" if request.param == "gpus" else "0"))
-    kernel.ok("%load_ext jupyter_gpudask")
-    kernel.ok("import dask, time\nimport numpy as np\nstarted = %gpudask start --threads 3\nclient = started.client")
+    kernel.ok("%load_ext jupyter_gpudask\nimport dask, threading\nimport dask.array as da, numpy as np")
+    kernel.ok("started = %gpudask start --threads 3\nclient = started.client")
     yield kernel
     kernel.shutdown()
 
 
-CELL = "%%gpudask --dataframe pandas"
+def assert_one_sentence(reply, error, sentence):
+    assert (reply.error, reply.traceback.count("Traceback"), reply.printed) == (error, 1, "")
+    assert sentence in reply.error_value
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
+def test_what_cannot_be_sent_to_the_workers_is_named_in_one_sentence(kernel):
+    sentence = "sent to the workers: cannot pickle '_thread.lock' object. Create locks, files and"
+    kernel.ok("lock = threading.Lock()")
+    for code in (
         "dask.delayed(lambda lock=lock: 1)().compute()",
         "client.submit(lambda lock=lock: 1)",
         "da.ones(4, chunks=2).map_blocks(lambda block, lock=lock: block, dtype=float).compute()",
-    ],
-)
-def test_what_cannot_be_sent_to_the_workers_is_named_in_one_sentence(kernel, code):
-    kernel.ok("import threading\nimport dask.array as da\nlock = threading.Lock()")
-    for cell in (f"{CELL}\n{code}", code):
-        reply = kernel.run(cell)
-        assert reply.error == "PicklingError"
-        assert "sent to the workers: cannot pickle '_thread.lock' object. Create locks, files and" in reply.error_value
-        assert reply.traceback.count("Traceback") == 1
-        assert not reply.printed
+    ):
+        for cell in (f"{CELL}\n{code}", code):
+            assert_one_sentence(kernel.run(cell), "PicklingError", sentence)
+    assert_one_sentence(kernel.run("client.scatter(lock)"), "PicklingError", "cannot pickle '_thread.lock' object")
 
 
-@pytest.mark.parametrize("kind", ["generator", "lock"])
 @pytest.mark.parametrize(
-    "code",
-    [
+    ("kind", "made"), [("generator", "(i for i in range(3))"), ("lock", "threading.Lock()")], ids=["generator", "lock"]
+)
+def test_a_result_that_cannot_be_sent_is_named_in_one_sentence(kernel, kind, made):
+    kernel.ok(f"make = lambda: {made}")
+    for code in (
         "dask.delayed(make)().compute()",
-        "client.submit(make, pure=False).result()",
         "client.gather([client.submit(abs, 1), client.submit(make, pure=False)])",
         "client.run(make)",
-    ],
-)
-def test_a_result_that_cannot_be_sent_is_named_in_one_sentence(kernel, code, kind):
-    made = {"generator": "(i for i in range(3))", "lock": "threading.Lock()"}[kind]
-    kernel.ok(f"import threading\nmake = lambda: {made}")
-    for cell in (f"{CELL}\n{code}", code):
-        reply = kernel.run(cell)
-        assert reply.error == "ResultPicklingError"
-        assert f"A result of type {kind} cannot be sent from its worker: cannot pickle" in reply.error_value
-        assert reply.traceback.count("Traceback") == 1
-        assert not reply.printed
+    ):
+        sentence = f"A result of type {kind} cannot be sent from its worker: cannot pickle"
+        for cell in (f"{CELL}\n{code}", code):
+            assert_one_sentence(kernel.run(cell), "ResultPicklingError", sentence)
     logs = kernel.ok("%gpudask logs --lines 1000").html[0]
     assert "Failed to serialize: cannot pickle" in logs
     assert "distributed/protocol" not in logs
@@ -66,40 +59,26 @@ def test_a_task_that_needs_a_result_that_another_worker_cannot_send_fails_and_th
     cell = (
         "client.submit(lambda *made: len(made), *client.map(lambda _: {}, range(6), pure=False), pure=False).result()"
     )
-    kernel.ok("import threading")
     for _ in range(2):
-        reply = kernel.run(cell.format("threading.Lock()"))
-        assert reply.error == "ResultPicklingError"
-        assert reply.traceback.count("Traceback") == 1
+        assert_one_sentence(kernel.run(cell.format("threading.Lock()")), "ResultPicklingError", "type lock cannot be")
         assert kernel.ok(cell.format("1")).value == "6"
 
 
-def test_data_that_cannot_be_scattered_is_named_in_one_sentence(kernel):
-    reply = kernel.run("import threading\nclient.scatter(threading.Lock())")
-    assert reply.error == "PicklingError"
-    assert reply.traceback.count("Traceback") == 1
-    assert not reply.printed
-
-
-@pytest.mark.parametrize(
-    ("code", "value"),
-    [
-        ("dask.delayed(sum)([1, 2, dask.delayed(abs)(-3)]).compute()", "6"),
-        ("client.submit(sum, [1, 2, 3]).result()", "6"),
-        ("client.gather(client.map(abs, [-1, -2]))", "[1, 2]"),
-        ("sum(client.gather(client.map(abs, [-1, -2]) + [client.submit(abs, -3)]))", "6"),
-        ("type(client.submit(np.ones, 3).result()).__module__", "'numpy'"),
-        ("type(dask.delayed(np.ones)(3).compute()).__module__", "'numpy'"),
-        ("import dask.bag as db\ndb.from_sequence([1, 2, 3], npartitions=2).map(abs).sum().compute()", "6"),
-        ("x = client.scatter(np.arange(4))\nclient.submit(np.sum, x).result().item()", "6"),
-        ("client.compute(client.submit(abs, -3)).result()", "3"),
-        ("f = client.submit(abs, -3)\nclient.gather(client.compute([f, dask.delayed(f), 2]))", "[3, 3, 2]"),
-        ("f = client.submit(lambda: 1 / 0)\ntype(f.exception()).__name__", "'ZeroDivisionError'"),
-    ],
-)
-def test_they_give_what_they_give_in_any_cell(kernel, code, value):
-    assert kernel.ok(f"{CELL}\n{code}").value == value
-    assert kernel.ok(code).value == value
+def test_they_give_what_they_give_in_any_cell(kernel):
+    for code, value in {
+        "dask.delayed(sum)([1, 2, dask.delayed(abs)(-3)]).compute()": "6",
+        "client.submit(sum, [1, 2, 3]).result()": "6",
+        "sum(client.gather(client.map(abs, [-1, -2]) + [client.submit(abs, -3)]))": "6",
+        "type(client.submit(np.ones, 3).result()).__module__": "'numpy'",
+        "type(dask.delayed(np.ones)(3).compute()).__module__": "'numpy'",
+        "import dask.bag as db\ndb.from_sequence([1, 2, 3], npartitions=2).map(abs).sum().compute()": "6",
+        "x = client.scatter(np.arange(4))\nclient.submit(np.sum, x).result().item()": "6",
+        "client.compute(client.submit(abs, -3)).result()": "3",
+        "f = client.submit(abs, -3)\nclient.gather(client.compute([f, dask.delayed(f), 2]))": "[3, 3, 2]",
+        "f = client.submit(lambda: 1 / 0)\ntype(f.exception()).__name__": "'ZeroDivisionError'",
+    }.items():
+        assert kernel.ok(f"{CELL}\n{code}").value == value
+        assert kernel.ok(code).value == value
 
 
 BUSY = """

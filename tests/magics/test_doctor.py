@@ -9,41 +9,42 @@ from helpers import Kernel, fake_gpu_environment
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture(scope="module")
-def gpu_kernel():
-    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="2", FAKE_GPU_USED=str(138 * 2**30)))
-    kernel.ok("%load_ext jupyter_gpudask")
-    yield kernel
-    kernel.shutdown()
-
-
 def findings(kernel):
     reply = kernel.ok("[(f.subject, f.verdict, f.text, f.fix) for f in examined.findings]")
     return {subject: (verdict, text, fix) for subject, verdict, text, fix in eval(reply.value)}  # noqa: S307
 
 
-def test_a_machine_without_a_driver_gets_a_problem_with_what_to_do(kernel):
-    kernel.ok("%load_ext jupyter_gpudask")
-    reply = kernel.ok("examined = %gpudask doctor\nexamined")
+def test_a_machine_without_a_driver_gets_a_problem_with_what_to_do(without_cluster):
+    reply = without_cluster.ok("examined = %gpudask doctor\nexamined")
     assert "1 problem found." in reply.value
     assert "This machine has no NVIDIA driver." in reply.html[-1]
     assert 'aria-label="problem">✗</span>' in reply.html[-1]
     assert "<code>Type: %gpudask start</code>" in reply.html[-1]
     assert reply.value.splitlines()[-1].startswith("State at 20")
-    found = findings(kernel)
+    found = findings(without_cluster)
     assert found["driver"][0] == "problem"
     assert found["cluster"] == ("note", "This kernel has none.", "Type: %gpudask start")
     assert found["Dask"][0] == "ok"
     verdict, text, _ = found["patches"]
     assert verdict == "ok"
     assert "changes of other libraries, by the first GPU cell: configuration per cell, " in text
+    assert without_cluster.ok("%gpudask free").value == "0 B of device memory freed."
 
 
-def test_each_check_has_a_line(gpu_kernel):
-    gpu_kernel.ok("import dask.array as da\nstarted = %gpudask start")
-    gpu_kernel.ok("%%gpudask --dataframe pandas\nda.ones(3).sum().compute()")
-    gpu_kernel.ok("examined = %gpudask doctor")
-    found = findings(gpu_kernel)
+FULL = """
+import sitecustomize
+sitecustomize.Memory.used, sitecustomize.Memory.free = 138 * 2**30, 2 * 2**30
+path = os.environ.pop("PYTHONPATH")  # a new process would find no CuPy
+examined = %gpudask doctor
+os.environ["PYTHONPATH"] = path
+sitecustomize.Memory.used, sitecustomize.Memory.free = 2**30, 139 * 2**30
+"""
+
+
+def test_each_check_has_a_line_and_libraries_with_which_a_worker_has_computed_are_not_imported_again(cupy_kernel):
+    cupy_kernel.ok("%%gpudask --dataframe pandas\nda.ones(3).sum().compute()")
+    cupy_kernel.ok(FULL)
+    found = findings(cupy_kernel)
     assert found["driver"] == ("ok", "580.00, for CUDA 13 and older", "")
     assert found["GPUs"] == ("ok", "2: NVIDIA H200", "")
     verdict, text, fix = found["GPU 0"]
@@ -60,21 +61,18 @@ def test_each_check_has_a_line(gpu_kernel):
     assert "not needed" not in text
 
 
-def test_libraries_that_a_worker_has_computed_with_are_not_imported_again(gpu_kernel):
-    gpu_kernel.ok("import dask.array as da\nstarted = %gpudask start")
-    gpu_kernel.ok("%%gpudask --dataframe pandas\nda.ones(3).sum().compute()")
-    gpu_kernel.ok("import os\npath = os.environ.pop('PYTHONPATH')")  # a new process would find no CuPy
-    gpu_kernel.ok("examined = %gpudask doctor\nos.environ['PYTHONPATH'] = path")
-    assert findings(gpu_kernel)["CuPy"] == ("ok", "14.2.0", "")
-
-
-def test_a_worker_that_was_scaled_away_is_not_missed(gpu_kernel):
-    gpu_kernel.ok("started = %gpudask start")
-    gpu_kernel.ok("%gpudask scale 1")
-    gpu_kernel.ok("examined = %gpudask doctor")
-    assert findings(gpu_kernel)["versions"][0] == "ok"
-    assert "workers" not in findings(gpu_kernel)
-    gpu_kernel.ok("%gpudask scale 2")
+def test_a_worker_that_was_scaled_away_is_not_missed_and_other_versions_in_workers_are_named(cupy_kernel):
+    cupy_kernel.ok("%gpudask scale 1")
+    cupy_kernel.ok("examined = %gpudask doctor")
+    assert findings(cupy_kernel)["versions"][0] == "ok"
+    assert "workers" not in findings(cupy_kernel)
+    cupy_kernel.ok("%gpudask scale 2")
+    cupy_kernel.ok("cupy.__version__ = '13.0.0'\nexamined = %gpudask doctor\ncupy.__version__ = '14.2.0'")
+    assert findings(cupy_kernel)["versions"] == (
+        "problem",
+        "cupy is 13.0.0 in the kernel and 14.2.0 in a worker.",
+        "Restart the kernel.",
+    )
 
 
 BROKEN = {
@@ -105,49 +103,30 @@ def test_each_library_that_fails_is_named_with_its_own_failure_and_the_others_ar
     ]
 
 
-def test_versions_that_differ_between_kernel_and_workers_are_named(gpu_kernel):
-    gpu_kernel.ok("started = %gpudask start")
-    gpu_kernel.ok("import cupy\ncupy.__version__ = '13.0.0'\nexamined = %gpudask doctor\ncupy.__version__ = '14.2.0'")
-    assert findings(gpu_kernel)["versions"] == (
-        "problem",
-        "cupy is 13.0.0 in the kernel and 14.2.0 in a worker.",
-        "Restart the kernel.",
-    )
-
-
 def test_a_cell_and_doctor_refuse_array_expressions_until_the_setting_is_off_as_they_say():
-    environment = fake_gpu_environment(cupy=True, FAKE_GPUS="3", DASK_ARRAY__QUERY_PLANNING="True")
-    kernel = Kernel(environment)
+    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="1", DASK_ARRAY__QUERY_PLANNING="True"))
     try:
-        kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --gpus free")
+        kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start")
         reply = kernel.run("%%gpudask --dataframe pandas\n1")
         kernel.ok("examined = %gpudask doctor")
         verdict, text, fix = findings(kernel)["Dask"]
-    finally:
-        kernel.shutdown()
-    assert (verdict, f"{text} {fix}") == ("problem", reply.error_value)
-    kernel = Kernel(environment)
-    try:  # its workers have the setting
-        kernel.ok(fix.partition("cell: ")[2])
-        kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --gpus free")
+        assert (verdict, f"{text} {fix}") == ("problem", reply.error_value)
+        kernel.manager.restart_kernel(now=True)
+        kernel.client.wait_for_ready(timeout=60)
+        kernel.ok(fix.partition("cell: ")[2])  # the workers have the setting
+        kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start")
         code = "import dask.array as da\ntotal = da.ones(4, chunks=2).sum().compute()\ntotal"
         assert kernel.ok(f"%%gpudask --dataframe pandas\n{code}").value == "np.float64(4.0)"
     finally:
         kernel.shutdown()
 
 
-def test_unused_memory_is_freed_and_reported_by_gpu(gpu_kernel):
-    gpu_kernel.ok("started = %gpudask start")
-    reply = gpu_kernel.ok("freed = %gpudask free\nfreed")
+def test_unused_memory_is_freed_and_reported_by_gpu(cupy_kernel):
+    reply = cupy_kernel.ok("freed = %gpudask free\nfreed")
     assert reply.value.splitlines()[0] == "3.0 MiB of device memory freed."
-    assert gpu_kernel.ok("freed.freed").value == str({"GPU 0": 2**20, "GPU 1": 2**20, "kernel": 2**20})
+    assert cupy_kernel.ok("freed.freed").value == str({"GPU 0": 2**20, "GPU 1": 2**20, "kernel": 2**20})
     assert "4.0 GiB is in use by results on the workers" in reply.value
-    assert gpu_kernel.ok("freed = %gpudask free\nfreed").value.startswith("0 B of device memory freed.")
-
-
-def test_on_the_stand_in_there_is_nothing_to_free(kernel):
-    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 1")
-    assert kernel.ok("%gpudask free").value == "0 B of device memory freed."
+    assert cupy_kernel.ok("freed = %gpudask free\nfreed").value.startswith("0 B of device memory freed.")
 
 
 @pytest.fixture(scope="module")

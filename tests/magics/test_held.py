@@ -5,8 +5,8 @@ import pytest
 pytestmark = pytest.mark.cluster
 
 
-def test_held_lists_results_by_variable_and_releases_them_with_their_variables(kernel):
-    kernel.ok("%load_ext jupyter_gpudask")
+def test_held_lists_results_by_variable_and_releases_them_with_their_variables(without_cluster):
+    kernel = without_cluster
     assert "This kernel has no cluster" in kernel.run("%gpudask held").printed
     kernel.ok("started = %gpudask start --cpu 2\nimport dask.array as da\nfrom distributed import wait")
     assert kernel.ok("%gpudask held").value == "The workers hold no results."

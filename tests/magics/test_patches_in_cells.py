@@ -13,42 +13,38 @@ da.eye = lambda rows, columns=None: eye(rows)
 CELL = "%%gpudask --dataframe pandas --array {}\nfloat(da.ones(4, chunks=2).sum().compute())"
 
 
+AS_BEFORE = (
+    "[da.eye.__code__, da.linspace.__code__] == codes, [da.Array.__array__, Thread.start] == functions, "
+    "type(dask.config.config['array']) is dict"
+)
+
+
 @pytest.fixture
-def gpu_kernel():
+def kernel():
     kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="1"))
-    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("%load_ext jupyter_gpudask\nimport dask.array as da, dask.config\nfrom threading import Thread")
+    kernel.ok("codes = [da.eye.__code__, da.linspace.__code__]\nfunctions = [da.Array.__array__, Thread.start]")
     yield kernel
     kernel.shutdown()
 
 
-def test_the_first_gpu_cell_names_the_patch_that_does_not_fit_and_cells_for_the_cpu_go_on(gpu_kernel):
-    gpu_kernel.ok(OTHER_SIGNATURE)
+def test_a_patch_that_does_not_fit_is_named_and_unloading_the_extension_undoes_those_that_do(kernel):
+    kernel.ok(OTHER_SIGNATURE)
     for _ in range(2):
-        reply = gpu_kernel.run(CELL.format("cupy"))
+        reply = kernel.run(CELL.format("cupy"))
         assert reply.error == "UsageError"
         assert reply.error_value.startswith("The patch 'creation functions' does not fit dask 2026.")
         assert ': dask.array.eye has other parameters (rows, columns). Type: %pip install "dask>=' in reply.error_value
         assert reply.error_value.endswith("or run the cell with --array numpy --dataframe pandas.")
-        assert gpu_kernel.ok(CELL.format("numpy")).value == "4.0"
-    gpu_kernel.ok("examined = %gpudask doctor")
-    found = gpu_kernel.ok("[(each.verdict, each.text) for each in examined.findings if each.subject == 'patches']")
+        assert kernel.ok(CELL.format("numpy")).value == "4.0"
+    kernel.ok("examined = %gpudask doctor")
+    found = kernel.ok("[(each.verdict, each.text) for each in examined.findings if each.subject == 'patches']")
     assert found.value.startswith("[('problem',")
     assert "The patch 'creation functions' does not fit" in found.value
-    gpu_kernel.ok("da.eye = eye")
-    assert gpu_kernel.ok(CELL.format("cupy")).value == "4.0"
-
-
-def test_unloading_the_extension_undoes_every_change_and_loading_it_again_makes_them(gpu_kernel):
-    gpu_kernel.ok("import dask.array as da\nfrom threading import Thread")
-    gpu_kernel.ok("codes = [da.eye.__code__, da.linspace.__code__]\nfunctions = [da.Array.__array__, Thread.start]")
-    as_before = (
-        "[da.eye.__code__, da.linspace.__code__] == codes, [da.Array.__array__, Thread.start] == functions, "
-        "type(dask.config.config['array']) is dict"
-    )
-    gpu_kernel.ok("import dask.config")
+    kernel.ok("da.eye = eye")
     for _ in range(2):
-        assert gpu_kernel.ok(CELL.format("cupy")).value == "4.0"
-        assert gpu_kernel.ok(as_before).value == "(False, False, False)"
-        gpu_kernel.ok("%unload_ext jupyter_gpudask")
-        assert gpu_kernel.ok(as_before).value == "(True, True, True)"
-        gpu_kernel.ok("%load_ext jupyter_gpudask")
+        assert kernel.ok(CELL.format("cupy")).value == "4.0"
+        assert kernel.ok(AS_BEFORE).value == "(False, False, False)"
+        kernel.ok("%unload_ext jupyter_gpudask")
+        assert kernel.ok(AS_BEFORE).value == "(True, True, True)"
+        kernel.ok("%load_ext jupyter_gpudask")

@@ -3,11 +3,8 @@
 import pytest
 
 from jupyter_gpudask.magics.cell_footer import CellProgress, CellSummary, cost_of, format_energy
-from jupyter_gpudask.magics.commands import FreeView
-from jupyter_gpudask.magics.doctor import DoctorView, Finding
-from jupyter_gpudask.magics.output import FONT_SIZE, format_time, html_table
+from jupyter_gpudask.magics.output import format_time, html_table
 from jupyter_gpudask.magics.settings import MagicsSettings
-from jupyter_gpudask.magics.status import StatusView
 from jupyter_gpudask.protocol import ClusterState, GpuState, Ready
 
 
@@ -16,26 +13,6 @@ def test_a_quantity_of_a_total_is_not_broken_into_two_lines():
     assert ">1.0&nbsp;of&nbsp;140&nbsp;GiB<" in table
     assert ">20&nbsp;MiB&nbsp;of&nbsp;140&nbsp;GiB<" in table
     assert ">pid&nbsp;8 (2&nbsp;GiB), pid&nbsp;9<" in table
-
-
-def test_a_table_is_at_the_left_in_a_widget_too():
-    assert html_table(("memory",), [("1 GiB",)]).startswith('<table style="border-collapse: collapse; margin: 0">')
-
-
-def test_the_name_of_a_check_is_not_broken_at_its_hyphen():
-    view = DoctorView([Finding("dask-cuda", "ok", "26.10.00")])
-    assert '<span style="white-space: nowrap">dask-cuda</span>' in view.to_html()
-
-
-def test_freed_memory_is_shown_in_the_font_of_other_outputs():
-    html = FreeView({"GPU 0": 2**20, "kernel": 0}, (), pool=False).to_html()
-    assert "<pre" not in html
-    assert ">1.0 MiB of device memory freed.\n  GPU 0: 1.0 MiB<" in html
-
-
-def test_the_notes_of_a_status_are_as_large_in_a_saved_notebook_as_in_its_widget():
-    html = StatusView(ClusterState(engine="cpu", status="ready", time=0)).to_html()
-    assert f'<div style="font-size: {FONT_SIZE}; line-height: 1.4">Tasks: 0 running, 0 waiting.</div>' in html
 
 
 def summary_of_a_cell(**values):
@@ -100,26 +77,21 @@ def test_energy_is_in_watt_hours():
     ]
 
 
-def progress(tasks, unfinished, seconds):
-    state = ClusterState(engine="cpu", status="ready", time=0, cell_tasks_unfinished=unfinished)
-    return str(CellProgress(state, tasks, seconds))
-
-
 @pytest.mark.parametrize(
-    ("unfinished", "seconds", "line"),
+    ("tasks", "unfinished", "seconds", "line"),
     [
-        (75, 10, "25 of 100 tasks done · 10 s · about 30 s left"),
-        (50, 180, "50 of 100 tasks done · 180 s · about 3 min left"),
-        (80, 3600, "20 of 100 tasks done · 3600 s · about 4.0 h left"),
-        (1, 10, "99 of 100 tasks done · 10 s · about 1 s left"),
-        (91, 10, "9 of 100 tasks done · 10 s"),
-        (0, 10, "100 of 100 tasks done · 10 s"),
+        (100, 75, 10, "25 of 100 tasks done · 10 s · about 30 s left"),
+        (100, 50, 180, "50 of 100 tasks done · 180 s · about 3 min left"),
+        (100, 80, 3600, "20 of 100 tasks done · 3600 s · about 4.0 h left"),
+        (100, 1, 10, "99 of 100 tasks done · 10 s · about 1 s left"),
+        (100, 91, 10, "9 of 100 tasks done · 10 s"),
+        (100, 0, 10, "100 of 100 tasks done · 10 s"),
+        (20, 11, 60, "9 of 20 tasks done · 60 s"),
+        (1000, 950, 60, "50 of 1,000 tasks done · 60 s"),
     ],
 )
-def test_the_time_that_is_left_is_estimated_once_a_tenth_of_the_tasks_are_done(unfinished, seconds, line):
-    assert progress(100, unfinished, seconds) == line
-
-
-def test_the_time_that_is_left_is_not_estimated_from_a_few_tasks():
-    assert progress(20, 11, 60) == "9 of 20 tasks done · 60 s"
-    assert progress(1000, 950, 60) == "50 of 1,000 tasks done · 60 s"
+def test_the_time_that_is_left_is_estimated_once_ten_tasks_and_a_tenth_of_them_are_done(
+    tasks, unfinished, seconds, line
+):
+    state = ClusterState(engine="cpu", status="ready", time=0, cell_tasks_unfinished=unfinished)
+    assert str(CellProgress(state, tasks, seconds)) == line

@@ -1,15 +1,13 @@
 """Cells on a cluster whose workers exceed their memory, or that has none any more."""
 
 import re
-import threading
 
 import pytest
-from helpers import Kernel, fake_gpu_environment
 
 pytestmark = pytest.mark.cluster
 
 GROW = """
-import dask, pathlib, time
+import pathlib
 def grow(file=None):
     if file is None or not pathlib.Path(file).exists():
         if file is not None:
@@ -17,56 +15,61 @@ def grow(file=None):
         held = bytearray(1) * 10**9
         time.sleep(100)
     return "done"
+def allow_one_failure(dask_scheduler): dask_scheduler.allowed_failures = 1
+started.client.run_on_scheduler(allow_one_failure)
 """
 LOST = r" · lost worker 0 \(used \d+ MiB of host memory, and its limit is 477 MiB"
 
 
-@pytest.fixture(scope="module")
-def kernel():
-    kernel = Kernel(fake_gpu_environment(FAKE_NVML_ERROR="LIBRARY_NOT_FOUND"))
-    try:
-        kernel.ok("%load_ext jupyter_gpudask")
-        kernel.ok(f"{GROW}\ndask.config.set({{'distributed.scheduler.allowed-failures': 1}})")
-        kernel.ok("started = %gpudask start --cpu 1 --memory-limit 500MB\nclient = started.client")
-        yield kernel
-    finally:
-        kernel.shutdown()
-
-
-def test_work_that_was_done_again_after_a_worker_exceeded_its_memory_limit_is_noted_under_the_cell(kernel, tmp_path):
-    reply = kernel.ok(f"%%gpudask\nclient.submit(grow, {str(tmp_path / 'file')!r}).result()", timeout=120)
+def test_workers_that_exceed_their_memory_limit_are_named_under_the_cell_and_by_the_error(without_cluster, tmp_path):
+    kernel = without_cluster
+    kernel.ok("started = %gpudask start --cpu 1 --memory-limit 500MB")
+    kernel.ok(GROW)
+    reply = kernel.ok(f"%%gpudask\nstarted.client.submit(grow, {str(tmp_path / 'file')!r}).result()", timeout=120)
     assert reply.value == "'done'"
     assert re.search(LOST + r"\): its work was done again$", reply.displayed[-1])
 
-
-def test_workers_that_one_task_has_ended_are_counted_under_its_error(kernel):
-    reply = kernel.run("%%gpudask\nclient.submit(grow).result()", timeout=120)
+    reply = kernel.run("%%gpudask\nstarted.client.submit(grow).result()", timeout=120)
     assert reply.error == "WorkersEndedError"
     assert re.search(LOST + r", 2 times\)$", reply.displayed[-1])
+    reason, _, end = reply.error_value.partition(" MiB of host memory")
+    assert reason.startswith("Each worker process that had the task grow ended, 2 in all. The last one used ")
+    assert int(reason.rsplit(" ", 1)[1]) > 450
+    assert end.startswith(", and its limit is 477 MiB.")
+    assert "%gpudask restart --memory-limit" in end
 
 
-START = "%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 1 --start-timeout 30\nclient = started.client"
+WITHOUT_WORKERS = """
+import logging
+client = started.client
+client.retire_workers(close_workers=True)
+while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.workers)):
+    time.sleep(0.05)
+class Warned(logging.Handler):
+    def emit(self, record):
+        print(record.getMessage())
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+logger, warned = logging.getLogger("jupyter_gpudask.client.kernel_client"), Warned()
+def age(dask_scheduler):
+    for plugin in dask_scheduler.plugins.values():
+        if hasattr(plugin, "_empty_since"):
+            plugin._empty_since -= 300
+client.run_on_scheduler(age)
+"""
 
 
-@pytest.mark.parametrize(
-    ("first_line", "sentence"),
-    [
-        ("", "The cluster has no worker, and the cell waits for one."),
-        ("%%gpudask", "the cluster has had no worker for 3"),
-    ],
-)
-def test_a_cell_that_waits_for_a_cluster_without_workers_says_so(first_line, sentence):
-    kernel = Kernel()
-    interrupt = threading.Timer(45, kernel.interrupt)
-    try:
-        kernel.ok(START)
-        kernel.ok("client.retire_workers(close_workers=True)")
-        interrupt.start()
-        reply = kernel.run(f"{first_line}\nclient.submit(sum, [1, 2]).result()".strip(), timeout=120)
-        status = kernel.ok("shown = %gpudask status\nprint(shown)").printed
-    finally:
-        interrupt.cancel()
-        kernel.shutdown()
+def test_a_cell_that_waits_for_a_cluster_without_workers_says_so(without_cluster):
+    kernel = without_cluster
+    kernel.ok("started = %gpudask start --cpu 1")
+    kernel.ok("%%gpudask\n1")  # shows that the cluster is a stand-in
+    kernel.ok(WITHOUT_WORKERS)
+    submit = "client.submit(sum, [1, 2], pure=False).result()"
+    kernel.ok("logger.addHandler(warned)\nlimit, client.start_timeout = client.start_timeout, 1")
+    reply = kernel.run(submit, timeout=100)
+    kernel.ok("logger.removeHandler(warned)\nclient.start_timeout = limit")
     assert reply.error == "KeyboardInterrupt"
-    assert sentence in reply.printed + "".join(filter(None, reply.displayed))
-    assert "The cluster has had no worker for " in status
+    assert "The cluster has no worker, and the cell waits for one." in reply.printed
+    reply = kernel.run(f"%%gpudask\n{submit}", timeout=100, on_display=kernel.interrupt)
+    assert reply.error == "KeyboardInterrupt"
+    assert "the cluster has had no worker for 3" in reply.displayed[0]
+    assert "The cluster has had no worker for " in kernel.ok("shown = %gpudask status\nprint(shown)").printed

@@ -23,42 +23,22 @@ def record(**operations):
 def test_the_time_of_fused_tasks_is_divided_among_their_steps():
     whole = Operation(tasks=4, sized=4, nbytes=32, seconds=10, waiting=1)
     steps = {"random": Operation(tasks=100, sized=100, nbytes=8000, seconds=6), "sum": Operation(seconds=2)}
-    profile = combine(
-        12,
-        record(sum=whole),
-        {"tcp://a": WorkerRecord({"sum": steps}, {"sum": {"result": 1, "sum": 3}})},
-        on_gpus=False,
-    )
-    assert profile.operations["random"].seconds == pytest.approx(7.5)
-    assert profile.operations["random"].block_size == 80
-    assert profile.operations["sum"] == Operation(tasks=4, sized=4, nbytes=32, seconds=2.5, waiting=1)
-    assert profile.seconds == pytest.approx(10)
+    worker = WorkerRecord({"sum": steps}, {"sum": {"result": 1, "sum": 3}}, 5, 6)
+    assert WorkerRecord.from_dict(asdict(worker)) == worker, "it survives its way to the scheduler"
+    cell = combine(12, record(sum=whole), {"tcp://a": worker}, on_gpus=False)
+    assert cell.operations["random"].seconds == pytest.approx(7.5)
+    assert cell.operations["random"].block_size == 80
+    assert cell.operations["sum"] == Operation(tasks=4, sized=4, nbytes=32, seconds=2.5, waiting=1)
+    assert cell.seconds == pytest.approx(10)
+    without = combine(12, record(sum=whole), {}, on_gpus=False)
+    assert (without.operations, without.silent) == ({"sum": whole}, 2)
 
 
-def test_without_a_workers_record_a_task_is_one_operation():
-    whole = Operation(tasks=4, seconds=10)
-    profile = combine(12, record(sum=whole), {}, on_gpus=False)
-    assert profile.operations == {"sum": whole}
-    assert profile.silent == 2
-
-
-def test_steps_of_tasks_that_did_not_finish_are_included():
-    steps = {"load": {"load": Operation(seconds=3)}}
-    profile = combine(12, record(), {"tcp://a": WorkerRecord(steps)}, on_gpus=False)
-    assert profile.operations["load"].seconds == 3
-
-
-def test_a_gpu_is_busy_while_it_computes():
-    steps = {"sum": {"sum": Operation(seconds=1, gpu_seconds=6)}}
-    profile = combine(12, record(), {"tcp://a": WorkerRecord(steps)}, on_gpus=True)
-    first, second = profile.workers
-    assert first.busy(profile.active, on_gpus=True) == pytest.approx(0.6)
-    assert second.busy(profile.active, on_gpus=True) == pytest.approx(0.2)
-
-
-def test_a_record_of_a_worker_survives_its_way_to_the_scheduler():
-    whole = WorkerRecord({"sum": {"add": Operation(tasks=2, is_source=True)}}, {"sum": {"add": 2}}, 5, 6)
-    assert WorkerRecord.from_dict(asdict(whole)) == whole
+def test_steps_of_tasks_that_did_not_finish_are_included_and_a_gpu_is_busy_while_it_computes():
+    steps = {"load": {"load": Operation(seconds=3, gpu_seconds=6)}}
+    cell = combine(12, record(), {"tcp://a": WorkerRecord(steps)}, on_gpus=True)
+    assert cell.operations["load"].seconds == 3
+    assert [worker.busy(cell.active, on_gpus=True) for worker in cell.workers] == pytest.approx([0.6, 0.2])
 
 
 class Event:
@@ -86,15 +66,6 @@ def test_the_gpu_is_not_waited_for_and_events_are_used_again(monkeypatch):
     assert {id(clock.record()) for _ in range(3)} == set(map(id, events))
 
 
-class Worker:
-    """What the plugin reads of a worker of Dask."""
-
-    scheduler_delay = 0.0
-
-    def __init__(self):
-        self.data, self.handlers, self.plugins = {}, {}, {}
-
-
 @pytest.fixture
 def gpu_time(monkeypatch):
     """CUDA events of a GPU that is always done, by the time that it needed until each."""
@@ -111,6 +82,13 @@ def gpu_time(monkeypatch):
     cuda = types.SimpleNamespace(Event=DoneEvent, get_elapsed_time=lambda a, b: 1000 * (b.at - a.at))
     monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
     return types.SimpleNamespace(now=now, events=reached)
+
+
+@pytest.fixture
+def worker_plugin():
+    plugin = WorkerProfilingPlugin(on_gpus=True)
+    plugin.setup(types.SimpleNamespace(scheduler_delay=0.0, data={}, handlers={}, plugins={}))
+    return plugin
 
 
 def work_of(gpu_time, seconds):
@@ -130,33 +108,27 @@ def run_task(plugin, gpu_time, seconds, blocks=40):
 
 
 @pytest.mark.parametrize(("seconds", "is_short"), [(0.00005, True), (0.01, False)])
-def test_short_steps_share_their_events_and_long_ones_do_not(gpu_time, seconds, is_short):
-    plugin = WorkerProfilingPlugin(on_gpus=True)
-    plugin.setup(Worker())
-    run_task(plugin, gpu_time, seconds)
-    run_task(plugin, gpu_time, seconds)
+def test_short_steps_share_their_events_and_long_ones_do_not(gpu_time, worker_plugin, seconds, is_short):
+    for _ in range(2):
+        run_task(worker_plugin, gpu_time, seconds)
     assert len(gpu_time.events) == 2 * (40 + 2)
-    run_task(plugin, gpu_time, seconds)
+    run_task(worker_plugin, gpu_time, seconds)
     assert (len(gpu_time.events) < 2 * (40 + 2) + 20) == is_short
-    steps = plugin._record.steps["sum"]
+    steps = worker_plugin._record.steps["sum"]
     assert sum(step.gpu_seconds for step in steps.values()) == pytest.approx(3 * 40 * seconds)
-    if not is_short:
-        assert steps["random"].gpu_seconds == pytest.approx(3 * 40 * seconds)
+    assert is_short or steps["random"].gpu_seconds == pytest.approx(3 * 40 * seconds)
     assert steps["random"].tasks == 3 * 40
 
 
-def test_steps_of_a_task_that_fails_are_measured_on_the_gpu(gpu_time):
-    plugin = WorkerProfilingPlugin(on_gpus=True)
-    plugin.setup(Worker())
-
+def test_steps_of_a_task_that_fails_are_measured_on_the_gpu(gpu_time, worker_plugin):
     def fail(_):
         raise ValueError("no such file")
 
     first = Task("random-1", work_of(gpu_time, 2.0), 1)
     task = as_one_task("load-1", {"random-1": first, "load-1": Task("load-1", fail, first.ref())})
     with pytest.raises(ValueError, match="no such file"):
-        plugin.run(lambda run: run({}), task)
-    assert plugin._record.steps["load"]["random"].gpu_seconds == pytest.approx(2.0)
+        worker_plugin.run(lambda run: run({}), task)
+    assert worker_plugin._record.steps["load"]["random"].gpu_seconds == pytest.approx(2.0)
 
 
 def test_threads_that_read_the_clock_at_once_read_no_event_that_the_gpu_has_not_reached(monkeypatch):
@@ -187,15 +159,9 @@ def test_threads_that_read_the_clock_at_once_read_no_event_that_the_gpu_has_not_
     assert times == [("a", "a", 1)]
 
 
-def task_message(start, stop, *, thread=1, **more):
+def task_message(start, stop, *others):
     compute = {"action": "compute", "start": start, "stop": stop}
-    return {
-        "worker": "tcp://a",
-        "startstops": [compute, *more.pop("others", [])],
-        "thread": thread,
-        "nbytes": 8,
-        **more,
-    }
+    return {"worker": "tcp://a", "startstops": [compute, *others], "thread": 1, "nbytes": 8}
 
 
 @pytest.fixture
@@ -231,11 +197,9 @@ def test_a_thread_waits_while_there_are_unfinished_tasks(plugin):
 def test_transfers_and_spilling_are_no_waiting(plugin):
     plugin.set_time(0)
     plugin.transition("sum-1", "released", "processing")
-    others = [
-        {"action": "transfer", "start": 0.5, "stop": 2.5, "source": "tcp://b"},
-        {"action": "disk-write", "start": 4, "stop": 4.5},
-    ]
-    plugin.transition("sum-1", "processing", "memory", **task_message(3, 4, others=others[::-1]))
+    spilling = {"action": "disk-write", "start": 4, "stop": 4.5}
+    transfer = {"action": "transfer", "start": 0.5, "stop": 2.5, "source": "tcp://b"}
+    plugin.transition("sum-1", "processing", "memory", **task_message(3, 4, spilling, transfer))
     operation = plugin.record().operations["sum"]
     assert (operation.between_workers, operation.spilling, operation.seconds) == (2, 0.5, 1)
 

@@ -12,13 +12,14 @@ import threading
 import dask.config
 import psutil
 import pytest
-from distributed import Client, LocalCluster, Security
+from distributed import Client, LocalCluster, Security, get_worker
 from helpers import command_line, fake_gpu_environment, wait_until
 from others import OthersCluster
 
 from jupyter_gpudask.errors import ConnectError, SpecError
 from jupyter_gpudask.protocol.credentials import read_credentials
 from jupyter_gpudask.session.joined_check import check_scheduler
+from jupyter_gpudask.session.joined_cluster import _dashboard
 from jupyter_gpudask.session.joined_target import locate, parse_target
 from jupyter_gpudask.session.session import Session
 from jupyter_gpudask.worker.command import main as start_workers
@@ -70,21 +71,29 @@ def credentials(tmp_path_factory):
     return folder
 
 
+NOT_AN_ADDRESS = "'{}' is not the address of a scheduler. Type: %gpudask connect tcp://"
+
+
+def test_arguments_that_are_wrong_are_one_sentence(tmp_path):
+    for address in (
+        "gpu-host", "tcp://gpu-host", "tcp://gpu-host:99999", "ucx://gpu-host:8786", "tcp://user:secret@host:1",
+        "gateway://", "gateway://h/a/b",
+    ):  # fmt: skip
+        with pytest.raises(ConnectError) as raised:
+            parse_target(address)
+        assert str(raised.value).startswith(NOT_AN_ADDRESS.format(address))
+    file = tmp_path / "scheduler.json"
+    for content in ("", "[]", "{}", '{"address": 3}'):
+        file.write_text(content)
+        with pytest.raises(ConnectError, match="is not a scheduler file"):
+            parse_target(scheduler_file=str(file))
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"address": "gpu-host"}, "'gpu-host' is not the address of a scheduler. Type: %gpudask connect tcp://"),
-        ({"address": "tcp://gpu-host"}, "'tcp://gpu-host' is not the address of a scheduler"),
-        ({"address": "tcp://gpu-host:99999"}, "'tcp://gpu-host:99999' is not the address of a scheduler"),
-        ({"address": "ucx://gpu-host:8786"}, "'ucx://gpu-host:8786' is not the address of a scheduler"),
-        ({"address": "tcp://user:secret@host:1"}, "'tcp://user:secret@host:1' is not the address of a scheduler"),
-        (
-            {"address": "tcp://h:1", "start_timeout": "soon"},
-            "--start-timeout 'soon' is not allowed: give seconds above 0",
-        ),
+        ({"address": "tcp://h:1", "start_timeout": "soon"}, "--start-timeout 'soon' is not allowed: give seconds"),
         ({"scheduler_file": "/no/file.json"}, "The scheduler file /no/file.json cannot be read: No such file"),
-        ({"address": "gateway://"}, "'gateway://' is not the address of a scheduler"),
-        ({"address": "gateway://h/a/b"}, "'gateway://h/a/b' is not the address of a scheduler"),
         (
             {"address": "gateway://name", "security": "file"},
             "The credentials of gateway://name are those that the Gateway gives. Leave out --security.",
@@ -93,7 +102,7 @@ def credentials(tmp_path_factory):
         ({"address": "tls://h:1", "security": "/no/file"}, "The file /no/file of --security cannot be read: No such"),
     ],
 )
-def test_arguments_that_are_wrong_are_one_sentence(arguments, sentence):
+def test_options_that_do_not_fit_are_one_sentence(arguments, sentence):
     with pytest.raises((SpecError, ConnectError)) as raised:
         parse_target(**arguments)
     assert str(raised.value).startswith(sentence)
@@ -120,20 +129,25 @@ def test_the_files_of_credentials_are_checked_and_never_shown(tmp_path, credenti
     assert path.security.tls_client_key == text.security.tls_client_key
 
 
-@pytest.mark.parametrize(
-    ("address", "name", "has_host"),
-    [
+def test_a_cluster_of_dask_gateway_is_known_by_its_name():
+    for address, name, has_host in (
         ("gateway://a1b2", "a1b2", False),
         ("gateway://dask.a1b2/", "dask.a1b2", False),
         ("gateway://10.0.0.1:8786/dask.a1b2", "dask.a1b2", True),
         ("tcp://10.0.0.1:8786", "", True),
-    ],
-)
-def test_a_cluster_of_dask_gateway_is_known_by_its_name(address, name, has_host):
-    target = parse_target(address)
-    assert (target.gateway_cluster, target.has_host) == (name, has_host)
-    if has_host:
-        assert target.host_and_port == ("10.0.0.1", 8786)
+    ):
+        target = parse_target(address)
+        assert (target.gateway_cluster, target.has_host) == (name, has_host)
+        assert not has_host or target.host_and_port == ("10.0.0.1", 8786)
+
+
+def test_the_dashboard_is_at_the_host_of_the_scheduler_and_nothing_but_a_port_is_taken_from_its_answer():
+    target = parse_target("tcp://10.0.0.1:8786")
+    assert _dashboard(target, 8787) == "http://10.0.0.1:8787/status"
+    assert _dashboard(parse_target("tcp://[::1]:8786"), 8787) == "http://[::1]:8787/status"
+    with dask.config.set({"distributed.scheduler.dashboard.tls.cert": "cert.pem"}):
+        assert _dashboard(target, 8787) == "https://10.0.0.1:8787/status"
+    assert {_dashboard(target, port) for port in (None, "8787", "8787@evil.example", ())} == {""}
 
 
 def test_the_address_is_that_of_dasks_configuration_if_none_is_given():
@@ -155,49 +169,35 @@ def test_a_cluster_of_dask_gateway_without_its_package_is_a_sentence(monkeypatch
 @pytest.mark.parametrize(
     ("arguments", "status", "sentence"),
     [
-        (["worker", "--cpu"], 2, "Give an address or --scheduler-file."),
-        (["worker", "--cpu", "--host", "127.0.0.1"], 2, "Give an address or --scheduler-file."),
-        (["worker", "--cpu", "--scheduler-file", "a", "tcp://h:1"], 2, "Give an address or --scheduler-file."),
-        (
-            ["worker", "tls://h:1", "--cpu", "--security", "/no/file"],
-            1,
-            "The file /no/file of --security cannot be read",
-        ),
+        ("--cpu --host 127.0.0.1", 2, "Give an address or --scheduler-file."),
+        ("--cpu --scheduler-file a tcp://h:1", 2, "Give an address or --scheduler-file."),
+        ("tls://h:1 --cpu --security /no/file", 1, "The file /no/file of --security cannot be read"),
     ],
 )
 def test_the_arguments_of_a_worker_that_are_wrong_are_one_sentence(arguments, status, sentence, capsys):
     with pytest.raises(SystemExit) as raised:
-        start_workers(arguments)
+        start_workers(["worker", *arguments.split()])
     assert raised.value.code == status
     assert sentence in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", [("--host", "127.0.0.1"), ("--host=127.0.0.1",)])
-@pytest.mark.parametrize("scheduler", [("tcp://h:1",), ("--scheduler-file", "file")])
-def test_options_of_workers_are_passed_on_with_their_values_in_any_order(option, scheduler, monkeypatch):
-    def started(arguments):
-        with monkeypatch.context() as patch:
-            given = {}
-            patch.setattr("distributed.cli.dask_worker.main.invoke", lambda context: given.update(context.params))
-            patch.setenv("CUDA_VISIBLE_DEVICES", "")  # the command sets both
-            with dask.config.set({"distributed.diagnostics.nvml": False}), pytest.raises(SystemExit) as raised:
-                start_workers(["worker", "--cpu", *arguments])
-            assert raised.value.code == 0
-            return given
-
-    for arguments in ((*scheduler, *option), (*option, *scheduler)):
-        given = started(arguments)
-        address, file = ("tcp://h:1", None) if len(scheduler) == 1 else (None, "file")
-        assert (given["host"], given["scheduler"], given["scheduler_file"]) == ("127.0.0.1", address, file)
-        assert given["preload"] == ("jupyter_gpudask.worker.preload",)
-
-
-def test_a_scheduler_file_that_is_none_is_one_sentence(tmp_path):
-    file = tmp_path / "scheduler.json"
-    for content in ("", "[]", "{}", '{"address": 3}'):
-        file.write_text(content)
-        with pytest.raises(ConnectError, match="is not a scheduler file"):
-            parse_target(scheduler_file=str(file))
+def test_options_of_workers_are_passed_on_with_their_values_in_any_order(monkeypatch):
+    passed = {}
+    monkeypatch.setattr("distributed.cli.dask_worker.main.invoke", lambda context: passed.update(context.params))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # the command sets both
+    for arguments in (
+        "tcp://h:1 --host 127.0.0.1",
+        "--host=127.0.0.1 tcp://h:1",
+        "--scheduler-file file --host=127.0.0.1",
+        "--host 127.0.0.1 --scheduler-file file",
+    ):
+        passed.clear()
+        with dask.config.set({"distributed.diagnostics.nvml": False}), pytest.raises(SystemExit) as raised:
+            start_workers(["worker", "--cpu", *arguments.split()])
+        assert raised.value.code == 0
+        address, file = (None, "file") if "file" in arguments else ("tcp://h:1", None)
+        assert (passed["host"], passed["scheduler"], passed["scheduler_file"]) == ("127.0.0.1", address, file)
+        assert passed["preload"] == ("jupyter_gpudask.worker.preload",)
 
 
 def test_an_address_where_nothing_listens_is_one_sentence(tmp_path):
@@ -217,20 +217,18 @@ def test_what_closes_connections_is_one_sentence():
     assert str(raised.value).startswith(f"What listens at {address} does not respond.")
 
 
+SILENT = r"The scheduler at tcp://\S+, or one of its workers, did not respond within 4 s\."
+NO_SCHEDULER = r"What listens at tcp://\S+ does not answer as a Dask scheduler does\."
+
+
 @pytest.mark.parametrize(
     ("said", "seconds", "sentence"),
     [
-        (struct.pack("<Q", 100), 4, r"The scheduler at tcp://\S+, or one of its workers, did not respond within 4 s\."),
-        (b"", 4, r"The scheduler at tcp://\S+, or one of its workers, did not respond within 4 s\."),
-        (bytes(8), 60, r"What listens at tcp://\S+ does not answer as a Dask scheduler does\."),
-        (
-            b"HTTP/1.1 400 Bad Request\r\n\r\n",
-            60,
-            r"What listens at tcp://\S+ does not answer as a Dask scheduler does\.",
-        ),
-        (b"SSH-2.0-OpenSSH_9.2p1\r\n", 60, r"What listens at tcp://\S+ does not answer as a Dask scheduler does\."),
+        (struct.pack("<Q", 100), 4, SILENT),
+        (bytes(8), 60, NO_SCHEDULER),
+        (b"SSH-2.0-OpenSSH_9.2p1\r\n", 60, NO_SCHEDULER),
     ],
-    ids=["part of a message", "nothing", "no message", "HTTP", "SSH"],
+    ids=["part of a message", "no message", "SSH"],
 )
 def test_what_hangs_or_is_no_scheduler_is_one_sentence(said, seconds, sentence):
     with (
@@ -246,7 +244,7 @@ def test_a_web_server_is_no_scheduler():
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            with pytest.raises(ConnectError, match="does not answer as a Dask scheduler does"):
+            with pytest.raises(ConnectError, match=NO_SCHEDULER):
                 check(address=f"tcp://127.0.0.1:{server.server_port}", start_timeout=600)
         finally:
             server.shutdown()
@@ -285,13 +283,26 @@ def dask_setup(scheduler):
 
 
 @pytest.mark.cluster
-def test_a_scheduler_cannot_run_code_in_the_kernel_before_its_versions_are_compared(tmp_path):
+def test_a_scheduler_cannot_run_code_in_the_kernel_before_its_id_its_versions_and_its_tls_are_checked(
+    tmp_path, credentials
+):
     folder, preload = tmp_path / "written by the scheduler", tmp_path / "hostile.py"
     preload.write_text(HOSTILE.format(folder=str(folder)))
     cluster = OthersCluster(tmp_path, "--preload", str(preload))
+    stale = tmp_path / "stale.json"
+    stale.write_text(json.dumps({"address": cluster.address, "id": "Scheduler-of-yesterday"}))
+    secure = cluster.address.replace("tcp://", "tls://")
     try:
-        with pytest.raises(ConnectError, match=r"and the scheduler has distributed 2025\.1\.0"):
-            check(address=cluster.address)
+        for arguments, sentence in (
+            ({"scheduler_file": str(cluster.file)}, r"and the scheduler has distributed 2025\.1\.0"),
+            ({"scheduler_file": str(stale)}, "The scheduler file is stale: another scheduler now listens at tcp://"),
+            (
+                {"address": secure, "security": str(credentials / "ours.json")},
+                f"^The scheduler at {secure} does not use TLS. Type: %gpudask connect tcp://",
+            ),
+        ):
+            with pytest.raises(ConnectError, match=sentence):
+                check(**arguments)
         assert not folder.exists(), "the kernel has unpickled something"
     finally:
         cluster.close()
@@ -352,68 +363,49 @@ def has_workers(address, credentials):
     return False
 
 
-@pytest.mark.cluster
-def test_a_stale_file_another_version_and_a_tls_address_without_tls_are_one_sentence(tmp_path, credentials):
-    preload = tmp_path / "pretend.py"
-    preload.write_text(
-        "import distributed.versions\nfrom importlib.metadata import version\n"
-        "distributed.versions.version = lambda name: '2025.1.0' if name == 'distributed' else version(name)\n"
-    )
-    cluster = OthersCluster(tmp_path, "--preload", str(preload))
-    try:
-        with pytest.raises(ConnectError) as raised:
-            check(scheduler_file=str(cluster.file))
-        assert "and the scheduler has distributed 2025.1.0" in str(raised.value)
-        stale = tmp_path / "stale.json"
-        stale.write_text(json.dumps({"address": cluster.address, "id": "Scheduler-of-yesterday"}))
-        with pytest.raises(ConnectError, match="The scheduler file is stale: another scheduler now listens at tcp://"):
-            check(scheduler_file=str(stale))
-        secure = cluster.address.replace("tcp://", "tls://")
-        with pytest.raises(ConnectError) as raised:
-            check(address=secure, security=str(credentials / "ours.json"))
-        assert str(raised.value).startswith(
-            f"The scheduler at {secure} does not use TLS. Type: %gpudask connect tcp://"
-        )
-    finally:
-        cluster.close()
+def refuse(side, *operations, client):
+    """Have the scheduler or its worker refuse operations, as by the setting `blocked-handlers`."""
+
+    def block(dask_scheduler=None):
+        server = dask_scheduler or get_worker()
+        server.blocked_handlers = operations
+
+    if side == "scheduler":
+        client.run_on_scheduler(block)
+    else:  # by a task, as the worker may refuse to run functions
+        client.submit(block, pure=False).result(timeout=30)
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(
-    ("side", "operation", "sentence"),
-    [
-        (
-            "scheduler",
-            "register_scheduler_plugin",
-            "At {}, the scheduler refuses the operation register_scheduler_plugin, ",
-        ),
-        ("scheduler", "run_function", "At {}, the scheduler refuses the operation run_function, "),
-        ("scheduler", "broadcast", "At {}, the scheduler refuses the operation broadcast, "),
-        ("worker", "plugin-add", "At {}, the worker refuses the operation plugin-add, "),
-        ("worker", "run", "At {}, the worker refuses the operation run, "),
-    ],
-)
-def test_a_cluster_that_refuses_plugins_or_functions_is_not_joined_and_stays_as_it_was(
-    tmp_path, side, operation, sentence
-):
-    blocked = {f"DASK_DISTRIBUTED__{side.upper()}__BLOCKED_HANDLERS": json.dumps([operation])}
-    environment = fake_gpu_environment(CUDA_VISIBLE_DEVICES="0", **blocked)
+def test_a_cluster_that_refuses_plugins_or_functions_is_not_joined_and_stays_as_it_was(tmp_path):
+    environment = fake_gpu_environment(CUDA_VISIBLE_DEVICES="0")
     cluster = OthersCluster(tmp_path, environment=environment)
     session = Session()
     try:
         cluster.add_worker("refusing", environment=environment)
         with Client(cluster.address, set_as_default=False) as other:
             other.wait_for_workers(1, timeout=60)
-            with pytest.raises(ConnectError) as refused:
-                session.connect({"address": cluster.address}, lambda: None)
-            assert refused.value.reason.startswith(sentence.format(cluster.address))
-            assert refused.value.fix.endswith(f"remove it from distributed.{side}.blocked-handlers there.")
-            assert session.cluster is None
-            assert other.submit(sum, (1, 2)).result(timeout=30) == 3
-            if operation != "run_function":
-                added = other.run_on_scheduler(
-                    lambda dask_scheduler: [*dask_scheduler.plugins, *dask_scheduler.worker_plugins]
+            for side, operation in (
+                ("scheduler", "register_scheduler_plugin"),
+                ("scheduler", "broadcast"),
+                ("worker", "plugin-add"),
+                ("worker", "run"),
+                ("scheduler", "run_function"),  # after which this test cannot change the scheduler any more
+            ):
+                refuse(side, operation, client=other)
+                with pytest.raises(ConnectError) as refused:
+                    session.connect({"address": cluster.address}, lambda: None)
+                assert refused.value.reason.startswith(
+                    f"At {cluster.address}, the {side} refuses the operation {operation}, "
                 )
-                assert [name for name in added if "gpudask" in name] == []
+                assert refused.value.fix.endswith(f"remove it from distributed.{side}.blocked-handlers there.")
+                assert session.cluster is None
+                assert other.submit(sum, (1, 2)).result(timeout=30) == 3
+                if operation != "run_function":
+                    added = other.run_on_scheduler(
+                        lambda dask_scheduler: [*dask_scheduler.plugins, *dask_scheduler.worker_plugins]
+                    )
+                    assert [name for name in added if "gpudask" in name] == []
+                    refuse(side, client=other)
     finally:
         cluster.close()

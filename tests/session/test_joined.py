@@ -7,12 +7,14 @@ import pytest
 from distributed import Client, Event
 from helpers import FAKE_GPUS, Kernel, fake_gpu_environment, wait_until
 from others import OthersCluster
+from servers import Server, kernel_of
 
 from jupyter_gpudask.client.connect import connect_joined
 
 pytestmark = pytest.mark.cluster
 
 CELL = "%%gpudask --dataframe pandas"
+LIMIT = 60
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +81,13 @@ def kernel(before):  # noqa: ARG001 - taken before the kernel connects
 
 @pytest.fixture
 def joined(kernel, cluster):
-    """The kernel, connected."""
-    kernel.ok("%gpudask disconnect")
-    reply = kernel.run(f"connected = %gpudask connect {cluster.address}\nconnected")
-    is_connected = f"{reply.value}".startswith(f"Connected to 2 GPU workers at {cluster.address}")
-    assert is_connected, f"{reply}\n{cluster.logs()}"
-    kernel.ok("client = connected.client")
+    """The kernel, connected; it stays so for the next test unless this one disconnects it."""
+    kernel.ok("session = get_ipython().magics_manager.registry['GpuDaskMagics'].session")
+    if kernel.ok("session.cluster is None").value == "True":
+        reply = kernel.run(f"connected = %gpudask connect {cluster.address}\nconnected")
+        is_connected = f"{reply.value}".startswith(f"Connected to 2 GPU workers at {cluster.address}")
+        assert is_connected, f"{reply}\n{cluster.logs()}"
+    kernel.ok("client = session.cluster.client")
     return kernel
 
 
@@ -94,9 +97,7 @@ def test_a_cell_computes_on_cupy_without_a_scheduler_that_has_it(joined, other):
     assert re.match(r"CuPy and pandas on 2 GPU workers at tcp://127\.0\.0\.1:\d+ · .* · \d+ tasks", reply.displayed[-1])
     assert joined.ok("type(da.ones(3).compute())").value == "numpy.ndarray"
     assert not any(other.run_on_scheduler(lambda: [name for name in __import__("sys").modules if name == "cupy"]))
-
-
-def test_the_client_links_to_no_dashboard_that_a_browser_may_be_unable_to_open(joined, other):
+    # The dashboard is one that a browser may be unable to open.
     assert other.dashboard_link
     assert joined.ok("client.dashboard_link is None").value == "True"
     assert joined.ok("shown = client._repr_html_(); 'GiB' in shown, 'href' in shown").value == "(True, False)"
@@ -139,27 +140,22 @@ def test_commands_that_need_no_supervisor_work(joined):
     versions = joined.ok("report = %gpudask doctor\n[f for f in report.findings if f.subject == 'versions']").value
     assert "The kernel and 2 workers have the same versions." in versions
     assert joined.ok("again = %gpudask start\nagain.client is client").value == "True"
-    compared = joined.ok(f"{CELL} --compare\ntotal = da.ones(8, chunks=4).sum().compute()")
-    assert "2 GPU workers at tcp://" in compared.value + "".join(compared.displayed)
 
 
-@pytest.mark.parametrize(
-    ("code", "sentence"),
-    [
-        ("%gpudask scale 1", "Its workers are started and stopped there."),
-        ("%gpudask restart", "It cannot be restarted from here."),
-        ("%gpudask stop", "It is not stopped from here."),
-        ("%%gpudask --report out.html\n1", "--report would measure the tasks of all its users."),
-        ("%%gpudask --profile\n1", "--profile would measure the tasks of all its users."),
-        ("%gpudask start --gpus 1", "Type in the notebook: %gpudask disconnect"),
-        ("%gpudask connect tcp://127.0.0.1:1", "Type in the notebook: %gpudask disconnect"),
-    ],
-)
-def test_what_needs_a_cluster_of_ones_own_is_refused(joined, cluster, code, sentence):
-    reply = joined.run(code)
-    assert reply.error == "UsageError"
-    assert cluster.address in reply.error_value
-    assert sentence in reply.error_value
+def test_what_needs_a_cluster_of_ones_own_is_refused(joined, cluster):
+    for code, sentence in {
+        "%gpudask scale 1": "Its workers are started and stopped there.",
+        "%gpudask restart": "It cannot be restarted from here.",
+        "%gpudask stop": "It is not stopped from here.",
+        "%%gpudask --report out.html\n1": "--report would measure the tasks of all its users.",
+        "%%gpudask --profile\n1": "--profile would measure the tasks of all its users.",
+        "%gpudask start --gpus 1": "Type in the notebook: %gpudask disconnect",
+        "%gpudask connect tcp://127.0.0.1:1": "Type in the notebook: %gpudask disconnect",
+    }.items():
+        reply = joined.run(code)
+        assert reply.error == "UsageError"
+        assert cluster.address in reply.error_value
+        assert sentence in reply.error_value
 
 
 def test_an_interrupt_cancels_own_tasks_only_and_restarts_no_worker(joined, other):
@@ -241,27 +237,20 @@ def test_a_worker_without_this_package_starts_and_gets_no_task_of_the_kernel(joi
 
 
 @pytest.mark.parametrize(
-    ("package", "settings", "line", "sentence"),
+    ("package", "settings", "sentence"),
     [
-        ("cupy = '13.0.0'", {}, CELL, r"The kernel has cupy 14.2.0, and the worker tcp://\S+ has cupy 13.0.0."),
-        ("", {}, CELL, r"The kernel has cupy 14.2.0, and the worker tcp://\S+ cannot import cupy."),
-        (
-            "cudf = '25.2.0'",
-            {},
-            "%%gpudask --array numpy",
-            r"The kernel has cudf of an unknown version, and the worker tcp://\S+ has cudf 25.2.0.",
-        ),
+        ("cupy = '13.0.0'", {}, r"The kernel has cupy 14.2.0, and the worker tcp://\S+ has cupy 13.0.0."),
+        ("", {}, r"The kernel has cupy 14.2.0, and the worker tcp://\S+ cannot import cupy."),
         (
             "",
             {"CUDA_VISIBLE_DEVICES": ""},
-            CELL,
             r"A GPU cell needs a GPU on every worker, and the worker tcp://\S+ has none. Use workers with GPUs, or run",
         ),
     ],
-    ids=["another CuPy", "no CuPy", "another cuDF", "no GPU"],
+    ids=["another CuPy", "no CuPy", "no GPU"],
 )
 def test_a_worker_that_cannot_run_a_cell_is_refused_before_the_first_task(
-    joined, other, cluster, tmp_path, package, settings, line, sentence
+    joined, other, cluster, tmp_path, package, settings, sentence
 ):
     if package:
         name, version = package.split(" = ")
@@ -273,13 +262,81 @@ def test_a_worker_that_cannot_run_a_cell_is_refused_before_the_first_task(
     try:
         other.wait_for_workers(3, timeout=60)
         tasks = len(other.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks)))
-        reply = joined.run(f"{line}\nda.ones(3).compute()")
+        reply = joined.run(f"{CELL}\nda.ones(3).compute()")
         assert re.search(sentence, reply.error_value)
         assert len(other.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))) == tasks
         assert joined.ok("%%gpudask --array numpy --dataframe pandas\nint(da.ones(3).sum().compute())").value == "3"
     finally:
         worker.terminate()
         wait_until(lambda: len(other.scheduler_info()["workers"]) == 2, 60)
+
+
+@pytest.fixture
+def server(tmp_path):
+    server = Server(tmp_path, environment=fake_gpu_environment(cupy=True))
+    yield server
+    server.stop()
+
+
+def test_the_panel_shows_a_joined_cluster_and_changes_nothing(server, cluster):
+    with kernel_of(server) as kernel:
+        connect = f"connected = %gpudask connect {cluster.address}\nconnected.client.wait_for_workers(2, timeout=60)"
+        kernel.ok(connect)
+
+        def workers():
+            shown = server.cluster(kernel)
+            return shown["state"]["workers"] if shown and shown["state"] else []
+
+        wait_until(lambda: len(workers()) == 2 and all(worker["utilization"] for worker in workers()), LIMIT)
+        shown = server.cluster(kernel)
+        assert (shown["status"], shown["engine"], shown["joined"]) == ("ready", "cuda", cluster.address)
+        assert (shown["pid"], shown["gpus"], shown["dashboard"]) == (None, [], f"gpudask/dashboard/{kernel.id}/")
+        assert [each["kernel_id"] for each in server.fetch("clusters").body["clusters"]] == [kernel.id]
+        assert [(worker["host"], worker["gpu_index"], worker["utilization"]) for worker in workers()] == [
+            ("127.0.0.1", 0, 37),
+            ("127.0.0.1", 1, 37),
+        ]
+        mark = "import logging; logging.getLogger('distributed.worker').error('a mark')"
+        kernel.ok(f"connected.client.run(lambda: exec({mark!r}))")
+        logs = server.fetch(f"clusters/{kernel.id}/logs").body["logs"]
+        assert logs.keys() == {"supervisor", "gpu-0", "gpu-1"}
+        assert "a mark" in logs["gpu-1"]
+
+        refused = server.fetch("clusters", "POST", {"kernel_id": kernel.id})
+        assert (refused.status, refused.body["kind"]) == (409, "ClusterExistsError")
+        assert refused.body["message"] == f"This kernel is connected to {cluster.address}."
+        # One sentence for the browser, for a request, and for the notebook.
+        assert "dashboard" not in shown["limits"]
+        for action, body, command in (
+            ("stop", None, "%gpudask stop"),
+            ("scale", {"workers": 1}, "%gpudask scale 1"),
+            ("adapt", {"minimum": 1, "maximum": 2}, "%gpudask adapt 1 2"),
+            ("restart", {}, "%gpudask restart"),
+            ("keep", {}, "%gpudask keep"),
+            ("release", {}, None),
+        ):
+            sentence = shown["limits"][action]
+            assert sentence.startswith(f"This kernel is connected to {cluster.address}, which somebody else started. ")
+            path, method = ("", "DELETE") if action == "stop" else (f"/{action}", "POST")
+            refused = server.fetch(f"clusters/{kernel.id}{path}", method, body)
+            assert (refused.status, refused.body["kind"], refused.body["message"]) == (409, "NotOwnedError", sentence)
+            if command is not None:
+                assert sentence in kernel.run(command).error_value
+        browser = server.socket("stream")
+        try:
+            wait_until(lambda: f'"{kernel.id}":{{"gpu-0":' in browser.recv(), LIMIT)  # a sample of the history
+        finally:
+            browser.close()
+
+        kernel.ok("%gpudask disconnect")
+        wait_until(lambda: server.cluster(kernel) is None, LIMIT)
+        kernel.ok("%gpudask start --cpu 1")
+        own = server.cluster(kernel)
+        assert (own["joined"], own["engine"]) == ("", "cpu")
+        kernel.ok("%gpudask stop")
+        kernel.ok(connect)
+        wait_until(lambda: server.cluster(kernel), LIMIT)
+    wait_until(lambda: server.fetch("clusters").body["clusters"] == [], LIMIT)  # with the kernel
 
 
 def test_a_scheduler_that_goes_away_in_a_cell_is_one_sentence_and_nothing_takes_its_place(joined, cluster):
