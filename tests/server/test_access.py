@@ -26,30 +26,31 @@ def test_each_method_of_each_handler_declares_its_authorization(server):
     assert "registered for /a%40b/gpudask" not in server.log
 
 
-@pytest.mark.parametrize("verb", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
-@pytest.mark.parametrize(
-    "path", [*PATHS, "stream", "clusters/x/scale", "clusters/x/adapt", "clusters/x/restart", "../dashboard/x/status"]
-)
-def test_no_method_is_available_without_authentication(server, path, verb):
-    answer = server.fetch(path, verb, headers={})
-    # Python 3.14 asks for the login page with HEAD, too, which redirects to itself.
-    is_login_page = b"Password or token" in answer.text or "/login?" in answer.headers.get("Location", "")
-    assert is_login_page or answer.status in (403, 404, 405)
+def test_no_method_is_available_without_authentication(server):
+    verbs = ["scale", "adapt", "restart"]
+    for path in [*PATHS, "stream", *(f"clusters/x/{verb}" for verb in verbs), "../dashboard/x/status"]:
+        for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"):
+            answer = server.fetch(path, method, headers={})
+            # Python 3.14 asks for the login page with HEAD, too, which redirects to itself.
+            is_login_page = b"Password or token" in answer.text or "/login?" in answer.headers.get("Location", "")
+            assert is_login_page or answer.status in (403, 404, 405), (path, method)
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "token wrong"}])
-def test_requests_without_a_valid_token_get_only_an_error(server, path, headers):
-    answer = server.fetch(path, headers=headers)
-    assert answer.status == 403
-    assert set(answer.body) == {"message", "fix", "kind", "field", "error", "others"}
-    assert answer.body["message"] == "Forbidden"
-    for method in ("POST", "DELETE"):
-        assert server.fetch(path, method, {} if method == "POST" else None, headers=headers).status in (403, 405)
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "token wrong"}], ids=["none", "wrong"])
+def test_requests_without_a_valid_token_get_only_an_error(server, headers):
+    for path in PATHS:
+        answer = server.fetch(path, headers=headers)
+        assert answer.status == 403, path
+        assert set(answer.body) == {"message", "fix", "kind", "field", "error", "others"}
+        assert answer.body["message"] == "Forbidden"
+        for method in ("POST", "DELETE"):
+            assert server.fetch(path, method, {} if method == "POST" else None, headers=headers).status in (403, 405)
 
 
-def test_a_page_of_another_origin_is_refused(server):
+def test_a_stream_without_a_token_and_a_page_of_another_origin_are_refused(server):
     token = f"token {server.token}"
+    with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
+        server.socket("stream", token=False)
     with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
         server.socket("stream", token=False, origin="https://evil.example", cookie=cookie_of(server))
     answer = server.fetch("gpus", headers={"Cookie": cookie_of(server), "Origin": "https://evil.example"})
@@ -64,11 +65,6 @@ def test_a_request_that_changes_something_by_cookie_needs_the_xsrf_token(server)
     xsrf = dict(part.split("=", 1) for part in cookie.split("; "))["_xsrf"]
     allowed = {"Cookie": cookie, "X-XSRFToken": xsrf}
     assert server.fetch("clusters", "POST", body, headers=allowed).status == 404
-
-
-def test_a_stream_without_a_token_is_refused(server):
-    with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
-        server.socket("stream", token=False)
 
 
 def cookie_of(server):
@@ -87,19 +83,49 @@ print(started.client.run_on_scheduler(find))
 """
 
 
-def test_no_secret_of_a_cluster_is_in_a_process_a_file_a_log_or_an_answer(own_server, tmp_path):
+HERE = {f"{what} {host}" for what in ("connects", "looks up") for host in ("127.0.0.1", "localhost", "::1")}
+
+# Writes down each address of the network, and each import of a heavy package, with the pid.
+AUDIT = """
+import os, socket, sys
+
+HEAVY = {"dask", "distributed", "dask_cuda", "cupy", "cudf", "rmm"}
+
+def audit(event, arguments):
+    if event == "import" and arguments[0] in HEAVY:
+        note("imports", arguments[0])
+    elif event == "socket.connect" and arguments[0].family != socket.AF_UNIX:
+        if arguments[0].type == socket.SOCK_STREAM:  # to connect a datagram socket sends nothing
+            note("connects", arguments[1][0])
+    elif event == "socket.sendto" and arguments[0].family != socket.AF_UNIX:
+        note("connects", arguments[1][0])
+    elif event == "socket.getaddrinfo":
+        note("looks up", arguments[0])
+
+def note(*words):
+    os.write(file, f"{os.getpid()} {' '.join(map(str, words))}\\n".encode())
+
+file = os.open(os.environ["AUDIT"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+sys.addaudithook(audit)
+"""
+
+
+def test_no_secret_of_a_cluster_is_visible_and_no_process_connects_to_another_machine(own_server, tmp_path):
     folders = {"JUPYTER_RUNTIME_DIR": tmp_path / "runtime", "TMPDIR": tmp_path / "tmp"}
     for folder in folders.values():
         folder.mkdir()
-    server = own_server(environment={**os.environ, **{name: str(folder) for name, folder in folders.items()}})
+    (tmp_path / "sitecustomize.py").write_text(AUDIT)
+    audit = {"PYTHONPATH": tmp_path, "AUDIT": tmp_path / "audit"}
+    server = own_server(environment={**os.environ, **{name: str(path) for name, path in (folders | audit).items()}})
     kernel = server.kernel("analysis.ipynb")
-    replies = [kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 1 --protocol tcp\nstarted")]
+    replies = [kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 2 --protocol tcp\nstarted")]
+    kernel.ok("%%gpudask\nimport dask.array as da\nda.ones((40, 40), chunks=10).sum().compute()")
     secrets = [key_of(kernel), kernel.ok(DASHBOARD).printed.strip()]
     assert [len(secret) > 40 for secret in secrets] == [True, True]
-    commands = ("status", "logs", "doctor")
+    commands = ("status", "logs", "doctor", "gpus")
     replies += [kernel.ok(f"shown = %gpudask {command}\nprint(shown)\nshown") for command in commands]
     page = server.fetch(f"{kernel.id}/status", prefix="gpudask/dashboard/")
-    assert page.status == 200
+    assert b"Dask" in page.text
     answers = [page, server.fetch("clusters"), server.fetch(f"clusters/{kernel.id}/logs")]
     with contextlib.closing(server.socket("stream")) as stream:
         replies.append(stream.recv())
@@ -112,6 +138,14 @@ def test_no_secret_of_a_cluster_is_in_a_process_a_file_a_log_or_an_answer(own_se
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     kernel.ok("started = %gpudask restart")
     assert key_of(kernel) != secrets[0]
+
+    kernel.ok("%gpudask stop")
+    server.stop()
+    noted = {tuple(line.split(" ", 1)) for line in audit["AUDIT"].read_text().splitlines()}
+    assert {what for _, what in noted if not what.startswith("imports")} <= HERE
+    assert len([what for _, what in noted if what == "connects 127.0.0.1"]) > 3, "each process writes it down"
+    assert {what for pid, what in noted if pid != str(server.pid)} >= {"imports dask", "imports distributed"}
+    assert [what for pid, what in noted if pid == str(server.pid) and what.startswith("imports")] == []
 
 
 def key_of(kernel):
@@ -204,8 +238,7 @@ asyncio.run(main(ports))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-def test_another_user_of_the_machine_gets_no_answer_at_any_port_of_a_cluster(server):
-    kernel = server.kernel()
+def test_another_user_of_the_machine_gets_no_answer_at_any_port_of_a_cluster(server, kernel):
     cluster = server.start(kernel)
     ports = {
         str(connection.laddr.port)
@@ -219,4 +252,3 @@ def test_another_user_of_the_machine_gets_no_answer_at_any_port_of_a_cluster(ser
     assert len(sockets) >= 3  # scheduler, nanny, worker
     command = [sys.executable, "-c", STRANGER, "65534", *ports, *sockets]
     assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout == "[]\n"
-    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
