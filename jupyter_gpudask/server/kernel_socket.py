@@ -1,6 +1,6 @@
 """The Unix socket on which kernels request their clusters and control them, and the verbs at the Jupyter server.
 
-A kernel sends `Attach`, and then the commands that a supervisor understands; see `jupyter_gpudask.protocol`.
+A kernel sends one of the `KernelRequest`, and then the commands that a supervisor understands.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from ..launcher.connection import ClusterConnection
 from ..machine.gpus import are_selected
 from ..machine.unix_socket import bind_socket, peer_of
 from ..protocol import VERBS, Close, Closed, ClusterSpec, ClusterVerbs, Failed, Refused, parse_command
-from ..protocol.messages import Attach, parse_attach
+from ..protocol.messages import AttachOrStart, CheckOptions, Connect, parse_request
 from ..protocol.spec import other_options
 from ..protocol.transport import COMMAND_LIMIT, MessageStream
 from ..protocol.verbs import answer
-from .kernels import Interpreter
 from .monitor import DASHBOARD_PATH
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class ServerVerbs(ClusterVerbs):
 
 CountCell: TypeAlias = "Callable[[KernelCluster, int], None]"
 
-_ATTACH_TIMEOUT = 10.0
+_REQUEST_TIMEOUT = 10.0
 
 
 class KernelSocket:
@@ -178,21 +177,27 @@ class _KernelConnection(ServerVerbs):
 
     async def run(self) -> None:
         try:
-            async with asyncio.timeout(_ATTACH_TIMEOUT):
-                attach = await self._stream.receive(parse_attach)
-            if attach is None:
-                return
-            if attach.joined is not None:
-                connection = ClusterConnection(ClusterSpec.parse({"engine": attach.joined.engine}), self._stream)
-                connection.ready = attach.joined
-                await self._manager.show_joined(attach.kernel_id, connection)
-                return
-            if attach.check:
-                self._manager.policy.spec(attach.options or {})
-                self._stream.send(Closed())
-                await self._stream.flush()
-                return
-            cluster, self._created = await self._find(attach)
+            async with asyncio.timeout(_REQUEST_TIMEOUT):
+                request = await self._stream.receive(parse_request)
+            match request:
+                case None:
+                    return
+                case Connect():
+                    connection = ClusterConnection(ClusterSpec.parse({"engine": request.joined.engine}), self._stream)
+                    connection.ready = request.joined
+                    await self._manager.show_joined(request.kernel_id, connection)
+                    return
+                case CheckOptions():
+                    self._manager.policy.spec(request.options)
+                    self._stream.send(Closed())
+                    await self._stream.flush()
+                    return
+                case AttachOrStart():
+                    cluster, self._created = await self._find_or_start(request)
+                case _:
+                    cluster = self._manager.get(request.kernel_id)
+                    if not cluster.alive:
+                        raise NoClusterError
         except GpuDaskError as error:
             self._send_failure(error)
             await self._stream.flush()
@@ -210,27 +215,21 @@ class _KernelConnection(ServerVerbs):
             if self._has_reported_automatic:  # the kernel has ended, or uses another cluster
                 cluster.automatic = False
 
-    async def _find(self, attach: Attach) -> tuple[KernelCluster, bool]:
+    async def _find_or_start(self, request: AttachOrStart) -> tuple[KernelCluster, bool]:
         """The cluster of the kernel, and whether it was created now."""
-        manager = self._manager
-        if attach.options is None:
-            cluster = manager.get(attach.kernel_id)
-            if not cluster.alive:
-                raise NoClusterError
-            return cluster, False
-        interpreter = Interpreter(attach.python, attach.environment, attach.path, attach.settings)
-        existing = manager.clusters.get(attach.kernel_id)
+        manager, interpreter = self._manager, request.interpreter
+        existing = manager.clusters.get(request.kernel_id)
         if existing is None or not existing.alive:
-            return manager.create(attach.kernel_id, manager.policy.spec(attach.options), interpreter)
-        spec = manager.policy.updated_spec(existing.spec, attach.options)
+            return manager.create(request.kernel_id, manager.policy.spec(request.options), interpreter)
+        spec = manager.policy.updated_spec(existing.spec, request.options)
         if existing.ready is not None and are_selected(existing.ready.gpus, spec.gpus):
             spec = spec.model_copy(update={"gpus": existing.spec.gpus})
         has_options = spec == existing.spec
-        has_settings = existing.interpreter is None or existing.interpreter.settings == attach.settings
+        has_settings = existing.interpreter is None or existing.interpreter.settings == interpreter.settings
         if has_options and has_settings:
             return existing, False
         if await existing.is_unused():
-            return await manager.replace_unused(existing, manager.policy.spec(attach.options), interpreter), True
+            return await manager.replace_unused(existing, manager.policy.spec(request.options), interpreter), True
         if not has_options:
             raise other_options(existing.spec, spec)
         return existing, False

@@ -7,7 +7,7 @@ import sys
 import psutil
 from helpers import command_line
 
-from jupyter_gpudask.server.kernels import Interpreter
+from jupyter_gpudask.protocol.messages import Interpreter
 from jupyter_gpudask.server.manager import ClusterManager
 from jupyter_gpudask.server.policy import Policy
 from jupyter_gpudask.server.settings import ServerSettings
@@ -38,7 +38,7 @@ class NamedKernels:
         return "python3"
 
     async def interpreter(self, kernel_id):
-        return Interpreter(sys.executable, dict(os.environ), tuple(sys.path))
+        return Interpreter(python=sys.executable, environment=dict(os.environ), path=sys.path)
 
     async def notebooks(self):
         return {name: (f"{name}.ipynb",) for name in self.names}

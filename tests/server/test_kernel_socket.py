@@ -16,7 +16,7 @@ import pytest
 from helpers import ON_GPUS, ONE_WORKER, START_ONE, fake_gpu_environment, promised, wait_until, without_gpus
 
 from jupyter_gpudask.machine.unix_socket import bind_socket, connect_socket, peer_of, socket_path
-from jupyter_gpudask.protocol.messages import Attach
+from jupyter_gpudask.protocol.messages import AttachOrStart, Interpreter
 from jupyter_gpudask.server.kernel_socket import KernelSocket
 
 pytestmark = pytest.mark.cluster
@@ -318,8 +318,9 @@ def test_an_invalid_first_message_gets_an_error(server, line):
 
 def test_many_unknown_options_get_one_short_error(server):
     options = {f"unknown{number}": 1 for number in range(300_000)}
-    attach = Attach(kernel_id="none", options=options, python=sys.executable, environment={})
-    answer = answer_to(server, attach.model_dump_json())
+    interpreter = Interpreter(python=sys.executable, environment={})
+    request = AttachOrStart(kernel_id="none", options=options, interpreter=interpreter)
+    answer = answer_to(server, request.model_dump_json())
     assert "--unknown0 1 is not allowed" in answer
     assert len(answer) < 2000
 

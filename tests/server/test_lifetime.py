@@ -18,7 +18,6 @@ from jupyter_gpudask.machine.waiting_line import Waiting, WaitingLine
 from jupyter_gpudask.protocol import ClusterSpec, ClusterState, WorkerState
 from jupyter_gpudask.server import lifetime
 from jupyter_gpudask.server.cluster import KernelCluster, Notice
-from jupyter_gpudask.server.kernels import Interpreter
 from jupyter_gpudask.server.lifetime import HandOver, _publish_and_choose
 from jupyter_gpudask.server.manager import ClusterManager
 
@@ -121,7 +120,7 @@ class KernelsWithGpu(NamedKernels):
 
     async def interpreter(self, kernel_id):
         interpreter = await super().interpreter(kernel_id)
-        return Interpreter(interpreter.python, self._environment, interpreter.path)
+        return interpreter.model_copy(update={"environment": self._environment})
 
 
 @as_root

@@ -15,8 +15,8 @@ from managers import policy_of
 
 from jupyter_gpudask.launcher import cluster_process, connection
 from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
+from jupyter_gpudask.protocol.messages import Interpreter
 from jupyter_gpudask.server.kernel_events import KernelEventListener
-from jupyter_gpudask.server.kernels import Interpreter
 from jupyter_gpudask.server.manager import ClusterManager
 
 pytestmark = pytest.mark.cluster
@@ -50,7 +50,7 @@ class OneKernel:
         return "python3"
 
     async def interpreter(self, kernel_id):
-        return Interpreter(self.program, dict(os.environ))
+        return Interpreter(python=self.program, environment=dict(os.environ))
 
     async def notebooks(self):
         return {}
