@@ -17,6 +17,13 @@ def policy_of(**settings):
     return Policy(ServerSettings(**settings))
 
 
+async def until(condition, limit=120.0):
+    """Wait until `condition()` is true."""
+    async with asyncio.timeout(limit):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
 class NamedKernels:
     """Kernels with these ids, which all have the interpreter of this process."""
 

@@ -14,6 +14,7 @@ from helpers import ONE_WORKER, START_ONE, command_line, wait_until
 from jupyter_client import BlockingKernelClient
 from jupyter_server.gateway.managers import GatewayKernelManager
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
+from managers import until
 
 from jupyter_gpudask.errors import KernelUnsuitableError
 from jupyter_gpudask.server.kernels import ServerKernels, _interpreter_of
@@ -117,12 +118,6 @@ def test_processes_of_notebooks_with_the_same_name_are_named_by_their_paths():
         3: "other.ipynb",
         4: "python3",
     }
-
-
-async def until(condition, limit=60.0):
-    async with asyncio.timeout(limit):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 async def until_idle(kernel, client):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from helpers import START_ONE, fake_gpu_environment
-from managers import NamedKernels, policy_of, with_manager
+from managers import NamedKernels, policy_of, until, with_manager
 from users import ANNA, SINCE, UUID, as_root, lease_registry, process_of
 
 from jupyter_gpudask.errors import ClusterLifetimeError, ClusterLostError, GpusHandedOverError
@@ -20,12 +20,6 @@ from jupyter_gpudask.server import lifetime
 from jupyter_gpudask.server.cluster import KernelCluster, Notice
 from jupyter_gpudask.server.lifetime import HandOver, _publish_and_choose
 from jupyter_gpudask.server.manager import ClusterManager
-
-
-async def until(condition, limit=120.0):
-    async with asyncio.timeout(limit):
-        while not condition():
-            await asyncio.sleep(0.05)
 
 
 def test_a_cluster_is_closed_at_the_end_of_its_lifetime_also_if_it_works_unless_it_was_stopped():

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from helpers import ONE_WORKER, pids_of_session, without_gpus
-from managers import policy_of, supervisors, with_manager
+from managers import policy_of, supervisors, until, with_manager
 
 from jupyter_gpudask.errors import (
     ClusterExistsError,
@@ -20,10 +20,8 @@ from jupyter_gpudask.errors import (
 pytestmark = pytest.mark.cluster
 
 
-async def becomes(cluster, *statuses, limit=30):
-    async with asyncio.timeout(limit):
-        while cluster.status not in statuses:
-            await asyncio.sleep(0.02)
+async def becomes(cluster, *statuses):
+    await until(lambda: cluster.status in statuses)
     return cluster.status
 
 
