@@ -20,7 +20,7 @@ from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from ..machine.nvml import PcieMeter
-from ..protocol.stream import GpuMetrics, MachineMetrics, Sample, WorkerMetrics
+from ..protocol.rest import GpuMetrics, MachineMetrics, Sample, WorkerMetrics
 from .monitor import INTERVAL, cluster_info, read_machine
 from .rest import API
 

@@ -13,8 +13,7 @@ import websocket
 from helpers import fake_gpu_environment, wait_until, without_gpus
 from managers import with_manager
 
-from jupyter_gpudask.protocol.rest import GpuInfo, GpuList
-from jupyter_gpudask.protocol.stream import StreamMessage
+from jupyter_gpudask.protocol.rest import GpuInfo, GpuList, StreamMessage
 from jupyter_gpudask.server.monitor import MachineState, Monitor, read_machine
 from jupyter_gpudask.server.stream import Broadcaster, History
 
