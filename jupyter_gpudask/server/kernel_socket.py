@@ -199,7 +199,7 @@ class _KernelConnection(ServerVerbs):
                     if not cluster.alive:
                         raise NoClusterError
         except GpuDaskError as error:
-            self._send_failure(error)
+            self._stream.send(Failed.from_error(error))
             await self._stream.flush()
             return
         self._cluster, self._kernel_id = cluster, cluster.kernel_id
@@ -274,10 +274,6 @@ class _KernelConnection(ServerVerbs):
                     }
                     self._stream.send(cluster.ready.model_copy(update=update))
             case _:
-                error = cluster.error or ClusterLostError("closed")
-                self._send_failure(error)
+                self._stream.send(Failed.from_error(cluster.error or ClusterLostError("closed")))
                 self._closed = True
                 self._stream.close()
-
-    def _send_failure(self, error: GpuDaskError) -> None:
-        self._stream.send(Failed.from_error(error))

@@ -110,49 +110,6 @@ sys.addaudithook(audit)
 """
 
 
-def test_no_secret_of_a_cluster_is_visible_and_no_process_connects_to_another_machine(own_server, tmp_path):
-    folders = {"JUPYTER_RUNTIME_DIR": tmp_path / "runtime", "TMPDIR": tmp_path / "tmp"}
-    for folder in folders.values():
-        folder.mkdir()
-    (tmp_path / "sitecustomize.py").write_text(AUDIT)
-    audit = {"PYTHONPATH": tmp_path, "AUDIT": tmp_path / "audit"}
-    server = own_server(environment={**os.environ, **{name: str(path) for name, path in (folders | audit).items()}})
-    kernel = server.kernel("analysis.ipynb")
-    replies = [kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 2 --protocol tcp\nstarted")]
-    kernel.ok("%%gpudask\nimport dask.array as da\nda.ones((40, 40), chunks=10).sum().compute()")
-    secrets = [key_of(kernel), kernel.ok(DASHBOARD).printed.strip()]
-    assert [len(secret) > 40 for secret in secrets] == [True, True]
-    commands = ("status", "logs", "doctor", "gpus")
-    replies += [kernel.ok(f"shown = %gpudask {command}\nprint(shown)\nshown") for command in commands]
-    page = server.fetch(f"{kernel.id}/status", prefix="gpudask/dashboard/")
-    assert b"Dask" in page.text
-    answers = [page, server.fetch("clusters"), server.fetch(f"clusters/{kernel.id}/logs")]
-    with contextlib.closing(server.socket("stream")) as stream:
-        replies.append(stream.recv())
-    assert [secret for secret in secrets if secret in str(replies) + str([answer.text for answer in answers])] == []
-    assert str(server.log_path) in places_of(["ServerApp"], tmp_path)  # a text that is there is found
-    assert places_of(secrets, tmp_path) == []
-    processes = [psutil.Process(pid) for pid in pids_of_session(server.cluster(kernel)["pid"])]
-    assert server.token not in str([(process.cmdline(), process.environ()) for process in processes])
-    (directory,) = folders["TMPDIR"].glob("jupyter-gpudask-*")
-    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    kernel.ok("started = %gpudask restart")
-    assert key_of(kernel) != secrets[0]
-
-    kernel.ok("%gpudask stop")
-    server.stop()
-    noted = {tuple(line.split(" ", 1)) for line in audit["AUDIT"].read_text().splitlines()}
-    assert {what for _, what in noted if not what.startswith("imports")} <= HERE
-    assert len([what for _, what in noted if what == "connects 127.0.0.1"]) > 3, "each process writes it down"
-    assert {what for pid, what in noted if pid != str(server.pid)} >= {"imports dask", "imports distributed"}
-    assert [what for pid, what in noted if pid == str(server.pid) and what.startswith("imports")] == []
-
-
-def key_of(kernel):
-    """A line of the private key of a cluster with TLS."""
-    return kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
-
-
 AUTHORIZER = """
 import os
 from pathlib import Path
@@ -164,14 +121,37 @@ class OnlyAllowed(Authorizer):
 """
 
 
-def test_each_request_needs_authorization(own_server, tmp_path):
-    (tmp_path / "only_allowed.py").write_text(AUTHORIZER)
-    allowed = tmp_path / "allowed"
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "ALLOWED": str(allowed)}
-    server = own_server("--ServerApp.authorizer_class=only_allowed.OnlyAllowed", environment=environment)
-    kernel = server.kernel()
-    allowed.write_text("write read")
-    assert server.start(kernel)["status"] == "ready"
+@pytest.fixture(scope="module")
+def guarded_server(server_in):
+    """A server with folders of its own and an authorizer, whose processes note what they import and connect to."""
+
+    def environment(folder):
+        for name, text in {"sitecustomize.py": AUDIT, "only_allowed.py": AUTHORIZER, "allowed": ""}.items():
+            (folder / name).write_text(text)
+        files = {"JUPYTER_RUNTIME_DIR": "runtime", "TMPDIR": "tmp", "AUDIT": "audit", "ALLOWED": "allowed"}
+        for name in ("runtime", "tmp"):
+            (folder / name).mkdir()
+        return {**os.environ, "PYTHONPATH": str(folder), **{name: str(folder / file) for name, file in files.items()}}
+
+    return server_in(environment, ["--ServerApp.authorizer_class=only_allowed.OnlyAllowed"])
+
+
+@pytest.fixture(scope="module")
+def guarded_kernel(guarded_server):
+    """A kernel of that server, with a cluster."""
+    allowed(guarded_server).write_text("read write")
+    kernel = guarded_server.kernel("analysis.ipynb")
+    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 2 --protocol tcp")
+    return kernel
+
+
+def allowed(server):
+    """The file with the actions that the authorizer allows."""
+    return server.root.parent / "allowed"
+
+
+def test_each_request_needs_authorization(guarded_server, guarded_kernel):
+    server = guarded_server
 
     def status(path, method="GET"):
         return server.fetch(path, method, prefix="gpudask/").status
@@ -183,17 +163,56 @@ def test_each_request_needs_authorization(own_server, tmp_path):
             return error.status_code
         return 101
 
-    page, sockets = f"dashboard/{kernel.id}/status", ["api/stream", f"dashboard/{kernel.id}/status/ws"]
+    page, sockets = f"dashboard/{guarded_kernel.id}/status", ["api/stream", f"dashboard/{guarded_kernel.id}/status/ws"]
     with joined_to(server, "http://127.0.0.1:1/status") as joined:
         joined_page = f"dashboard/{joined.id}/status"
         for actions in ("", "read", "write", "execute"):
-            allowed.write_text(actions)
+            allowed(server).write_text(actions)
             reads = {status(path) == 200 for path in (page, *(f"api/{path}" for path in PATHS if "x" not in path))}
             assert reads == {actions == "read"}, actions
             writes = {status(f"api/clusters/x{verb}", "POST") == 403 for verb in ("/restart", "/scale", "/keep")}
             assert writes | {status("api/clusters/x", "DELETE") == 403} == {actions != "write"}, actions
             assert {upgrade(path) for path in sockets} == {101 if actions == "execute" else 403}, actions
             assert (status(joined_page) == 403) is (actions != "execute"), actions
+        allowed(server).write_text("read")
+
+
+def test_no_secret_of_a_cluster_is_visible_and_no_process_connects_to_another_machine(guarded_server, guarded_kernel):
+    server, kernel, folder = guarded_server, guarded_kernel, guarded_server.root.parent
+    allowed(server).write_text("read write execute")
+    replies = [kernel.ok("started")]
+    kernel.ok("%%gpudask\nimport dask.array as da\nda.ones((40, 40), chunks=10).sum().compute()")
+    secrets = [key_of(kernel), kernel.ok(DASHBOARD).printed.strip()]
+    assert [len(secret) > 40 for secret in secrets] == [True, True]
+    commands = ("status", "logs", "doctor", "gpus")
+    replies += [kernel.ok(f"shown = %gpudask {command}\nprint(shown)\nshown") for command in commands]
+    page = server.fetch(f"{kernel.id}/status", prefix="gpudask/dashboard/")
+    assert b"Dask" in page.text
+    answers = [page, server.fetch("clusters"), server.fetch(f"clusters/{kernel.id}/logs")]
+    with contextlib.closing(server.socket("stream")) as stream:
+        replies.append(stream.recv())
+    assert [secret for secret in secrets if secret in str(replies) + str([answer.text for answer in answers])] == []
+    assert str(server.log_path) in places_of(["ServerApp"], folder)  # a text that is there is found
+    assert places_of(secrets, folder) == []
+    processes = [psutil.Process(pid) for pid in pids_of_session(server.cluster(kernel)["pid"])]
+    assert server.token not in str([(process.cmdline(), process.environ()) for process in processes])
+    (directory,) = (folder / "tmp").glob("jupyter-gpudask-*")
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    kernel.ok("started = %gpudask restart")
+    assert key_of(kernel) != secrets[0]
+
+    kernel.ok("%gpudask stop")
+    server.stop()
+    noted = {tuple(line.split(" ", 1)) for line in (folder / "audit").read_text().splitlines()}
+    assert {what for _, what in noted if not what.startswith("imports")} <= HERE
+    assert len([what for _, what in noted if what == "connects 127.0.0.1"]) > 3, "each process writes it down"
+    assert {what for pid, what in noted if pid != str(server.pid)} >= {"imports dask", "imports distributed"}
+    assert [what for pid, what in noted if pid == str(server.pid) and what.startswith("imports")] == []
+
+
+def key_of(kernel):
+    """A line of the private key of a cluster with TLS."""
+    return kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
 
 
 STRANGER = """

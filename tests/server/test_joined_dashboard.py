@@ -358,10 +358,7 @@ def test_the_certificate_of_a_dashboard_is_verified(server, tmp_path):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     wrap = partial(context.wrap_socket, server_side=True, do_handshake_on_connect=False)
-    with (
-        serving(Hostile, wrap) as program,
-        joined_to(server, f"https://127.0.0.1:{program.port}/status") as kernel,
-    ):
+    with serving(Hostile, wrap) as program, joined_to(server, f"https://127.0.0.1:{program.port}/status") as kernel:
         answer = page(server, secret_of(server, kernel))
     assert answer.status == 502
     assert "its certificate is not valid" in answer.text.decode()

@@ -163,10 +163,7 @@ def test_a_restarted_kernel_gets_its_cluster_back_reset_with_the_same_workers(se
     assert held.value == "0"
     after = server.cluster(kernel)
     assert (before["automatic"], after["automatic"]) == (True, False)
-    assert (after["pid"], after["state"]["workers"][0]["pid"]) == (
-        before["pid"],
-        before["state"]["workers"][0]["pid"],
-    )
+    assert (after["pid"], after["state"]["workers"][0]["pid"]) == (before["pid"], before["state"]["workers"][0]["pid"])
 
 
 @without_gpus

@@ -147,8 +147,7 @@ def test_an_idle_cluster_is_kept_if_its_user_answers_and_else_its_gpu_is_given_t
                 await until(lambda: cluster.status == "closed")
                 assert isinstance(cluster.error, GpusHandedOverError)
                 assert re.search(
-                    f"because user nobody {SINCE} waits for its GPUs; its results are lost",
-                    cluster.error.reason,
+                    f"because user nobody {SINCE} waits for its GPUs; its results are lost", cluster.error.reason
                 )
                 said = ""
                 while not said.startswith("got"):

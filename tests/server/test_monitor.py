@@ -123,11 +123,7 @@ def read(run_python, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        ("LIBRARY_NOT_FOUND", "has no NVIDIA driver"),
-        ("UNKNOWN", "reports an error"),
-    ],
+    ("error", "words"), [("LIBRARY_NOT_FOUND", "has no NVIDIA driver"), ("UNKNOWN", "reports an error")]
 )
 def test_a_driver_that_does_not_respond_is_reported_and_logged_once(read, error, words):
     seen, logged = read(FAKE_NVML_ERROR=error)
