@@ -14,7 +14,7 @@ from ..errors import ClusterLostError, GpuDaskError, NoClusterError, ProtocolErr
 from ..launcher.connection import ClusterConnection
 from ..machine.gpus import are_selected
 from ..machine.unix_socket import bind_socket, peer_of
-from ..protocol import VERBS, Close, Closed, ClusterSpec, ClusterVerbs, Failed, Refused, parse_command
+from ..protocol import VERBS, Closed, ClusterSpec, ClusterVerbs, Failed, Refused, parse_command
 from ..protocol.messages import AttachOrStart, CheckOptions, Connect, parse_request
 from ..protocol.spec import other_options
 from ..protocol.transport import COMMAND_LIMIT, MessageStream
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..protocol import ClusterState, Command
+    from ..protocol.verbs import EndReason
     from .cluster import KernelCluster
     from .manager import ClusterManager
     from .monitor import Monitor
@@ -175,6 +176,11 @@ class _KernelConnection(ServerVerbs):
         if self._socket.count_cell is not None:
             self._socket.count_cell(self._cluster, fallback_blocks)
 
+    async def close(self, reason: EndReason = "stopped") -> None:
+        self._closed = True
+        await self._manager.close(self._kernel_id, reason=reason)
+        self._stream.send(Closed())
+
     async def run(self) -> None:
         try:
             async with asyncio.timeout(_REQUEST_TIMEOUT):
@@ -243,11 +249,7 @@ class _KernelConnection(ServerVerbs):
             return True
         if command is None:
             return False
-        if isinstance(command, Close):
-            self._closed = True
-            await self._manager.close(self._kernel_id)
-            self._stream.send(Closed())
-        elif (event := await answer(command, self)) is not None:
+        if (event := await answer(command, self)) is not None:
             self._stream.send(event)
         return True
 

@@ -13,7 +13,7 @@ from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoCluste
 from ..launcher.cluster_process import ClusterProcess
 from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
 from ..machine.unix_socket import connect_socket, socket_path
-from ..protocol import Close, Closed, ClusterSpec, Failed, parse_event
+from ..protocol import VERBS, Closed, ClusterSpec, Failed, parse_event
 from ..protocol.messages import Attach, AttachOrStart, CheckOptions, Interpreter, Request
 from ..protocol.transport import EVENT_LIMIT, MessageStream
 
@@ -63,7 +63,7 @@ class ServerCluster(ClusterConnection):
         self._closing = True
         try:
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):
-                self._send(Close(reason=reason))
+                self._send(VERBS["close"].command.model_validate({"reason": reason}))
                 async with asyncio.timeout(_CLOSE_TIMEOUT):
                     while not self._ended:
                         await asyncio.sleep(0.02)
@@ -104,7 +104,7 @@ async def close_cluster() -> bool:
     if stream is None:
         return False
     with contextlib.closing(stream):
-        stream.send(Close())
+        stream.send(VERBS["close"].command.model_validate({}))
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT):
                 while (event := await stream.receive(parse_event)) is not None:
