@@ -6,14 +6,13 @@ import signal
 
 import pytest
 from helpers import ONE_WORKER, pids_of_session, without_gpus
-from managers import policy_of, supervisors, until, with_manager
+from managers import supervisors, until, with_manager
 
 from jupyter_gpudask.errors import (
     ClusterExistsError,
     KernelNotFoundError,
     LimitError,
     NoClusterError,
-    ProfileNotFoundError,
     SpecError,
 )
 
@@ -125,13 +124,3 @@ def test_an_idle_cluster_is_closed_with_a_reason_unless_its_kernel_is_busy():
         assert manager.get("a").error.reason.startswith("The cluster was closed after 1 seconds without work")
 
     with_manager(use, idle_timeout=1.0)
-
-
-def test_options_override_those_of_the_profile_or_the_default():
-    policy = policy_of(default_spec={"threads": 2}, profiles={"big": {"title": "Big", "engine": "cpu", "workers": 3}})
-    assert policy.spec({}).threads == 2
-    assert policy.spec({}, "big").workers == 3
-    assert policy.spec({"gpus": 1}, "big").engine == "auto"
-    assert [(profile.name, profile.title) for profile in policy.listed_profiles()] == [("big", "Big")]
-    with pytest.raises(ProfileNotFoundError, match="one of: big"):
-        policy.spec({}, "small")

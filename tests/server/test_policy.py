@@ -138,12 +138,6 @@ def test_specs_of_cluster_classes_are_fixed_except_for_the_start_timeout_and_the
     )
 
 
-@pytest.mark.parametrize("entry", [{"class": "LocalCluster"}, {"class": 3}, {"class": "a.B", "n_workers": 3}])
-def test_an_invalid_profile_is_refused_when_the_server_starts(entry):
-    with pytest.raises(SpecError, match=r'profiles\["odd"\], "'):
-        policy_of(profiles={"odd": entry}).listed_profiles()
-
-
 def test_the_default_options_can_name_a_profile_and_override_its_options():
     policy = policy_of(default_spec={"profile": "small", "threads": 2}, profiles=PROFILES)
     spec = policy.spec({})
@@ -207,9 +201,13 @@ def test_the_default_profile_can_name_a_class_which_a_choice_of_workers_override
         ({"profile": "a", "threads": 2}, {"a": {"class": "a.B"}}),
         ({"profile": "a", "thread": 2}, {"a": {}}),
         ({}, {"a": {"profile": "small"}, "small": {}}),
+        *(
+            ({}, {"odd": entry})
+            for entry in ({"class": "LocalCluster"}, {"class": 3}, {"class": "a.B", "n_workers": 3})
+        ),
     ],
 )
-def test_invalid_default_options_and_nested_profiles_are_refused_when_the_server_starts(default_spec, profiles):
+def test_invalid_default_options_and_profiles_are_refused_when_the_server_starts(default_spec, profiles):
     policy = policy_of(default_spec=default_spec, profiles=profiles)
     with pytest.raises(TraitError, match="Invalid configuration of GpuDask: "):
         policy.validate_settings()
