@@ -167,10 +167,10 @@ def test_a_restarted_kernel_gets_its_cluster_back_reset_with_the_same_workers(se
 
 
 @without_gpus
-def test_a_cluster_that_nobody_has_used_since_its_kernel_was_restarted_takes_new_options_and_settings(server, kernel):
-    def cluster():
+def test_a_cluster_that_nobody_has_used_since_its_kernel_was_restarted_takes_the_new_options(server, kernel):
+    def options():
         spec = server.cluster(kernel)["spec"]
-        return spec["workers"], spec["threads"], server.cluster(kernel)["pid"]
+        return spec["workers"], spec["threads"]
 
     def order(workers):
         spec = {"engine": "cpu", "workers": workers}
@@ -182,7 +182,7 @@ def test_a_cluster_that_nobody_has_used_since_its_kernel_was_restarted_takes_new
     assert kernel.ok("%gpudask status").displayed  # the kernel attaches to the cluster, and does not use it
     kernel.ok("from distributed import get_client; before = get_client()")
     kernel.ok("%gpudask start --cpu 2")
-    assert cluster()[:2] == (2, None)
+    assert options() == (2, None)
     assert kernel.ok("before.status, get_client().submit(sum, [1, 2]).result()").value == "('closed', 3)"
     assert kernel.ok("len(get_client().scheduler_info()['workers'])").value == "2"
 
@@ -190,24 +190,27 @@ def test_a_cluster_that_nobody_has_used_since_its_kernel_was_restarted_takes_new
     assert "asked for: --cpu 2 instead of --cpu 1" in kernel.run("%gpudask start --cpu 1").error_value
     assert order(1) == 409
     assert kernel.ok("held.result()").value == "3"
-
-    settings = "import dask; dask.config.set({'mine.number': 1})\n"
     restart(server, kernel)
-    kernel.ok(f"{settings}started = %gpudask start --cpu 1")
-    assert kernel.ok("started.client.submit(lambda: dask.config.get('mine.number')).result()").value == "1"
-    before = cluster()
-    restart(server, kernel)
-    kernel.ok(f"{settings}started = %gpudask start --cpu 1")
-    assert cluster() == before
-    restart(server, kernel)
-    kernel.ok(f"{settings.replace('1', '2')}started = %gpudask start --cpu 1")
-    assert kernel.ok("started.client.submit(lambda: dask.config.get('mine.number')).result()").value == "2"
-    assert cluster()[2] != before[2]
-
-    restart(server, kernel)
-    assert order(2) == 202
+    assert order(1) == 202
     assert server.settled(kernel)["status"] == "ready"
-    assert (cluster()[0], order(1)) == (2, 409)
+    assert (options(), order(2)) == ((1, None), 409)
+
+
+@without_gpus
+def test_a_cluster_that_nobody_has_used_since_its_kernel_was_restarted_takes_the_new_settings_of_dask(server, kernel):
+    def start(number):
+        kernel.ok(f"import dask; dask.config.set({{'mine.number': {number}}})")
+        kernel.ok(f"started = {START_ONE}")
+        number = kernel.ok("started.client.submit(lambda: dask.config.get('mine.number')).result()").value
+        return number, server.cluster(kernel)["pid"]
+
+    first = start(1)
+    restart(server, kernel)
+    assert start(1) == first
+    restart(server, kernel)
+    second = start(2)
+    assert (first[0], second[0]) == ("1", "2")
+    assert first[1] != second[1]
 
 
 @pytest.mark.slow
