@@ -36,10 +36,24 @@ def kernel(kernel):
     return kernel
 
 
+COUNT_JOINS = """
+from jupyter_gpudask.session import server_connection
+joins, connect = [], server_connection.connect_socket
+def connect_socket(path):
+    joins.append(path)
+    return connect(path)
+server_connection.connect_socket = connect_socket
+"""
+
+
 def test_the_magic_uses_the_cluster_that_the_browser_started(server, kernel):
     assert kernel.run("%gpudask status").error_value.startswith("This kernel has no cluster.")
     kernel.ok("import sys; sys.path.insert(0, '/a/folder')")
     pid = server.start(kernel)["pid"]
+    kernel.ok(COUNT_JOINS)
+    attached = kernel.ok("%%gpudask\nlen(joins)")
+    assert (attached.value, kernel.ok("len(joins)").value) == ("1", "1")
+    assert not any(text.startswith("Started: ") for text in attached.displayed)
     assert "State at" in kernel.ok("%gpudask status").displayed[0]
     started = kernel.ok(START_ONE)
     assert "already running" in started.value
@@ -104,31 +118,13 @@ def test_the_magics_use_and_keep_the_gpus_of_the_cluster_that_the_browser_starte
     assert server.cluster(other)["status"] == "starting"
 
 
-COUNT_JOINS = """
-from jupyter_gpudask.session import server_connection
-joins, connect = [], server_connection.connect_socket
-def connect_socket(path):
-    joins.append(path)
-    return connect(path)
-server_connection.connect_socket = connect_socket
-"""
-
-
-@pytest.mark.parametrize("there", [False, True])
-def test_a_kernel_connects_to_its_server_once_whether_or_not_there_is_a_cluster(server, kernel, there):
-    if there:
-        server.start(kernel)
-    kernel.ok(COUNT_JOINS)
-    reply = kernel.ok("%%gpudask\nlen(joins)")
-    assert kernel.ok("len(joins)").value == "1"
-    assert server.cluster(kernel)["status"] == "ready"
-    assert any(text.startswith("Started: ") for text in reply.displayed) is not there
-    assert not any(text.startswith("Starting") for text in reply.displayed[-1:])
-
-
-def test_a_cell_uses_the_cluster_that_the_browser_restarted_and_starts_a_new_one_if_it_was_closed(server, kernel):
+def test_a_cell_starts_a_cluster_uses_one_that_the_browser_restarted_and_replaces_one_that_it_closed(server, kernel):
     cell = "%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()"
-    kernel.ok(START_ONE)
+    kernel.ok(COUNT_JOINS)
+    started = kernel.ok(cell)
+    assert "10" in started.value
+    assert kernel.ok("len(joins)").value == "1"
+    assert any(text.startswith("Started: ") for text in started.displayed)
     server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": {"threads": 1}})
     server.settled(kernel)
     assert "10" in kernel.ok(cell).value
