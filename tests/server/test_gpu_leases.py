@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers import fake_gpu_environment, wait_until
+from helpers import fake_gpu_environment, promised, wait_until
 
 from jupyter_gpudask.machine.lease_registry import LeaseRegistry
+from jupyter_gpudask.machine.unix_socket import socket_path
 
 pytestmark = pytest.mark.cluster
 
@@ -100,7 +101,7 @@ def shown_reasons(registry):
     return [json.loads(line)["reason"] for line in printed.splitlines()]
 
 
-def test_the_record_says_why_clusters_of_a_server_ended(own_server, tmp_path):
+def test_the_record_says_why_clusters_of_a_server_ended_which_leaves_nothing(own_server, tmp_path, gone):
     registry = tmp_path / "registry"
     registry.mkdir()
     registry.chmod(0o1777)
@@ -113,7 +114,11 @@ def test_the_record_says_why_clusters_of_a_server_ended(own_server, tmp_path):
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
     wait_until(lambda: reasons(registry) == ["kernel ended"], 120)
 
-    assert start(server, server.kernel(), gpus=1)["status"] == "ready"
+    cluster = start(server, server.kernel(), gpus=1)
+    assert cluster["status"] == "ready"
     server.stop()
-    wait_until(lambda: reasons(registry) == ["kernel ended", "server ended"], 120)
+    with promised(1):
+        gone(cluster["pid"])
+    assert not socket_path(server.runtime, server.pid).exists()
+    assert reasons(registry) == ["kernel ended", "server ended"]
     assert shown_reasons(registry) == reasons(registry)

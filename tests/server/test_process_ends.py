@@ -97,8 +97,43 @@ def answers(port):
         return caller.connect_ex(("127.0.0.1", port)) == 0
 
 
-def kill_worker_repeatedly(server, kernel):
-    """Kill the worker of a cluster, and those that replace it, three times; all have the same GPU."""
+def test_a_cluster_whose_supervisor_or_kernel_is_killed_leaves_nothing_and_others_keep_running(
+    isolated_server, tmp_path, gone
+):
+    server, elsewhere = isolated_server, tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    kernel, other = server.kernel("doomed.ipynb"), server.kernel()
+    rest = start(server, other)["pid"]
+    # In a folder where the server does not look by itself, and with a process in a group of its own.
+    kernel.ok(f"%load_ext jupyter_gpudask\nimport os, subprocess\nos.environ['TMPDIR'] = {str(elsewhere)!r}")
+    kernel.ok("started = %gpudask start --gpus 1\nclient = started.client")
+    kernel.ok("sleep = lambda: subprocess.Popen(['sleep', '777'], process_group=0).pid")
+    child = psutil.Process(int(kernel.ok("print(client.submit(sleep).result())").printed))
+    pid, ports = server.cluster(kernel)["pid"], ports_of(server.cluster(kernel)["pid"])
+    assert list(elsewhere.glob("jupyter-gpudask-*"))
+    os.kill(pid, signal.SIGKILL)  # in which the scheduler and the nannies are
+    gone(pid)
+    wait_until(lambda: not child.is_running() and not list(elsewhere.glob("jupyter-gpudask-*")))
+    wait_until(lambda: len(left_of(server, "lease", "folder")) == 2)  # those of the other
+    assert not any(answers(port) for port in ports)
+    wait_until(lambda: server.cluster(kernel)["status"] == "failed")
+    assert "killed by SIGKILL" in server.cluster(kernel)["reason"]
+    cluster = server.settled(other)
+    assert (cluster["pid"], cluster["state"]["workers"][0]["status"]) == (rest, "running")
+
+    os.kill(other.pid, signal.SIGKILL)
+    wait_until(lambda: server.cluster(other) is None)  # Jupyter needs some seconds to notice
+    gone(rest)
+    wait_until(lambda: not left_of(server, "lease", "folder"))
+
+
+@pytest.mark.parametrize("profile", ["", pytest.param("local", marks=pytest.mark.slow)])
+def test_a_worker_that_is_killed_repeatedly_is_restarted_each_time_on_its_gpu(isolated_server, profile):
+    server = isolated_server
+    kernel = server.kernel()
+    order = {"kernel_id": kernel.id, "profile": profile, "spec": {} if profile else {"gpus": 1}}
+    assert server.fetch("clusters", "POST", order).status == 202
+    assert server.settled(kernel)["status"] == "ready"
     died, gpus = {None}, set()
 
     def is_another():
@@ -113,52 +148,6 @@ def kill_worker_repeatedly(server, kernel):
         died.add(worker)
     wait_until(is_another, 60)
     assert len(gpus) == 1
-
-
-def test_killed_processes_leave_nothing_and_other_clusters_keep_running(isolated_server, tmp_path, gone):
-    server, elsewhere = isolated_server, tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    kernel, other = server.kernel("doomed.ipynb"), server.kernel()
-    rest = start(server, other)
-    # In a folder where the server does not look by itself, and with a process in a group of its own.
-    kernel.ok(f"%load_ext jupyter_gpudask\nimport os, subprocess\nos.environ['TMPDIR'] = {str(elsewhere)!r}")
-    kernel.ok("started = %gpudask start --gpus 1\nclient = started.client")
-    kernel.ok("sleep = lambda: subprocess.Popen(['sleep', '777'], process_group=0).pid")
-    kill_worker_repeatedly(server, kernel)
-    child = psutil.Process(int(kernel.ok("print(client.submit(sleep).result())").printed))
-    pid, ports = server.cluster(kernel)["pid"], ports_of(server.cluster(kernel)["pid"])
-    assert list(elsewhere.glob("jupyter-gpudask-*"))
-    os.kill(pid, signal.SIGKILL)  # in which the scheduler and the nannies are
-    gone(pid)
-    wait_until(lambda: not child.is_running() and not list(elsewhere.glob("jupyter-gpudask-*")))
-    wait_until(lambda: len(left_of(server, "lease", "folder")) == 2)  # those of the other
-    assert not any(answers(port) for port in ports)
-    wait_until(lambda: server.cluster(kernel)["status"] == "failed")
-    assert "killed by SIGKILL" in server.cluster(kernel)["reason"]
-
-    server.fetch(f"clusters/{kernel.id}/restart", "POST", {})
-    again = server.settled(kernel)["pid"]
-    assert sorted(server.supervisors()) == sorted([again, rest["pid"]])
-    os.kill(kernel.pid, signal.SIGKILL)
-    kernel.disconnect()
-    wait_until(lambda: server.cluster(kernel) is None)  # Jupyter needs some seconds to notice
-    gone(again)
-    wait_until(lambda: len(left_of(server, "lease", "folder")) == 2)
-    cluster = server.settled(other)
-    assert (cluster["pid"], cluster["state"]["workers"][0]["status"]) == (rest["pid"], "running")
-
-    server.stop()
-    with promised(1):
-        gone(rest["pid"])
-    assert not left_of(server, "socket", "lease", "folder")
-
-
-@pytest.mark.slow
-def test_a_worker_of_a_class_that_is_killed_repeatedly_is_restarted_each_time(isolated_server):
-    kernel = isolated_server.kernel()
-    assert isolated_server.fetch("clusters", "POST", {"kernel_id": kernel.id, "profile": "local"}).status == 202
-    assert isolated_server.settled(kernel)["status"] == "ready"
-    kill_worker_repeatedly(isolated_server, kernel)
 
 
 def test_a_killed_server_leaves_nothing_but_a_socket_that_the_next_server_removes(isolated_server, gone):
