@@ -23,7 +23,7 @@ from jupyter_client import BlockingKernelClient
 
 from jupyter_gpudask.machine.unix_socket import connect_socket, socket_path
 from jupyter_gpudask.protocol import Joined
-from jupyter_gpudask.protocol.messages import Attach
+from jupyter_gpudask.protocol.messages import Connect
 
 # The other extensions of this environment, which are not tested here, and start more slowly than the server.
 EXTENSIONS = {"jupyter_gpudask": True} | dict.fromkeys(
@@ -206,10 +206,10 @@ def joined_to(server, dashboard):
     kernel_id = str(uuid.uuid4())
     fields = {"engine": "cpu", "address": "tcp://127.0.0.1:1", "credentials": None, "dashboard_port": None}
     joined = Joined(**fields, workers=1, pid=0, dashboard=dashboard)
-    attach = Attach(kernel_id=kernel_id, joined=joined, python="python", environment={})
+    request = Connect(kernel_id=kernel_id, joined=joined)
     connection = connect_socket(socket_path(server.runtime, server.pid))
     connection.setblocking(True)
-    connection.sendall(attach.model_dump_json().encode() + b"\n")
+    connection.sendall(request.model_dump_json().encode() + b"\n")
     kernel = NotebookKernel(server, kernel_id)
     listed = "clusters"
     wait_until(lambda: kernel_id in str(server.fetch(listed).body))

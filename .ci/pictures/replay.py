@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jupyter_gpudask.protocol.stream import StreamMessage
+from jupyter_gpudask.protocol.rest import StreamMessage
 from jupyter_gpudask.server.stream import StreamHandler
 
 

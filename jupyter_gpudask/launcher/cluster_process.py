@@ -20,7 +20,7 @@ from ..machine.directories import remove_stale_directories, temporary_folders
 from ..machine.gpus import cuda_driver_version
 from ..machine.leases import LeaseFolder
 from ..machine.lifeline import kill_session
-from ..protocol import Close, ClusterSpec, Start
+from ..protocol import VERBS, ClusterSpec, Start
 from ..protocol.transport import EVENT_LIMIT, MessageStream
 from ..protocol.verbs import SUPERVISOR
 from .connection import ClusterConnection, LostCallback, ProgressCallback
@@ -241,7 +241,7 @@ class ClusterProcess(ClusterConnection):
         reading = self._reading or asyncio.create_task(self._stream.skip())
         try:
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):
-                self._send(Close(reason=reason))
+                self._send(VERBS["close"].command.model_validate({"reason": reason}))
                 self._stream.close()
                 async with asyncio.timeout(limit):
                     await self._process.ended()

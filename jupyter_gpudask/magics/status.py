@@ -196,7 +196,7 @@ class LiveStatusView(StatusView):
         self.widget: Any = None
 
     def _ipython_display_(self) -> None:
-        from ..protocol.stream import LIVE_OUTPUT
+        from ..protocol.rest import LIVE_OUTPUT
 
         live = {} if self._last else {LIVE_OUTPUT: {"live": True}}
         display(self._repr_mimebundle_(), metadata=live, raw=True, display_id=self._display_id)

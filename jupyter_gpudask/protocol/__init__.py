@@ -27,14 +27,13 @@ from .state import (
     WorkerExit,
     WorkerState,
 )
-from .verbs import VERBS, Close, ClusterVerbs, Command, Start, parse_command
+from .verbs import VERBS, ClusterVerbs, Command, Start, parse_command
 
 __all__ = [
     "PROTOCOL_VERSION",
     "VERBS",
     "Answer",
     "ClassProfile",
-    "Close",
     "Closed",
     "ClusterClass",
     "ClusterSpec",

@@ -22,10 +22,10 @@ from ..errors import GpuDaskError, NotOwnedError, ProtocolError
 from .spec import ClusterSpec
 from .state import ClusterState, GpuState, TlsCredentials
 
-PROTOCOL_VERSION = 12
+PROTOCOL_VERSION = 13
 """Increased with every change that an older parent or supervisor would misread. A new field with a default is none."""
 
-OLDEST_PROTOCOL = 12
+OLDEST_PROTOCOL = 13
 """The oldest version whose messages are understood."""
 
 
@@ -316,46 +316,72 @@ def parse_event(line: bytes | str) -> Event:
     return event
 
 
-class Attach(Message):
-    """Attach to the kernel's cluster.
+class Interpreter(Message):
+    """How to start a process with the interpreter and environment of a kernel.
 
-    - `kernel_id`: the kernel that asks.
-    - `options`: the options of the cluster to start if there is none, as attributes of a spec; `None` to start none.
-    - `joined`: the cluster of somebody else to which the kernel is connected, which is to be shown: the server then
-      sends commands, and the kernel answers them; `None` for a cluster of the kernel.
-    - `check`: whether to only check the options, as those of a cluster that would replace the existing one.
-    - `python`, `environment`, `path`, `settings`: the kernel's interpreter and settings: see
-      `jupyter_gpudask.server.kernels.Interpreter`.
+    - `path`: additional folders for `sys.path`.
+    - `settings`: the settings of Dask's configuration that the kernel has changed, if the kernel has sent them.
     """
 
-    type: Literal["attach"] = "attach"
-    protocol: int = PROTOCOL_VERSION
-    kernel_id: str
-    options: dict[str, Any] | None = None
-    joined: Joined | None = None
-    check: bool = False
     python: str
     environment: Variables
     path: Folders = ()
     settings: dict[str, Any] = Field(default_factory=dict)
 
     def __repr__(self) -> str:  # an environment can hold secrets
-        return f"Attach(kernel_id={self.kernel_id!r})"
+        return f"Interpreter(python={self.python!r})"
 
     __str__ = __repr__
+
+
+class Request(Message):
+    """The first line that a kernel sends to its Jupyter server."""
+
+    protocol: int = PROTOCOL_VERSION
+    kernel_id: str
+
+
+class Attach(Request):
+    """Attach to the kernel's cluster; fails without one."""
+
+    type: Literal["attach"] = "attach"
+
+
+class AttachOrStart(Request):
+    """Attach to the kernel's cluster, or start one if there is none, with these attributes of a spec."""
+
+    type: Literal["start"] = "start"
+    options: dict[str, Any]
+    interpreter: Interpreter
+
+
+class CheckOptions(Request):
+    """Check the options of a cluster that would replace the existing one; answered by `Closed` or `Failed`."""
+
+    type: Literal["check"] = "check"
+    options: dict[str, Any]
+
+
+class Connect(Request):
+    """Show a cluster of somebody else: from now on the server sends commands, and the kernel answers them."""
+
+    type: Literal["connect"] = "connect"
+    joined: Joined
 
 
 class _Version(BaseModel):
     protocol: int
 
 
-_attach = TypeAdapter(Attach)
+KernelRequest = Attach | AttachOrStart | CheckOptions | Connect
+
+_requests: TypeAdapter[KernelRequest] = TypeAdapter(Annotated[KernelRequest, Field(discriminator="type")])
 
 
-def parse_attach(line: bytes) -> Attach:
+def parse_request(line: bytes) -> KernelRequest:
     """Parse the first line from a kernel; raises `ProtocolError` for others, and for unknown versions."""
     with suppress(ValidationError):
         version = _Version.model_validate_json(line).protocol
         check_protocol(version, receiver="Jupyter server", sender="kernel")
-    attach: Attach = parse_message(_attach, line)
-    return attach
+    request: KernelRequest = parse_message(_requests, line)
+    return request

@@ -6,6 +6,8 @@ import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Union, get_args, get_origin
 
+from ..quantities import typed_size
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -68,7 +70,7 @@ def _start_option(name: str, field: FieldInfo) -> StartOption:
         field=name,
         title=field.title or "",
         allowed=field.description or "",
-        default=_as_typed(default, option),
+        default=as_typed(default, option) if default or default is False or "none" in option.words else "",
         is_repeatable=isinstance(default, dict),
     )
 
@@ -83,11 +85,16 @@ def _words_of_type(annotation: object) -> tuple[str, ...]:
     return ()
 
 
-def _as_typed(default: object, option: Option) -> str:
-    if isinstance(default, bool):
-        return "yes" if default else "no"
-    if default is None:
-        return "none" if "none" in option.words else ""
-    if isinstance(default, float):
-        return f"{default:g}"
-    return default if isinstance(default, str) else ""
+def as_typed(value: object, option: Option) -> str:
+    """The value of an option as it is typed."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "none" if "none" in option.words else "default"
+    if isinstance(value, dict):
+        return " ".join(f"{key}={amount:g}" for key, amount in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) + "," * (len(value) == 1)  # a single number is a count
+    if isinstance(value, int) and option.metavar == "AMOUNT":
+        return typed_size(value)
+    return f"{value:g}" if isinstance(value, float) else str(value) or "none"

@@ -23,8 +23,8 @@ from pydantic import (
 )
 
 from ..errors import ClusterExistsError, OptionConflictError, SpecError
-from ..quantities import parse_amount, parse_gpus, parse_pairs, parse_range, typed_size
-from .options import Option, StartOption, options_of
+from ..quantities import parse_amount, parse_gpus, parse_pairs, parse_range
+from .options import Option, StartOption, as_typed, options_of
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # The engine sets these from `gpus`.
@@ -368,9 +368,7 @@ class ClassProfile(BaseModel):
         return entry
 
 
-_SIZES = frozenset({"pool", "spill_threshold", "memory_limit"})
-
-_DEVICES = frozenset({"engine", "gpus", "workers"})
+DEVICES = frozenset({"engine", "gpus", "workers"})
 """The options that select GPUs, or CPU workers instead of them."""
 
 
@@ -387,9 +385,9 @@ def differences(running: ClusterSpec, requested: ClusterSpec) -> list[str]:
     if running.profile != requested.profile:  # which sets the other options
         return [_difference("profile", running, requested)]
     fields = [name for name in ClusterSpec.model_fields if getattr(running, name) != getattr(requested, name)]
-    if "cpu" in (running.engine, requested.engine) and _DEVICES.intersection(fields):
+    if "cpu" in (running.engine, requested.engine) and DEVICES.intersection(fields):
         described = [_difference_of_devices(running, requested)]
-        fields = [name for name in fields if name not in _DEVICES]
+        fields = [name for name in fields if name not in DEVICES]
     else:
         described = []
     return described + [_difference(name, running, requested) for name in fields]
@@ -417,16 +415,4 @@ def _difference(name: str, running: ClusterSpec, requested: ClusterSpec) -> str:
 
 
 def _typed(name: str, spec: ClusterSpec) -> str:
-    """The value of an option as it is typed."""
-    value = getattr(spec, name)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value is None:
-        return "default" if name in ("workers", "threads") else "none"
-    if isinstance(value, dict):
-        return " ".join(f"{key}={amount:g}" for key, amount in value.items()) or "none"
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value)) + "," * (name == "gpus" and len(value) == 1)  # a single number is a count
-    if name in _SIZES and isinstance(value, int):
-        return typed_size(value)
-    return f"{value:g}" if isinstance(value, float) else str(value) or "none"
+    return as_typed(getattr(spec, name), start_options()[flag_of(name)])

@@ -70,7 +70,7 @@ class MessageStream:
     async def receive(self, parse: Callable[[bytes], _M]) -> _M | None:
         """Receive the next message.
 
-        `parse`: parses a line: `parse_command`, `parse_event` or `parse_attach`. Returns `None` when the other process
+        `parse`: parses a line: `parse_command`, `parse_event` or `parse_request`. Returns `None` when the other process
         has closed its end. Raises `ProtocolError` if the line is not such a message. The next one can be received.
         """
         try:

@@ -94,13 +94,6 @@ EndReason = Literal["stopped", "kernel ended", "server ended", "idle", "handed o
 """Why a parent closes a cluster; the record of the use of GPUs has it."""
 
 
-class Close(Command):
-    """Close the cluster, for this reason, and end the supervisor."""
-
-    type: Literal["close"] = "close"
-    reason: EndReason = "stopped"
-
-
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -187,7 +180,7 @@ DONE = _Done()
 
 
 class ClusterVerbs:
-    """The verbs of a cluster, except for its start and its end.
+    """The verbs of a cluster, except for its start.
 
     Each raises `ClusterLostError` if the cluster has ended or does not respond, and `NotOwnedError` if somebody else
     started the cluster and the verb changes it.
@@ -254,13 +247,17 @@ class ClusterVerbs:
     def report_cell(self, fallback_blocks: Annotated[int, Field(ge=0, le=10**9)] = 0) -> Awaitable[None]:
         """Report that a cell has ended, and how many blocks it computed on the host, to a Jupyter server."""
 
+    @_verb(answer=None)
+    def close(self, reason: EndReason = "stopped") -> Awaitable[None]:
+        """Close the cluster, for this reason; the last event, `Closed`, follows."""
+
     async def logs(self, lines: int = 200) -> dict[str, str]:
         """The last lines of each log, by the name of the worker or the job, and of that of `SUPERVISOR`."""
         names = (SUPERVISOR, *(await self.state()).logged)
         return {name: await self.worker_log(name, lines) for name in names}
 
 
-COMMANDS: tuple[type[Command], ...] = (Start, *(verb.command for verb in VERBS.values()), Close)
+COMMANDS: tuple[type[Command], ...] = (Start, *(verb.command for verb in VERBS.values()))
 
 _any_command: Any = Union[COMMANDS]  # noqa: UP007 - of a tuple
 _commands: TypeAdapter[Command] = TypeAdapter(Annotated[_any_command, Field(discriminator="type")])
@@ -273,7 +270,7 @@ def parse_command(line: bytes | str) -> Command:
 
 
 def carry_out(command: Command, cluster: Any) -> Awaitable[Any]:
-    """Call the method of `cluster` for the verb of a command; raises `ProtocolError` for `Start` and `Close`."""
+    """Call the method of `cluster` for the verb of a command; raises `ProtocolError` for `Start`."""
     if command.type not in VERBS:
         raise ProtocolError("command-not-possible", command=command.type)
     carried_out: Awaitable[Any] = getattr(cluster, VERBS[command.type].name)(**command.arguments)

@@ -20,9 +20,9 @@ from ..protocol.verbs import SUPERVISOR
 if TYPE_CHECKING:
     from ..launcher.connection import ClusterConnection
     from ..protocol import ClusterSpec, ClusterState, Command, Progress, Ready
+    from ..protocol.messages import Interpreter
     from ..protocol.rest import Status
     from ..protocol.verbs import EndReason
-    from .kernels import Interpreter
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 
 from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE
 from ..machine.unix_socket import socket_path
-from ..protocol.stream import LIVE_OUTPUT
+from ..protocol.rest import LIVE_OUTPUT
 from .dashboard_proxy import DASHBOARD
 from .joined_dashboard import JOINED_DASHBOARD, DashboardClient
 from .kernel_events import KernelEventListener

@@ -1,6 +1,6 @@
 """The Unix socket on which kernels request their clusters and control them, and the verbs at the Jupyter server.
 
-A kernel sends `Attach`, and then the commands that a supervisor understands; see `jupyter_gpudask.protocol`.
+A kernel sends one of the `KernelRequest`, and then the commands that a supervisor understands.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from ..errors import ClusterLostError, GpuDaskError, NoClusterError, ProtocolErr
 from ..launcher.connection import ClusterConnection
 from ..machine.gpus import are_selected
 from ..machine.unix_socket import bind_socket, peer_of
-from ..protocol import VERBS, Close, Closed, ClusterSpec, ClusterVerbs, Failed, Refused, parse_command
-from ..protocol.messages import Attach, parse_attach
+from ..protocol import VERBS, Closed, ClusterSpec, ClusterVerbs, Failed, Refused, parse_command
+from ..protocol.messages import AttachOrStart, CheckOptions, Connect, parse_request
 from ..protocol.spec import other_options
 from ..protocol.transport import COMMAND_LIMIT, MessageStream
 from ..protocol.verbs import answer
-from .kernels import Interpreter
 from .monitor import DASHBOARD_PATH
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..protocol import ClusterState, Command
+    from ..protocol.verbs import EndReason
     from .cluster import KernelCluster
     from .manager import ClusterManager
     from .monitor import Monitor
@@ -88,7 +88,7 @@ class ServerVerbs(ClusterVerbs):
 
 CountCell: TypeAlias = "Callable[[KernelCluster, int], None]"
 
-_ATTACH_TIMEOUT = 10.0
+_REQUEST_TIMEOUT = 10.0
 
 
 class KernelSocket:
@@ -176,25 +176,36 @@ class _KernelConnection(ServerVerbs):
         if self._socket.count_cell is not None:
             self._socket.count_cell(self._cluster, fallback_blocks)
 
+    async def close(self, reason: EndReason = "stopped") -> None:
+        self._closed = True
+        await self._manager.close(self._kernel_id, reason=reason)
+        self._stream.send(Closed())
+
     async def run(self) -> None:
         try:
-            async with asyncio.timeout(_ATTACH_TIMEOUT):
-                attach = await self._stream.receive(parse_attach)
-            if attach is None:
-                return
-            if attach.joined is not None:
-                connection = ClusterConnection(ClusterSpec.parse({"engine": attach.joined.engine}), self._stream)
-                connection.ready = attach.joined
-                await self._manager.show_joined(attach.kernel_id, connection)
-                return
-            if attach.check:
-                self._manager.policy.spec(attach.options or {})
-                self._stream.send(Closed())
-                await self._stream.flush()
-                return
-            cluster, self._created = await self._find(attach)
+            async with asyncio.timeout(_REQUEST_TIMEOUT):
+                request = await self._stream.receive(parse_request)
+            match request:
+                case None:
+                    return
+                case Connect():
+                    connection = ClusterConnection(ClusterSpec.parse({"engine": request.joined.engine}), self._stream)
+                    connection.ready = request.joined
+                    await self._manager.show_joined(request.kernel_id, connection)
+                    return
+                case CheckOptions():
+                    self._manager.policy.spec(request.options)
+                    self._stream.send(Closed())
+                    await self._stream.flush()
+                    return
+                case AttachOrStart():
+                    cluster, self._created = await self._find_or_start(request)
+                case _:
+                    cluster = self._manager.get(request.kernel_id)
+                    if not cluster.alive:
+                        raise NoClusterError
         except GpuDaskError as error:
-            self._send_failure(error)
+            self._stream.send(Failed.from_error(error))
             await self._stream.flush()
             return
         self._cluster, self._kernel_id = cluster, cluster.kernel_id
@@ -210,27 +221,21 @@ class _KernelConnection(ServerVerbs):
             if self._has_reported_automatic:  # the kernel has ended, or uses another cluster
                 cluster.automatic = False
 
-    async def _find(self, attach: Attach) -> tuple[KernelCluster, bool]:
+    async def _find_or_start(self, request: AttachOrStart) -> tuple[KernelCluster, bool]:
         """The cluster of the kernel, and whether it was created now."""
-        manager = self._manager
-        if attach.options is None:
-            cluster = manager.get(attach.kernel_id)
-            if not cluster.alive:
-                raise NoClusterError
-            return cluster, False
-        interpreter = Interpreter(attach.python, attach.environment, attach.path, attach.settings)
-        existing = manager.clusters.get(attach.kernel_id)
+        manager, interpreter = self._manager, request.interpreter
+        existing = manager.clusters.get(request.kernel_id)
         if existing is None or not existing.alive:
-            return manager.create(attach.kernel_id, manager.policy.spec(attach.options), interpreter)
-        spec = manager.policy.updated_spec(existing.spec, attach.options)
+            return manager.create(request.kernel_id, manager.policy.spec(request.options), interpreter)
+        spec = manager.policy.updated_spec(existing.spec, request.options)
         if existing.ready is not None and are_selected(existing.ready.gpus, spec.gpus):
             spec = spec.model_copy(update={"gpus": existing.spec.gpus})
         has_options = spec == existing.spec
-        has_settings = existing.interpreter is None or existing.interpreter.settings == attach.settings
+        has_settings = existing.interpreter is None or existing.interpreter.settings == interpreter.settings
         if has_options and has_settings:
             return existing, False
         if await existing.is_unused():
-            return await manager.replace_unused(existing, manager.policy.spec(attach.options), interpreter), True
+            return await manager.replace_unused(existing, manager.policy.spec(request.options), interpreter), True
         if not has_options:
             raise other_options(existing.spec, spec)
         return existing, False
@@ -244,11 +249,7 @@ class _KernelConnection(ServerVerbs):
             return True
         if command is None:
             return False
-        if isinstance(command, Close):
-            self._closed = True
-            await self._manager.close(self._kernel_id)
-            self._stream.send(Closed())
-        elif (event := await answer(command, self)) is not None:
+        if (event := await answer(command, self)) is not None:
             self._stream.send(event)
         return True
 
@@ -275,10 +276,6 @@ class _KernelConnection(ServerVerbs):
                     }
                     self._stream.send(cluster.ready.model_copy(update=update))
             case _:
-                error = cluster.error or ClusterLostError("closed")
-                self._send_failure(error)
+                self._stream.send(Failed.from_error(cluster.error or ClusterLostError("closed")))
                 self._closed = True
                 self._stream.close()
-
-    def _send_failure(self, error: GpuDaskError) -> None:
-        self._stream.send(Failed.from_error(error))

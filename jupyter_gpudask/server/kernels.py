@@ -24,6 +24,7 @@ from jupyter_server.utils import ensure_async
 from zmq import ZMQError
 
 from ..errors import KernelNotFoundError, KernelUnsuitableError
+from ..protocol.messages import Interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,20 +60,6 @@ def _read(watched: _Watched, frames: list[bytes]) -> None:
     else:
         watched.running.discard(parent["msg_id"])
         watched.last_end = time.monotonic()
-
-
-@dataclass(frozen=True)
-class Interpreter:
-    """How to start a process with the interpreter and environment of a kernel.
-
-    - `path`: additional folders for `sys.path`.
-    - `settings`: the settings of Dask's configuration that the kernel has changed, if the kernel has sent them.
-    """
-
-    python: str
-    environment: Mapping[str, str]
-    path: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -198,7 +185,7 @@ def _interpreter_of(pid: int, connection_file: str) -> Interpreter:
     python = shutil.which(program, path=environment.get("PATH"))
     if python is None:
         raise KernelUnsuitableError("no-interpreter", program=program)
-    return Interpreter(python, environment)
+    return Interpreter(python=python, environment=environment)
 
 
 def _innermost(pid: int, connection_file: str) -> int:

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
     from ..launcher.connection import ClusterConnection
     from ..protocol import ClusterSpec
+    from ..protocol.messages import Interpreter
     from ..protocol.rest import Status
     from ..protocol.verbs import EndReason
-    from .kernels import Interpreter, ServerKernels
+    from .kernels import ServerKernels
     from .policy import Policy
 
 logger = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ..machine.waiting_line import Waiting
-    from ..protocol import ClusterState, GpuProcess, GpuState, WorkerState
+    from ..protocol import ClusterState, GpuProcess, GpuState
     from .cluster import KernelCluster
     from .kernels import KernelProcess, ServerKernels
     from .manager import ClusterManager
@@ -305,9 +305,6 @@ def with_gpu_metrics(state: ClusterState, gpus: Iterable[GpuState]) -> ClusterSt
     if state.engine != "cuda":
         return state
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
-    return state.model_copy(update={"workers": tuple(_with_gpu(worker, by_uuid) for worker in state.workers)})
-
-
-def _with_gpu(worker: WorkerState, gpus: dict[str, GpuState]) -> WorkerState:
     # The class of a cluster profile selects its GPUs itself, and may name its workers after them.
-    return worker.with_gpu(gpus.get(worker.gpu_uuid or worker.name))
+    workers = tuple(worker.with_gpu(by_uuid.get(worker.gpu_uuid or worker.name)) for worker in state.workers)
+    return state.model_copy(update={"workers": workers})

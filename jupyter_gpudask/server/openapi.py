@@ -17,9 +17,8 @@ from tornado import web
 
 from .._version import __version__
 from ..protocol import ClusterSpec
-from ..protocol.rest import Problem
+from ..protocol.rest import Problem, StreamMessage
 from ..protocol.spec import start_options
-from ..protocol.stream import StreamMessage
 from .rest import API, OPERATIONS, GpuDaskAPIHandler
 
 if TYPE_CHECKING:

@@ -12,16 +12,12 @@ from ..errors import GpuDaskError, LimitError, OptionConflictError, ProfileNotFo
 from ..machine.lease_registry import LeaseRegistry
 from ..protocol import ClassProfile, ClusterClass, ClusterSpec
 from ..protocol.rest import Profile
-from ..protocol.spec import flag_of
+from ..protocol.spec import DEVICES, flag_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .settings import ServerSettings
-
-_RESOURCE_OPTIONS = frozenset({"engine", "gpus", "workers"})
-"""The options that select GPUs, or CPU workers instead of them."""
-
 
 _OPTIONS_OF_CLASSES = ("start_timeout", "workers", "adapt")
 """The options that users can set of a cluster that a class creates."""
@@ -153,7 +149,7 @@ class Policy:
         """The default options that `options` do not override."""
         defaults = {name: value for name, value in self.settings.default_spec.items() if name != "title"}
         # A cluster class decides where its workers run: selecting GPUs or CPU workers overrides such a profile.
-        if _RESOURCE_OPTIONS & options.keys() and self._class_profile(defaults.get("profile", "")) is not None:
+        if DEVICES & options.keys() and self._class_profile(defaults.get("profile", "")) is not None:
             del defaults["profile"]
         return _without_overridden(defaults, options)
 
@@ -176,7 +172,7 @@ def _comparable(spec: ClusterSpec) -> ClusterSpec:
 
 def _without_overridden(base: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """`base` without its resource options where `options` have any: these three are only valid together."""
-    overridden = _RESOURCE_OPTIONS if _RESOURCE_OPTIONS & options.keys() else frozenset()
+    overridden = DEVICES if DEVICES & options.keys() else frozenset()
     return {name: value for name, value in base.items() if name not in overridden}
 
 

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from jupyter_server.auth.decorator import authorized, ws_authenticated
@@ -20,7 +21,7 @@ from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from ..machine.nvml import PcieMeter
-from ..protocol.stream import GpuMetrics, MachineMetrics, Sample, WorkerMetrics
+from ..protocol.rest import GpuMetrics, MachineMetrics, Sample, WorkerMetrics
 from .monitor import INTERVAL, cluster_info, read_machine
 from .rest import API
 
@@ -232,26 +233,21 @@ class Broadcaster:
             kernel_id: info.model_dump_json() if kernel_id in changed or not last else last.cluster_json[kernel_id]
             for kernel_id, info in infos.items()
         }
-        changes = _message(
+        compose = partial(_message, snapshot.time, machine.memory_total)
+        changes = compose(
             "changes",
-            snapshot.time,
-            machine.memory_total,
             gpus="null" if last and last.gpu_json == snapshot.gpu_json else snapshot.gpu_json,
             clusters=[snapshot.cluster_json[kernel_id] for kernel_id in changed],
             removed=sorted(set(last.clusters) - set(infos)) if last else [],
             history=self._history.since(last.time if last else 0.0),
         )
-        clusters = list(snapshot.cluster_json.values())
+        everything: dict[str, Any] = {
+            "gpus": snapshot.gpu_json,
+            "clusters": list(snapshot.cluster_json.values()),
+            "removed": [],
+        }
         full = {
-            start: _message(
-                "full",
-                snapshot.time,
-                machine.memory_total,
-                gpus=snapshot.gpu_json,
-                clusters=clusters,
-                removed=[],
-                history=self._history.since(start),
-            )
+            start: compose("full", **everything, history=self._history.since(start))
             for start in starts
             if start is not None
         }
@@ -259,9 +255,9 @@ class Broadcaster:
 
 
 def _message(
-    kind: str,
     when: float,
     memory_total: int,
+    kind: str,
     *,
     gpus: str,
     clusters: Sequence[str],

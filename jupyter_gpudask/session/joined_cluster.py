@@ -22,7 +22,7 @@ from ..client.connect import (
 from ..errors import BackendUnavailableError, ClusterLostError, ConnectError, ProtocolError
 from ..launcher.connection import Cluster
 from ..protocol import ClusterSpec, ClusterVerbs, Joined, parse_command
-from ..protocol.messages import gateway_dashboard, joined_limits, refusal
+from ..protocol.messages import Connect, gateway_dashboard, joined_limits, refusal
 from ..protocol.transport import Reporter
 from ..protocol.verbs import SUPERVISOR, answer, carry_out
 from .joined_check import check_scheduler, refused_operation
@@ -229,7 +229,7 @@ class PanelReports(Reporter):
     async def run(self, joined: Joined) -> None:
         """Answer the server until it ends, or this is cancelled; without a server, do nothing."""
         try:
-            stream = await request_stream(joined=joined, environment={})
+            stream = await request_stream(Connect, joined=joined)
             if stream is None:
                 return
             self._stream = stream

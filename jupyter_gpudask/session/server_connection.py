@@ -13,8 +13,8 @@ from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoCluste
 from ..launcher.cluster_process import ClusterProcess
 from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
 from ..machine.unix_socket import connect_socket, socket_path
-from ..protocol import Close, Closed, ClusterSpec, Failed, parse_event
-from ..protocol.messages import Attach
+from ..protocol import VERBS, Closed, ClusterSpec, Failed, parse_event
+from ..protocol.messages import Attach, AttachOrStart, CheckOptions, Interpreter, Request
 from ..protocol.transport import EVENT_LIMIT, MessageStream
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ServerCluster(ClusterConnection):
         self._closing = True
         try:
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):
-                self._send(Close(reason=reason))
+                self._send(VERBS["close"].command.model_validate({"reason": reason}))
                 async with asyncio.timeout(_CLOSE_TIMEOUT):
                     while not self._ended:
                         await asyncio.sleep(0.02)
@@ -91,7 +91,7 @@ def has_server() -> bool:
 
 async def attach_cluster(on_lost: LostCallback) -> ServerCluster | None:
     """Attach to the cluster that the server holds for this kernel, and wait until it is up; `None` if there is none."""
-    stream = await request_stream()
+    stream = await request_stream(Attach)
     try:
         return None if stream is None else await ServerCluster.attach(stream, on_lost=on_lost)
     except NoClusterError:
@@ -100,11 +100,11 @@ async def attach_cluster(on_lost: LostCallback) -> ServerCluster | None:
 
 async def close_cluster() -> bool:
     """Close the cluster that the server holds for this kernel, also while it is starting; whether there was one."""
-    stream = await request_stream()
+    stream = await request_stream(Attach)
     if stream is None:
         return False
     with contextlib.closing(stream):
-        stream.send(Close())
+        stream.send(VERBS["close"].command.model_validate({}))
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT):
                 while (event := await stream.receive(parse_event)) is not None:
@@ -134,10 +134,13 @@ async def start_cluster(
     on_lost
         Called if the cluster is lost; `None` for a temporary cluster, which is always a child of this process.
     """
-    request = {"options": _options(spec), "path": tuple(path), "settings": settings}
-    stream = None if on_lost is None else await request_stream(**request)
-    if stream is not None:
-        return await ServerCluster.attach(stream, on_progress=on_progress, on_lost=on_lost)
+    if on_lost is not None:
+        interpreter = Interpreter(
+            python=sys.executable, environment=dict(os.environ), path=tuple(path), settings=settings
+        )
+        stream = await request_stream(AttachOrStart, options=_options(spec), interpreter=interpreter)
+        if stream is not None:
+            return await ServerCluster.attach(stream, on_progress=on_progress, on_lost=on_lost)
     holder = Path(os.environ.get("JPY_SESSION_NAME", "")).name
     return await ClusterProcess.start(
         spec, path=path, settings=settings, holder=holder, on_progress=on_progress, on_lost=on_lost
@@ -146,7 +149,7 @@ async def start_cluster(
 
 async def check_options(spec: ClusterSpec) -> None:
     """Raise the error with which the Jupyter server, if there is one, would refuse to restart the cluster so."""
-    stream = await request_stream(options=_options(spec), check=True)
+    stream = await request_stream(CheckOptions, options=_options(spec))
     if stream is None:
         return
     with contextlib.closing(stream):
@@ -156,15 +159,14 @@ async def check_options(spec: ClusterSpec) -> None:
         raise event.to_error()
 
 
-async def request_stream(**request: Any) -> MessageStream | None:
-    """Send a request with these fields of `Attach` to the server of this kernel; `None` without a server."""
+async def request_stream(kind: type[Request], **fields: Any) -> MessageStream | None:
+    """Send a request of this kind to the server of this kernel; `None` without a server."""
     server = _server()
     connection = None if server is None else connect_socket(server[1])
     if server is None or connection is None:
         return None
     stream = await MessageStream.from_socket(connection, limit=EVENT_LIMIT)
-    fields = {"environment": dict(os.environ)} | request
-    stream.send(Attach(kernel_id=server[0], python=sys.executable, **fields))
+    stream.send(kind(kernel_id=server[0], **fields))
     return stream
 
 

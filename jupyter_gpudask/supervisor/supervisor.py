@@ -12,7 +12,7 @@ import dask.config
 
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
 from ..machine.lifeline import end_session, on_forced_exit
-from ..protocol import VERBS, Close, Closed, Failed, Refused, Start, parse_command
+from ..protocol import VERBS, Closed, Failed, Refused, Start, parse_command
 from ..protocol.messages import check_protocol
 from ..protocol.transport import Reporter
 from ..protocol.verbs import answer, carry_out
@@ -144,11 +144,11 @@ class Supervisor(Reporter):
             except GpuDaskError as error:
                 commands.put_nowait(Refused.from_error(error))
                 continue
-            if isinstance(command, Close):
-                self._end_reason = command.reason
-                return True
             if command is None:
                 return False
+            if command.type == "close":
+                self._end_reason = command.arguments["reason"]
+                return True
             commands.put_nowait(command)
 
     async def _answer(self, commands: asyncio.Queue[Command | Refused]) -> None:

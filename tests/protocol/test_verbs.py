@@ -21,6 +21,7 @@ ARGUMENTS = {
     "rename": {"holder": "a.ipynb"},
     "report_automatic": {"on": True},
     "report_cell": {"fallback_blocks": 5},
+    "close": {"reason": "idle"},
 }
 RESULTS = {"worker_log": "the log", "keep": "user anna"}
 

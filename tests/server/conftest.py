@@ -33,6 +33,15 @@ def server(server_in):
 
 
 @pytest.fixture
+def kernel(server):
+    """A kernel of the shared server, which is shut down after the test."""
+    kernel = server.kernel()
+    yield kernel
+    kernel.disconnect()
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+
+
+@pytest.fixture
 def own_server(tmp_path):
     """Start a server for one test, with command-line options."""
     servers = []

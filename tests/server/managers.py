@@ -7,7 +7,7 @@ import sys
 import psutil
 from helpers import command_line
 
-from jupyter_gpudask.server.kernels import Interpreter
+from jupyter_gpudask.protocol.messages import Interpreter
 from jupyter_gpudask.server.manager import ClusterManager
 from jupyter_gpudask.server.policy import Policy
 from jupyter_gpudask.server.settings import ServerSettings
@@ -15,6 +15,13 @@ from jupyter_gpudask.server.settings import ServerSettings
 
 def policy_of(**settings):
     return Policy(ServerSettings(**settings))
+
+
+async def until(condition, limit=120.0):
+    """Wait until `condition()` is true."""
+    async with asyncio.timeout(limit):
+        while not condition():
+            await asyncio.sleep(0.02)
 
 
 class NamedKernels:
@@ -38,7 +45,7 @@ class NamedKernels:
         return "python3"
 
     async def interpreter(self, kernel_id):
-        return Interpreter(sys.executable, dict(os.environ), tuple(sys.path))
+        return Interpreter(python=sys.executable, environment=dict(os.environ), path=sys.path)
 
     async def notebooks(self):
         return {name: (f"{name}.ipynb",) for name in self.names}

@@ -26,30 +26,31 @@ def test_each_method_of_each_handler_declares_its_authorization(server):
     assert "registered for /a%40b/gpudask" not in server.log
 
 
-@pytest.mark.parametrize("verb", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
-@pytest.mark.parametrize(
-    "path", [*PATHS, "stream", "clusters/x/scale", "clusters/x/adapt", "clusters/x/restart", "../dashboard/x/status"]
-)
-def test_no_method_is_available_without_authentication(server, path, verb):
-    answer = server.fetch(path, verb, headers={})
-    # Python 3.14 asks for the login page with HEAD, too, which redirects to itself.
-    is_login_page = b"Password or token" in answer.text or "/login?" in answer.headers.get("Location", "")
-    assert is_login_page or answer.status in (403, 404, 405)
+def test_no_method_is_available_without_authentication(server):
+    verbs = ["scale", "adapt", "restart"]
+    for path in [*PATHS, "stream", *(f"clusters/x/{verb}" for verb in verbs), "../dashboard/x/status"]:
+        for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"):
+            answer = server.fetch(path, method, headers={})
+            # Python 3.14 asks for the login page with HEAD, too, which redirects to itself.
+            is_login_page = b"Password or token" in answer.text or "/login?" in answer.headers.get("Location", "")
+            assert is_login_page or answer.status in (403, 404, 405), (path, method)
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "token wrong"}])
-def test_requests_without_a_valid_token_get_only_an_error(server, path, headers):
-    answer = server.fetch(path, headers=headers)
-    assert answer.status == 403
-    assert set(answer.body) == {"message", "fix", "kind", "field", "error", "others"}
-    assert answer.body["message"] == "Forbidden"
-    for method in ("POST", "DELETE"):
-        assert server.fetch(path, method, {} if method == "POST" else None, headers=headers).status in (403, 405)
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "token wrong"}], ids=["none", "wrong"])
+def test_requests_without_a_valid_token_get_only_an_error(server, headers):
+    for path in PATHS:
+        answer = server.fetch(path, headers=headers)
+        assert answer.status == 403, path
+        assert set(answer.body) == {"message", "fix", "kind", "field", "error", "others"}
+        assert answer.body["message"] == "Forbidden"
+        for method in ("POST", "DELETE"):
+            assert server.fetch(path, method, {} if method == "POST" else None, headers=headers).status in (403, 405)
 
 
-def test_a_page_of_another_origin_is_refused(server):
+def test_a_stream_without_a_token_and_a_page_of_another_origin_are_refused(server):
     token = f"token {server.token}"
+    with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
+        server.socket("stream", token=False)
     with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
         server.socket("stream", token=False, origin="https://evil.example", cookie=cookie_of(server))
     answer = server.fetch("gpus", headers={"Cookie": cookie_of(server), "Origin": "https://evil.example"})
@@ -64,11 +65,6 @@ def test_a_request_that_changes_something_by_cookie_needs_the_xsrf_token(server)
     xsrf = dict(part.split("=", 1) for part in cookie.split("; "))["_xsrf"]
     allowed = {"Cookie": cookie, "X-XSRFToken": xsrf}
     assert server.fetch("clusters", "POST", body, headers=allowed).status == 404
-
-
-def test_a_stream_without_a_token_is_refused(server):
-    with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
-        server.socket("stream", token=False)
 
 
 def cookie_of(server):
@@ -87,36 +83,31 @@ print(started.client.run_on_scheduler(find))
 """
 
 
-def test_no_secret_of_a_cluster_is_in_a_process_a_file_a_log_or_an_answer(own_server, tmp_path):
-    folders = {"JUPYTER_RUNTIME_DIR": tmp_path / "runtime", "TMPDIR": tmp_path / "tmp"}
-    for folder in folders.values():
-        folder.mkdir()
-    server = own_server(environment={**os.environ, **{name: str(folder) for name, folder in folders.items()}})
-    kernel = server.kernel("analysis.ipynb")
-    replies = [kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 1 --protocol tcp\nstarted")]
-    secrets = [key_of(kernel), kernel.ok(DASHBOARD).printed.strip()]
-    assert [len(secret) > 40 for secret in secrets] == [True, True]
-    commands = ("status", "logs", "doctor")
-    replies += [kernel.ok(f"shown = %gpudask {command}\nprint(shown)\nshown") for command in commands]
-    page = server.fetch(f"{kernel.id}/status", prefix="gpudask/dashboard/")
-    assert page.status == 200
-    answers = [page, server.fetch("clusters"), server.fetch(f"clusters/{kernel.id}/logs")]
-    with contextlib.closing(server.socket("stream")) as stream:
-        replies.append(stream.recv())
-    assert [secret for secret in secrets if secret in str(replies) + str([answer.text for answer in answers])] == []
-    assert str(server.log_path) in places_of(["ServerApp"], tmp_path)  # a text that is there is found
-    assert places_of(secrets, tmp_path) == []
-    processes = [psutil.Process(pid) for pid in pids_of_session(server.cluster(kernel)["pid"])]
-    assert server.token not in str([(process.cmdline(), process.environ()) for process in processes])
-    (directory,) = folders["TMPDIR"].glob("jupyter-gpudask-*")
-    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    kernel.ok("started = %gpudask restart")
-    assert key_of(kernel) != secrets[0]
+HERE = {f"{what} {host}" for what in ("connects", "looks up") for host in ("127.0.0.1", "localhost", "::1")}
 
+# Writes down each address of the network, and each import of a heavy package, with the pid.
+AUDIT = """
+import os, socket, sys
 
-def key_of(kernel):
-    """A line of the private key of a cluster with TLS."""
-    return kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
+HEAVY = {"dask", "distributed", "dask_cuda", "cupy", "cudf", "rmm"}
+
+def audit(event, arguments):
+    if event == "import" and arguments[0] in HEAVY:
+        note("imports", arguments[0])
+    elif event == "socket.connect" and arguments[0].family != socket.AF_UNIX:
+        if arguments[0].type == socket.SOCK_STREAM:  # to connect a datagram socket sends nothing
+            note("connects", arguments[1][0])
+    elif event == "socket.sendto" and arguments[0].family != socket.AF_UNIX:
+        note("connects", arguments[1][0])
+    elif event == "socket.getaddrinfo":
+        note("looks up", arguments[0])
+
+def note(*words):
+    os.write(file, f"{os.getpid()} {' '.join(map(str, words))}\\n".encode())
+
+file = os.open(os.environ["AUDIT"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+sys.addaudithook(audit)
+"""
 
 
 AUTHORIZER = """
@@ -130,14 +121,37 @@ class OnlyAllowed(Authorizer):
 """
 
 
-def test_each_request_needs_authorization(own_server, tmp_path):
-    (tmp_path / "only_allowed.py").write_text(AUTHORIZER)
-    allowed = tmp_path / "allowed"
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "ALLOWED": str(allowed)}
-    server = own_server("--ServerApp.authorizer_class=only_allowed.OnlyAllowed", environment=environment)
-    kernel = server.kernel()
-    allowed.write_text("write read")
-    assert server.start(kernel)["status"] == "ready"
+@pytest.fixture(scope="module")
+def guarded_server(server_in):
+    """A server with folders of its own and an authorizer, whose processes note what they import and connect to."""
+
+    def environment(folder):
+        for name, text in {"sitecustomize.py": AUDIT, "only_allowed.py": AUTHORIZER, "allowed": ""}.items():
+            (folder / name).write_text(text)
+        files = {"JUPYTER_RUNTIME_DIR": "runtime", "TMPDIR": "tmp", "AUDIT": "audit", "ALLOWED": "allowed"}
+        for name in ("runtime", "tmp"):
+            (folder / name).mkdir()
+        return {**os.environ, "PYTHONPATH": str(folder), **{name: str(folder / file) for name, file in files.items()}}
+
+    return server_in(environment, ["--ServerApp.authorizer_class=only_allowed.OnlyAllowed"])
+
+
+@pytest.fixture(scope="module")
+def guarded_kernel(guarded_server):
+    """A kernel of that server, with a cluster."""
+    allowed(guarded_server).write_text("read write")
+    kernel = guarded_server.kernel("analysis.ipynb")
+    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 2 --protocol tcp")
+    return kernel
+
+
+def allowed(server):
+    """The file with the actions that the authorizer allows."""
+    return server.root.parent / "allowed"
+
+
+def test_each_request_needs_authorization(guarded_server, guarded_kernel):
+    server = guarded_server
 
     def status(path, method="GET"):
         return server.fetch(path, method, prefix="gpudask/").status
@@ -149,17 +163,56 @@ def test_each_request_needs_authorization(own_server, tmp_path):
             return error.status_code
         return 101
 
-    page, sockets = f"dashboard/{kernel.id}/status", ["api/stream", f"dashboard/{kernel.id}/status/ws"]
+    page, sockets = f"dashboard/{guarded_kernel.id}/status", ["api/stream", f"dashboard/{guarded_kernel.id}/status/ws"]
     with joined_to(server, "http://127.0.0.1:1/status") as joined:
         joined_page = f"dashboard/{joined.id}/status"
         for actions in ("", "read", "write", "execute"):
-            allowed.write_text(actions)
+            allowed(server).write_text(actions)
             reads = {status(path) == 200 for path in (page, *(f"api/{path}" for path in PATHS if "x" not in path))}
             assert reads == {actions == "read"}, actions
             writes = {status(f"api/clusters/x{verb}", "POST") == 403 for verb in ("/restart", "/scale", "/keep")}
             assert writes | {status("api/clusters/x", "DELETE") == 403} == {actions != "write"}, actions
             assert {upgrade(path) for path in sockets} == {101 if actions == "execute" else 403}, actions
             assert (status(joined_page) == 403) is (actions != "execute"), actions
+        allowed(server).write_text("read")
+
+
+def test_no_secret_of_a_cluster_is_visible_and_no_process_connects_to_another_machine(guarded_server, guarded_kernel):
+    server, kernel, folder = guarded_server, guarded_kernel, guarded_server.root.parent
+    allowed(server).write_text("read write execute")
+    replies = [kernel.ok("started")]
+    kernel.ok("%%gpudask\nimport dask.array as da\nda.ones((40, 40), chunks=10).sum().compute()")
+    secrets = [key_of(kernel), kernel.ok(DASHBOARD).printed.strip()]
+    assert [len(secret) > 40 for secret in secrets] == [True, True]
+    commands = ("status", "logs", "doctor", "gpus")
+    replies += [kernel.ok(f"shown = %gpudask {command}\nprint(shown)\nshown") for command in commands]
+    page = server.fetch(f"{kernel.id}/status", prefix="gpudask/dashboard/")
+    assert b"Dask" in page.text
+    answers = [page, server.fetch("clusters"), server.fetch(f"clusters/{kernel.id}/logs")]
+    with contextlib.closing(server.socket("stream")) as stream:
+        replies.append(stream.recv())
+    assert [secret for secret in secrets if secret in str(replies) + str([answer.text for answer in answers])] == []
+    assert str(server.log_path) in places_of(["ServerApp"], folder)  # a text that is there is found
+    assert places_of(secrets, folder) == []
+    processes = [psutil.Process(pid) for pid in pids_of_session(server.cluster(kernel)["pid"])]
+    assert server.token not in str([(process.cmdline(), process.environ()) for process in processes])
+    (directory,) = (folder / "tmp").glob("jupyter-gpudask-*")
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    kernel.ok("started = %gpudask restart")
+    assert key_of(kernel) != secrets[0]
+
+    kernel.ok("%gpudask stop")
+    server.stop()
+    noted = {tuple(line.split(" ", 1)) for line in (folder / "audit").read_text().splitlines()}
+    assert {what for _, what in noted if not what.startswith("imports")} <= HERE
+    assert len([what for _, what in noted if what == "connects 127.0.0.1"]) > 3, "each process writes it down"
+    assert {what for pid, what in noted if pid != str(server.pid)} >= {"imports dask", "imports distributed"}
+    assert [what for pid, what in noted if pid == str(server.pid) and what.startswith("imports")] == []
+
+
+def key_of(kernel):
+    """A line of the private key of a cluster with TLS."""
+    return kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
 
 
 STRANGER = """
@@ -204,8 +257,7 @@ asyncio.run(main(ports))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-def test_another_user_of_the_machine_gets_no_answer_at_any_port_of_a_cluster(server):
-    kernel = server.kernel()
+def test_another_user_of_the_machine_gets_no_answer_at_any_port_of_a_cluster(server, kernel):
     cluster = server.start(kernel)
     ports = {
         str(connection.laddr.port)
@@ -219,4 +271,3 @@ def test_another_user_of_the_machine_gets_no_answer_at_any_port_of_a_cluster(ser
     assert len(sockets) >= 3  # scheduler, nanny, worker
     command = [sys.executable, "-c", STRANGER, "65534", *ports, *sockets]
     assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout == "[]\n"
-    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")

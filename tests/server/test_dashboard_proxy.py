@@ -2,13 +2,12 @@
 
 import contextlib
 import datetime as dt
-import http.server
 import re
-import threading
 
 import pytest
 import websocket
 from bokeh.util.token import get_token_payload
+from dashboards import Program, check_resources, check_that_no_path_reaches_another_port, serving, session_token
 from helpers import START_ONE
 
 pytestmark = pytest.mark.cluster
@@ -26,15 +25,9 @@ def page(server, kernel, path="/status", **options):
 
 
 def test_pages_and_their_resources_are_forwarded(server, kernel):
-    status = page(server, kernel)
-    assert status.status == 200
-    assert b"Dask" in status.text
+    check_resources(page(server, kernel), lambda path: page(server, kernel, path))
     assert page(server, kernel, "/individual-plots.json").body
     assert page(server, kernel, "").status == 200
-    loaded = re.findall(rb'(?:src|href)="(static/[^"]+)"', status.text)
-    assert loaded
-    for path in loaded:
-        assert page(server, kernel, f"/{path.decode()}").status == 200
 
 
 def test_pages_are_dark_if_the_browser_asks_for_it(server, kernel):
@@ -46,11 +39,6 @@ def test_pages_are_dark_if_the_browser_asks_for_it(server, kernel):
     assert scripts[0] == scripts[1]
 
 
-def session_token(page):
-    """Bokeh's, which a page has for its WebSocket."""
-    return re.search(r'"token":"([^"]+)"', page.text.decode())[1]
-
-
 def listen(server, kernel, *subprotocols, query=""):
     """Open the WebSocket of a page, and close it when it has answered."""
     path = f"{kernel.id}/status/ws{query}"
@@ -60,11 +48,7 @@ def listen(server, kernel, *subprotocols, query=""):
         assert "ACK" in plots.recv()
 
 
-def test_the_websocket_of_plots_is_forwarded(server, kernel):
-    listen(server, kernel, "bokeh", session_token(page(server, kernel)))
-
-
-def test_an_open_dashboard_does_not_count_as_activity(server, kernel):
+def test_the_websocket_of_plots_is_forwarded_and_does_not_count_as_activity(server, kernel):
     before = dt.datetime.now(dt.UTC)
     listen(server, kernel, "bokeh", session_token(page(server, kernel)))
     last = server.fetch("status", prefix="api/").body["last_activity"]
@@ -125,15 +109,12 @@ def test_pages_have_the_content_security_policy_of_jupyter(server, kernel):
         assert page(server, kernel, path).headers.get_all("Content-Security-Policy") == [policy]
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_only_get_and_head_are_forwarded(server, kernel, method):
-    assert page(server, kernel, method=method).status in (403, 405)
-
-
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_a_request_with_a_body_is_a_bad_request(server, kernel, method):
+def test_only_get_and_head_without_a_body_are_forwarded(server, kernel):
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert page(server, kernel, method=method).status in (403, 405)
     logged = len(server.log)
-    assert page(server, kernel, method=method, data=b"body").status == 400
+    for method in ("GET", "HEAD"):
+        assert page(server, kernel, method=method, data=b"body").status == 400
     assert "Traceback" not in server.log[logged:]
 
 
@@ -150,46 +131,14 @@ def test_requests_without_a_token_are_refused(server, kernel):
         server.socket(f"{kernel.id}/status/ws", prefix="gpudask/dashboard/", token=False)
 
 
-class Neighbour(http.server.BaseHTTPRequestHandler):
-    """Some other program on the machine."""
-
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b"a secret of the neighbour")
-
-    def log_message(self, *_):
-        pass
-
-
 def test_no_path_reaches_another_port(server, kernel):
-    neighbour = http.server.HTTPServer(("127.0.0.1", 0), Neighbour)
-    thread = threading.Thread(target=neighbour.serve_forever, daemon=True)
-    thread.start()
-    port = neighbour.server_port
-    tricks = [
-        f"{kernel.id}:{port}/",
-        f"{kernel.id}@127.0.0.1:{port}/",
-        f"{kernel.id}/@127.0.0.1:{port}/",
-        f"{kernel.id}//127.0.0.1:{port}/",
-        f"{kernel.id}/../{port}/",
-        f"{kernel.id}/%2e%2e/{port}/",
-        f"{kernel.id}/http://127.0.0.1:{port}/",
-        f"{kernel.id}/\\127.0.0.1:{port}/",
-        f"{kernel.id}%2f..%2f{port}/",
-        f"{kernel.id}/?@127.0.0.1:{port}",
-        f"{kernel.id}/status%0d%0aHost:%20127.0.0.1:{port}",
-        f"{port}/",
-        f"127.0.0.1:{port}/",
-        "none/status",
-    ]
-    for trick in tricks:
-        answer = server.fetch(trick, prefix="gpudask/dashboard/")
-        assert b"neighbour" not in answer.text, trick
-        assert answer.status < 500, trick
-    neighbour.shutdown()
-    neighbour.server_close()
-    thread.join()
+    check_that_no_path_reaches_another_port(
+        lambda trick: server.fetch(f"{kernel.id}{trick}", prefix="gpudask/dashboard/")
+    )
+    with serving(Program) as neighbour:
+        for path in (f"{neighbour.port}/", f"127.0.0.1:{neighbour.port}/", "none/status"):
+            assert b"neighbour" not in server.fetch(path, prefix="gpudask/dashboard/").text
+        assert neighbour.seen == []
 
 
 def test_the_page_of_a_kernel_without_a_cluster_says_so(server):

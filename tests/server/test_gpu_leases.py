@@ -1,14 +1,16 @@
 """GPUs that clusters hold, and the record of their use."""
 
+import contextlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from helpers import fake_gpu_environment, wait_until
+from helpers import fake_gpu_environment, promised, wait_until
 
 from jupyter_gpudask.machine.lease_registry import LeaseRegistry
+from jupyter_gpudask.machine.unix_socket import socket_path
 
 pytestmark = pytest.mark.cluster
 
@@ -70,12 +72,13 @@ def test_every_server_shows_the_line_of_starts_that_wait(servers):
         assert server.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": spec}).status == 202
         wait_until(lambda server=server, kernel=kernel: server.cluster(kernel)["notes"], 60)
     assert line(here) == line(there) == [(True, 2, 2), (True, 1, 2)]
-    assert "place 2 in line" in str(there.cluster(later)["notes"])
-    browser = here.socket("stream")
-    try:
+    for server, kernel, place in ((here, waits, 1), (there, later, 2)):
+        cluster = server.cluster(kernel)
+        assert (cluster["status"], len(cluster["notes"])) == ("starting", 1)
+        assert f"Waiting for GPUs at place {place} in line." in cluster["notes"][0]
+        assert "held by holds.ipynb" in cluster["notes"][0]
+    with contextlib.closing(here.socket("stream")) as browser:
         assert len(json.loads(browser.recv())["gpus"]["waiting"]) == 2
-    finally:
-        browser.close()
     assert there.fetch(f"clusters/{later.id}", "DELETE").status == 204
     wait_until(lambda: line(here) == [(True, 2, 2)])
     assert there.fetch(f"clusters/{holds.id}", "DELETE").status == 204
@@ -98,31 +101,24 @@ def shown_reasons(registry):
     return [json.loads(line)["reason"] for line in printed.splitlines()]
 
 
-def test_the_record_says_why_clusters_of_a_server_ended(own_server, tmp_path):
+def test_the_record_says_why_clusters_of_a_server_ended_which_leaves_nothing(own_server, tmp_path, gone):
     registry = tmp_path / "registry"
     registry.mkdir()
     registry.chmod(0o1777)
-    options, environment = [f"--GpuDask.lease_directory={registry}"], fake_gpu_environment(FAKE_GPUS="1")
+    environment = fake_gpu_environment(FAKE_GPUS="1")
+    server = own_server(f"--GpuDask.lease_directory={registry}", environment=environment)
 
-    def started(server):
-        kernel = server.kernel()
-        answer = server.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": {"gpus": 1}})
-        assert answer.status == 202, answer.text
-        cluster = server.settled(kernel, 120)
-        assert cluster["status"] in ("ready", "closed"), cluster
-        return kernel
-
-    server = own_server("--GpuDask.idle_timeout=1", *options, environment=environment)
-    started(server)
-    wait_until(lambda: reasons(registry) == ["idle"], 120)
-
-    server = own_server(*options, environment=environment)
-    kernel = started(server)
-    assert reasons(registry) == ["idle", ""]
+    kernel = server.kernel()
+    assert start(server, kernel, gpus=1)["status"] == "ready"
+    assert reasons(registry) == [""]
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
-    wait_until(lambda: reasons(registry) == ["idle", "kernel ended"], 120)
+    wait_until(lambda: reasons(registry) == ["kernel ended"], 120)
 
-    started(server)
+    cluster = start(server, server.kernel(), gpus=1)
+    assert cluster["status"] == "ready"
     server.stop()
-    wait_until(lambda: reasons(registry) == ["idle", "kernel ended", "server ended"], 120)
+    with promised(1):
+        gone(cluster["pid"])
+    assert not socket_path(server.runtime, server.pid).exists()
+    assert reasons(registry) == ["kernel ended", "server ended"]
     assert shown_reasons(registry) == reasons(registry)

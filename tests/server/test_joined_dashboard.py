@@ -2,15 +2,15 @@
 
 import contextlib
 import http.client
-import http.server
 import re
 import ssl
 import subprocess
-import threading
 import time
+from functools import partial
 
 import pytest
 import websocket
+from dashboards import Program, check_resources, check_that_no_path_reaches_another_port, serving, session_token
 from helpers import promised, wait_until
 from others import OthersCluster
 from servers import joined_to
@@ -80,20 +80,9 @@ def socket(server, secret, path="/status/ws", origin="null", **options):
     return server.socket(f"{secret}{path}", prefix=PREFIX, token=False, origin=origin, **options)
 
 
-def session_token(page):
-    """Bokeh's, which a page has for its WebSocket."""
-    return re.search(r'"token":"([^"]+)"', page.text.decode())[1]
-
-
 def test_the_pages_of_a_joined_cluster_are_served_to_who_knows_the_secret(server, kernel):
     secret = secret_of(server, kernel)
-    status = page(server, secret)
-    assert status.status == 200
-    assert b"Dask" in status.text
-    loaded = re.findall(rb'(?:src|href)="(static/[^"]+)"', status.text)
-    assert loaded
-    for path in loaded:
-        assert page(server, secret, f"/{path.decode()}").status == 200
+    check_resources(page(server, secret), lambda path: page(server, secret, path))
     for path in page(server, secret, "/individual-plots.json").body.values():
         assert is_plain_path(path)
     root = page(server, secret, "/")  # Dask redirects to the status page
@@ -114,18 +103,15 @@ def test_the_websocket_of_plots_is_forwarded(server, kernel):
         wait_until(lambda: "PULL-DOC-REPLY" in plots.recv())
 
 
-def test_the_address_in_the_panel_and_in_the_stream_has_no_secret(server, kernel):
+def test_only_an_authenticated_user_learns_the_secret_which_neither_the_panel_nor_the_stream_have(server, kernel):
     secret = secret_of(server, kernel)
+    answer = server.fetch(f"{kernel.id}/status", prefix="gpudask/dashboard/", headers={})
+    assert b"Password or token" in answer.text
+    assert b"Dask" not in answer.text
     assert server.cluster(kernel)["dashboard"] == f"gpudask/dashboard/{kernel.id}/"
     assert secret not in str(server.fetch("clusters").body)
     with contextlib.closing(server.socket("stream")) as stream:
         assert secret not in stream.recv()
-
-
-def test_only_an_authenticated_user_learns_the_secret(server, kernel):
-    answer = server.fetch(f"{kernel.id}/status", prefix="gpudask/dashboard/", headers={})
-    assert b"Password or token" in answer.text
-    assert b"Dask" not in answer.text
 
 
 @pytest.mark.parametrize("path", ["/status", "/individual-plots.json", "/nothing", "/static/js/bokeh.min.js"])
@@ -139,29 +125,23 @@ def test_each_response_puts_its_document_in_a_sandbox(server, kernel, path):
         sources = directives["default-src"].split()
         assert all(each.startswith(("'unsafe-", "data:", "blob:")) or f"/{given}/" in each for each in sources)
     headers = page(server, secret, path).headers
-    assert headers["X-Content-Type-Options"] == "nosniff"
-    assert headers["Referrer-Policy"] == "no-referrer"
-    assert headers["Cache-Control"] == "no-store"
-    assert headers["Access-Control-Allow-Origin"] is None
+    names = ("X-Content-Type-Options", "Referrer-Policy", "Cache-Control", "Access-Control-Allow-Origin")
+    assert [headers[name] for name in names] == ["nosniff", "no-referrer", "no-store", None]
 
 
-def test_a_wrong_secret_and_one_of_another_cluster_are_not_told_apart(server, kernel):
+def test_other_secrets_methods_and_origins_are_refused(server, kernel):
+    """A wrong secret and one of another cluster are not told apart."""
     wrong = [page(server, given) for given in ("wrong" * 8, "x", kernel.id, server.token)]
     assert {(answer.status, answer.text) for answer in wrong} == {(404, b"Not found.\n")}
     with pytest.raises(websocket.WebSocketBadStatusException, match="404"):
         socket(server, "wrong" * 8)
-
-
-@pytest.mark.parametrize("origin", ["https://evil.example", "http://127.0.0.1", None])
-def test_a_websocket_that_is_not_opened_from_a_sandbox_is_refused(server, kernel, origin):
-    options = {"suppress_origin": True} if origin is None else {}
-    with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
-        socket(server, secret_of(server, kernel), origin=origin, **options)
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"])
-def test_only_get_is_forwarded(server, kernel, method):
-    assert page(server, secret_of(server, kernel), method=method).status in (403, 405)
+    secret = secret_of(server, kernel)
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
+        assert page(server, secret, method=method).status in (403, 405)
+    for origin in ("https://evil.example", "http://127.0.0.1", None):  # but that of a sandbox
+        options = {"suppress_origin": True} if origin is None else {}
+        with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
+            socket(server, secret, origin=origin, **options)
 
 
 def test_the_secret_is_gone_after_the_kernel_has_disconnected_and_is_never_logged(server, kernel, cluster):
@@ -189,14 +169,10 @@ def test_the_secret_is_gone_after_the_kernel_has_disconnected_and_is_never_logge
     assert secret_of(server, kernel) not in server.log
 
 
-class Hostile(http.server.BaseHTTPRequestHandler):
+class Hostile(Program):
     """A dashboard that attacks."""
 
-    protocol_version = "HTTP/1.1"
-    seen: list
-
-    def do_GET(self):
-        self.seen.append((self.path, dict(self.headers)))
+    def respond(self):
         name = self.path.split("?")[0].strip("/").replace("-", "_")
         if name.startswith("redirect/"):
             return self.answer(302, Location=self.redirects[int(name.split("/")[1])])
@@ -252,45 +228,12 @@ class Hostile(http.server.BaseHTTPRequestHandler):
             while True:
                 self.wfile.write(b"x" * 2**20)
 
-    def answer(self, status, body=b"", **headers):
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
-class Listening(http.server.ThreadingHTTPServer):
-    """A server whose clients end connections as they like."""
-
-    def handle_error(self, *_):
-        pass
-
-
-@contextlib.contextmanager
-def serving(handler, wrap=lambda socket: socket):
-    """Serve at a port of this machine."""
-    with Listening(("127.0.0.1", 0), handler) as listening:
-        listening.socket = wrap(listening.socket)
-        thread = threading.Thread(target=listening.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield listening.server_port
-        finally:
-            listening.shutdown()
-            thread.join()
-
 
 @pytest.fixture
 def hostile(server):
     """The secret of a hostile dashboard, with what its program sees."""
-    program = type("Program", (Hostile,), {"seen": []})
-    with serving(program) as port, joined_to(server, f"http://127.0.0.1:{port}/status") as kernel:
-        program.port, program.secret = port, secret_of(server, kernel)
+    with serving(Hostile) as program, joined_to(server, f"http://127.0.0.1:{program.port}/status") as kernel:
+        program.secret = secret_of(server, kernel)
         yield program
 
 
@@ -360,18 +303,13 @@ REDIRECTS = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(REDIRECTS)))
-def test_no_redirect_leads_to_another_place(server, hostile, number):
-    hostile.redirects = [each.format(port=hostile.port) for each in REDIRECTS]
-    answer = page(server, hostile.secret, f"/redirect/{number}")
-    assert answer.status == 502
-    assert answer.text.decode() == (
-        f"Dask's dashboard at http://127.0.0.1:{hostile.port} redirects to another address.\n"
-    )
-
-
-def test_redirects_inside_the_dashboard_are_kept(server, hostile):
+def test_no_redirect_leads_to_another_place_and_those_inside_the_dashboard_are_kept(server, hostile):
     port = hostile.port
+    refused = f"Dask's dashboard at http://127.0.0.1:{port} redirects to another address.\n"
+    hostile.redirects = [each.format(port=port) for each in REDIRECTS]
+    for number, location in enumerate(hostile.redirects):
+        answer = page(server, hostile.secret, f"/redirect/{number}")
+        assert (answer.status, answer.text.decode()) == (502, refused), location
     hostile.redirects = ["/status?a=1", f"http://127.0.0.1:{port}/status?a=1", "../status?a=1"]
     for number in range(3):
         answer = page(server, hostile.secret, f"/redirect/{number}")
@@ -396,40 +334,19 @@ def test_a_response_that_takes_more_than_twenty_seconds_is_refused(server, hosti
 
 
 def test_no_path_reaches_another_place(server, hostile):
-    class Neighbour(Hostile):
-        def do_GET(self):
-            self.answer(200, b"a secret of the neighbour")
-
-    with serving(Neighbour) as port:
-        tricks = [
-            f":{port}/",
-            f"@127.0.0.1:{port}/",
-            f"/@127.0.0.1:{port}/",
-            f"//127.0.0.1:{port}/",
-            f"/../{port}/",
-            f"/%2e%2e/{port}/",
-            f"/http://127.0.0.1:{port}/",
-            f"/\\127.0.0.1:{port}/",
-            f"%2f..%2f{port}/",
-            f"/?@127.0.0.1:{port}",
-            f"/status%0d%0aHost:%20127.0.0.1:{port}",
-        ]
-        for trick in tricks:
-            answer = page(server, hostile.secret, trick)
-            assert b"neighbour" not in answer.text, trick
-            assert answer.status < 500, trick
+    check_that_no_path_reaches_another_port(lambda trick: page(server, hostile.secret, trick))
 
 
 def test_a_dashboard_that_cannot_be_reached_is_named(server):
-    with serving(Hostile) as port:
+    with serving(Hostile) as program:
         pass  # nobody listens there any more
-    with joined_to(server, f"http://127.0.0.1:{port}/status") as kernel:
+    with joined_to(server, f"http://127.0.0.1:{program.port}/status") as kernel:
         secret = secret_of(server, kernel)
         answer = page(server, secret)
     assert page(server, secret).status == 404  # the kernel has ended
     assert answer.status == 502
     assert answer.text.decode() == (
-        f"Dask's dashboard at http://127.0.0.1:{port} cannot be reached from the Jupyter server: "
+        f"Dask's dashboard at http://127.0.0.1:{program.port} cannot be reached from the Jupyter server: "
         "the connection was refused.\n"
     )
 
@@ -440,32 +357,33 @@ def test_the_certificate_of_a_dashboard_is_verified(server, tmp_path):
     subprocess.run(["openssl", "req", *options, "-keyout", key, "-out", certificate], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    program = type("Program", (Hostile,), {"seen": []})
-    with (
-        serving(
-            program, lambda plain: context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
-        ) as port,
-        joined_to(server, f"https://127.0.0.1:{port}/status") as kernel,
-    ):
+    wrap = partial(context.wrap_socket, server_side=True, do_handshake_on_connect=False)
+    with serving(Hostile, wrap) as program, joined_to(server, f"https://127.0.0.1:{program.port}/status") as kernel:
         answer = page(server, secret_of(server, kernel))
     assert answer.status == 502
     assert "its certificate is not valid" in answer.text.decode()
     assert program.seen == []
 
 
-@pytest.mark.parametrize("dashboard", ["", "file:///etc/passwd", "http://u@h:1/", "http://h:99999/", "http://h/status"])
-def test_a_cluster_without_a_valid_address_has_no_dashboard(server, dashboard):
-    with joined_to(server, dashboard) as kernel:
+def test_a_cluster_without_a_valid_address_has_no_dashboard(server):
+    with joined_to(server, "file:///etc/passwd") as kernel:
         (shown,) = [each for each in server.fetch("clusters").body["clusters"] if each["kernel_id"] == kernel.id]
         assert shown["dashboard"] is None
         assert server.fetch(f"{kernel.id}/status", prefix="gpudask/dashboard/").status == 404
 
 
-def test_the_origin_of_a_dashboard_is_read_from_its_address():
-    assert dashboard_origin("http://10.0.0.1:8787/status") == "http://10.0.0.1:8787"
-    assert dashboard_origin("https://[::1]:8787") == "https://[::1]:8787"
-    assert dashboard_origin("http://10.0.0.1:8787@evil.example/") is None
-    assert dashboard_origin("http://10.0.0.1:8787#@evil.example/") is None
+@pytest.mark.parametrize(
+    ("address", "origin"),
+    [
+        ("http://10.0.0.1:8787/status", "http://10.0.0.1:8787"),
+        ("https://[::1]:8787", "https://[::1]:8787"),
+        *((wrong, None) for wrong in ("", "http://u@h:1/", "http://h:99999/", "http://h/status")),
+        ("http://10.0.0.1:8787@evil.example/", None),
+        ("http://10.0.0.1:8787#@evil.example/", None),
+    ],
+)
+def test_the_origin_of_a_dashboard_is_read_from_its_address(address, origin):
+    assert dashboard_origin(address) == origin
 
 
 def test_a_redirect_target_keeps_its_query():

@@ -16,7 +16,7 @@ import pytest
 from helpers import ON_GPUS, ONE_WORKER, START_ONE, fake_gpu_environment, promised, wait_until, without_gpus
 
 from jupyter_gpudask.machine.unix_socket import bind_socket, connect_socket, peer_of, socket_path
-from jupyter_gpudask.protocol.messages import Attach
+from jupyter_gpudask.protocol.messages import AttachOrStart, Interpreter
 from jupyter_gpudask.server.kernel_socket import KernelSocket
 
 pytestmark = pytest.mark.cluster
@@ -30,18 +30,30 @@ def server(server_in):
 
 
 @pytest.fixture
-def kernel(server):
-    kernel = server.kernel()
+def kernel(kernel):
+    """A kernel with the magics."""
     kernel.ok(LOAD)
-    yield kernel
-    kernel.disconnect()
-    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+    return kernel
+
+
+COUNT_JOINS = """
+from jupyter_gpudask.session import server_connection
+joins, connect = [], server_connection.connect_socket
+def connect_socket(path):
+    joins.append(path)
+    return connect(path)
+server_connection.connect_socket = connect_socket
+"""
 
 
 def test_the_magic_uses_the_cluster_that_the_browser_started(server, kernel):
     assert kernel.run("%gpudask status").error_value.startswith("This kernel has no cluster.")
     kernel.ok("import sys; sys.path.insert(0, '/a/folder')")
     pid = server.start(kernel)["pid"]
+    kernel.ok(COUNT_JOINS)
+    attached = kernel.ok("%%gpudask\nlen(joins)")
+    assert (attached.value, kernel.ok("len(joins)").value) == ("1", "1")
+    assert not any(text.startswith("Started: ") for text in attached.displayed)
     assert "State at" in kernel.ok("%gpudask status").displayed[0]
     started = kernel.ok(START_ONE)
     assert "already running" in started.value
@@ -57,16 +69,6 @@ def test_the_magic_uses_the_cluster_that_the_browser_started(server, kernel):
     assert server.supervisors() == [pid]
     kernel.ok("%gpudask stop")
     assert server.cluster(kernel) is None
-
-
-def test_the_client_has_one_link_which_opens_the_dashboard_through_the_server(server, kernel):
-    shown = kernel.ok(f"started = {START_ONE}\nstarted.client").html[-1]
-    path = f"{server.base}gpudask/dashboard/{kernel.id}/status"
-    assert kernel.ok("started.client.dashboard_link").value == repr(path)
-    assert re.findall('href="([^"]*)"', shown) == [path]
-    assert re.findall("https?://", shown) == []
-    assert "href" not in kernel.ok("started.client.scheduler_info()").html[-1]
-    assert b"Dask" in server.fetch(path.removeprefix(server.base), prefix="").text
 
 
 def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_own_environment(server, kernel):
@@ -85,10 +87,18 @@ def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_ow
     found = kernel.ok(f"{look}started.client.submit(look).result()").value
     assert found == str(("green", "/a/folder", sys.executable, 3))
 
+    # The client has one link, which opens the dashboard through the server.
+    path = f"{server.base}gpudask/dashboard/{kernel.id}/status"
+    shown = kernel.ok("started.client").html[-1]
+    assert kernel.ok("started.client.dashboard_link").value == repr(path)
+    assert (re.findall('href="([^"]*)"', shown), re.findall("https?://", shown)) == ([path], [])
+    assert "href" not in kernel.ok("started.client.scheduler_info()").html[-1]
+    assert b"Dask" in server.fetch(path.removeprefix(server.base), prefix="").text
 
-def test_the_magic_uses_the_cluster_of_the_browser_if_it_has_the_gpus_that_are_asked_for(own_server):
-    server = own_server(environment=fake_gpu_environment(FAKE_GPUS="2"))
-    kernel = server.kernel()
+
+def test_the_magics_use_and_keep_the_gpus_of_the_cluster_that_the_browser_started(own_server):
+    server = own_server("--GpuDask.hand_over_after=1", environment=fake_gpu_environment(FAKE_GPUS="2"))
+    kernel, other = server.kernel(), server.kernel()
     pid = server.start(kernel, engine="cuda", gpus="all", workers=None)["pid"]
     kernel.ok(LOAD)
     assert "asked for: --gpus all instead of 1." in kernel.run("%gpudask start --gpus 1").error_value
@@ -97,62 +107,6 @@ def test_the_magic_uses_the_cluster_of_the_browser_if_it_has_the_gpus_that_are_a
     assert "asked for: --gpus all instead of 1,." in kernel.run("%gpudask start --gpus 1,").error_value
     assert server.supervisors() == [pid]
 
-
-COUNT_JOINS = """
-from jupyter_gpudask.session import server_connection
-joins, connect = [], server_connection.connect_socket
-def connect_socket(path):
-    joins.append(path)
-    return connect(path)
-server_connection.connect_socket = connect_socket
-"""
-
-
-@pytest.mark.parametrize("first", [pytest.param(START_ONE, marks=pytest.mark.slow), "%%gpudask\nlen(joins)"])
-@pytest.mark.parametrize("there", [False, True])
-def test_a_kernel_connects_to_its_server_once_whether_or_not_there_is_a_cluster(server, kernel, first, there):
-    if there:
-        server.start(kernel)
-    kernel.ok(COUNT_JOINS)
-    reply = kernel.ok(first)
-    assert kernel.ok("len(joins)").value == "1"
-    assert server.cluster(kernel)["status"] == "ready"
-    assert any(text.startswith("Started: ") for text in reply.displayed) is not there
-    assert not any(text.startswith("Starting") for text in reply.displayed[-1:])
-    assert ("already running" in (reply.value or "")) is (there and first == START_ONE)
-
-
-def test_a_cell_reports_that_the_browser_closed_its_cluster_and_starts_a_new_one(server, kernel):
-    kernel.ok(START_ONE)
-    server.fetch(f"clusters/{kernel.id}", "DELETE")
-    assert "The cluster was closed" in kernel.run("%gpudask status").error_value
-    cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
-    assert any("The cluster was closed; its results are lost. A new" in text for text in cell.displayed)
-    assert server.cluster(kernel)["status"] == "ready"
-
-
-def test_a_cell_uses_the_cluster_that_the_browser_restarted(server, kernel):
-    kernel.ok(START_ONE)
-    server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": {"threads": 1}})
-    server.settled(kernel)
-    cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
-    assert "10" in cell.value
-    assert len(server.supervisors()) == 1
-
-
-def test_the_next_cell_reports_that_the_cluster_was_closed_for_being_idle(own_server):
-    server = own_server("--GpuDask.idle_timeout=1")
-    kernel = server.kernel()
-    kernel.ok(f"{LOAD}\n{START_ONE}")
-    wait_until(lambda: server.cluster(kernel)["status"] == "closed")
-    cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
-    assert any("closed after 1 seconds without work" in text for text in cell.displayed)
-
-
-def test_the_magic_keeps_the_gpu_that_another_notebook_waits_for(own_server):
-    server = own_server("--GpuDask.hand_over_after=1", environment=fake_gpu_environment(FAKE_GPUS="1"))
-    kernel, other = server.kernel(), server.kernel()
-    kernel.ok(f"{LOAD}\n%gpudask start --gpus 1")
     assert kernel.ok("%gpudask keep").value == "The cluster keeps its GPUs; its idle time begins anew."
     request = {"kernel_id": other.id, "spec": {"gpus": 1, "wait": True}}
     assert server.fetch("clusters", "POST", request).status == 202
@@ -160,9 +114,32 @@ def test_the_magic_keeps_the_gpu_that_another_notebook_waits_for(own_server):
     kept = kernel.ok("%gpudask keep").value
     assert kept.startswith("The cluster keeps its GPUs; its idle time begins anew. They are wanted by ")
     cluster = server.cluster(kernel)
-    assert cluster["status"] == "ready"
-    assert cluster["given_over_at"] is None
+    assert (cluster["status"], cluster["given_over_at"]) == ("ready", None)
     assert server.cluster(other)["status"] == "starting"
+
+
+def test_a_cell_starts_a_cluster_uses_one_that_the_browser_restarted_and_replaces_one_that_it_closed(server, kernel):
+    cell = "%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()"
+    kernel.ok(COUNT_JOINS)
+    started = kernel.ok(cell)
+    assert "10" in started.value
+    assert kernel.ok("len(joins)").value == "1"
+    assert any(text.startswith("Started: ") for text in started.displayed)
+    server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": {"threads": 1}})
+    server.settled(kernel)
+    assert "10" in kernel.ok(cell).value
+    assert len(server.supervisors()) == 1
+    server.fetch(f"clusters/{kernel.id}", "DELETE")
+    assert "The cluster was closed" in kernel.run("%gpudask status").error_value
+    displayed = kernel.ok(cell).displayed
+    assert any("The cluster was closed; its results are lost. A new" in text for text in displayed)
+    assert server.cluster(kernel)["status"] == "ready"
+
+
+def restart(server, kernel):
+    server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/")
+    kernel.disconnect()
+    kernel.ok(LOAD)
 
 
 def test_a_restarted_kernel_gets_its_cluster_back_reset_with_the_same_workers(server, kernel):
@@ -175,25 +152,14 @@ def test_a_restarted_kernel_gets_its_cluster_back_reset_with_the_same_workers(se
     wait_until(lambda: server.cluster(kernel)["automatic"])
     kernel.ok("%%gpudask\nimport dask.array as da\nx = da.ones(2**24, chunks=2**22).persist()")
     before = server.cluster(kernel)
-    server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/")
-    kernel.disconnect()
-    kernel.ok(LOAD)
+    restart(server, kernel)
     kernel.ok(START_ONE)
     tasks = "get_ipython().magics_manager.registry['GpuDaskMagics'].session.cluster.client"
     held = kernel.ok(f"{tasks}.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))")
     assert held.value == "0"
     after = server.cluster(kernel)
     assert (before["automatic"], after["automatic"]) == (True, False)
-    assert (after["pid"], after["state"]["workers"][0]["pid"]) == (
-        before["pid"],
-        before["state"]["workers"][0]["pid"],
-    )
-
-
-def restart(server, kernel):
-    server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/")
-    kernel.disconnect()
-    kernel.ok(LOAD)
+    assert (after["pid"], after["state"]["workers"][0]["pid"]) == (before["pid"], before["state"]["workers"][0]["pid"])
 
 
 @without_gpus
@@ -202,44 +168,28 @@ def test_a_cluster_that_nobody_has_used_since_its_kernel_was_restarted_takes_the
         spec = server.cluster(kernel)["spec"]
         return spec["workers"], spec["threads"]
 
+    def order(workers):
+        spec = {"engine": "cpu", "workers": workers}
+        return server.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": spec}).status
+
     kernel.ok("%gpudask start --cpu 1 --threads 1")
     kernel.ok("import dask.array as da\nx = da.ones(10).persist()")
     restart(server, kernel)
-    kernel.ok("%gpudask start --cpu 2")
-    assert options() == (2, None)
-
-    kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
-    assert "asked for: --cpu 2 instead of --cpu 1" in kernel.run("%gpudask start --cpu 1").error_value
-    order = {"kernel_id": kernel.id, "spec": {"engine": "cpu", "workers": 1}}
-    assert server.fetch("clusters", "POST", order).status == 409
-    assert options() == (2, None)
-
-    restart(server, kernel)
-    assert server.fetch("clusters", "POST", order).status == 202
-    assert server.settled(kernel)["status"] == "ready"
-    assert options() == (1, None)
-    assert server.fetch("clusters", "POST", order | {"spec": {"engine": "cpu", "workers": 2}}).status == 409
-
-
-@without_gpus
-def test_a_kernel_that_has_only_attached_to_its_cluster_since_its_restart_starts_one_with_other_options(server, kernel):
-    kernel.ok("%gpudask start --cpu 1 --threads 1")
-    restart(server, kernel)
-    assert kernel.ok("%gpudask status").displayed
+    assert kernel.ok("%gpudask status").displayed  # the kernel attaches to the cluster, and does not use it
     kernel.ok("from distributed import get_client; before = get_client()")
     kernel.ok("%gpudask start --cpu 2")
-    assert server.cluster(kernel)["spec"]["workers"] == 2
+    assert options() == (2, None)
     assert kernel.ok("before.status, get_client().submit(sum, [1, 2]).result()").value == "('closed', 3)"
     assert kernel.ok("len(get_client().scheduler_info()['workers'])").value == "2"
 
-    restart(server, kernel)
-    kernel.ok("%gpudask status")
-    kernel.ok(
-        "held = get_ipython().magics_manager.registry['GpuDaskMagics'].session.cluster.client.submit(sum, [1, 2])"
-    )
-    kernel.ok("held.result()")
+    kernel.ok("held = get_client().submit(sum, [1, 2])\nheld.result()")
     assert "asked for: --cpu 2 instead of --cpu 1" in kernel.run("%gpudask start --cpu 1").error_value
+    assert order(1) == 409
     assert kernel.ok("held.result()").value == "3"
+    restart(server, kernel)
+    assert order(1) == 202
+    assert server.settled(kernel)["status"] == "ready"
+    assert (options(), order(2)) == ((1, None), 409)
 
 
 @without_gpus
@@ -357,24 +307,27 @@ def test_a_connection_of_another_user_is_refused(caplog):
 
 @pytest.mark.parametrize("line", ["garbage", "{}", '{"type": "attach", "protocol": 99}', "x" * 5_000_000])
 def test_an_invalid_first_message_gets_an_error(server, line):
-    with connect_socket(socket_of(server)) as caller:
-        caller.settimeout(30)
-        with contextlib.suppress(BrokenPipeError):  # the server responds before it has read everything
-            caller.sendall(line.encode() + b"\n")
-        answer = json.loads(caller.makefile().readline())
+    answer = json.loads(answer_to(server, line))
     assert (answer["type"], answer["kind"]) == ("failed", "ProtocolError")
     assert server.fetch("clusters").status == 200
 
 
 def test_many_unknown_options_get_one_short_error(server):
     options = {f"unknown{number}": 1 for number in range(300_000)}
-    attach = Attach(kernel_id="none", options=options, python=sys.executable, environment={})
-    with connect_socket(socket_of(server)) as caller:
-        caller.settimeout(30)
-        caller.sendall(attach.model_dump_json().encode() + b"\n")
-        answer = caller.makefile().readline()
+    interpreter = Interpreter(python=sys.executable, environment={})
+    request = AttachOrStart(kernel_id="none", options=options, interpreter=interpreter)
+    answer = answer_to(server, request.model_dump_json())
     assert "--unknown0 1 is not allowed" in answer
     assert len(answer) < 2000
+
+
+def answer_to(server, line):
+    """What the server answers to a first message."""
+    with connect_socket(socket_of(server)) as caller:
+        caller.settimeout(30)
+        with contextlib.suppress(BrokenPipeError):  # the server responds before it has read everything
+            caller.sendall(line.encode() + b"\n")
+        return caller.makefile().readline()
 
 
 def test_a_socket_that_is_closed_while_kernels_are_connected_logs_no_error(tmp_path, caplog):

@@ -8,11 +8,13 @@ import sys
 import time
 from types import SimpleNamespace
 
+import psutil
 import pytest
-from helpers import ONE_WORKER, wait_until
+from helpers import ONE_WORKER, START_ONE, command_line, wait_until
 from jupyter_client import BlockingKernelClient
 from jupyter_server.gateway.managers import GatewayKernelManager
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
+from managers import until
 
 from jupyter_gpudask.errors import KernelUnsuitableError
 from jupyter_gpudask.server.kernels import ServerKernels, _interpreter_of
@@ -20,10 +22,10 @@ from jupyter_gpudask.server.kernels import ServerKernels, _interpreter_of
 pytestmark = pytest.mark.cluster
 
 
-def add_kernelspec(server, name, argv, language="python", **environment):
+def add_kernelspec(server, name, argv, language="python"):
     folder = server.root.parent / "data" / "kernels" / name
     folder.mkdir(parents=True)
-    specification = {"argv": argv, "display_name": name, "language": language, "env": environment}
+    specification = {"argv": argv, "display_name": name, "language": language}
     (folder / "kernel.json").write_text(json.dumps(specification))
 
 
@@ -31,26 +33,21 @@ def add_kernelspec(server, name, argv, language="python", **environment):
 def server_with_kernels(server_in):
     server = server_in(lambda folder: {**os.environ, "JUPYTER_PATH": str(folder / "data")})
     python = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    add_kernelspec(server, "coloured", python, COLOUR="green")
     add_kernelspec(server, "wrapped", ["/bin/sh", "-c", 'export COLOUR=red; "$@"; true', "sh", *python])
     add_kernelspec(server, "other", ["/bin/sh", "-c", "sleep 60", "{connection_file}"], language="R")
     return server
 
 
-@pytest.mark.parametrize(("name", "colour"), [("coloured", "green"), ("wrapped", "red")])
-def test_a_cluster_has_the_interpreter_and_environment_of_its_kernel(server_with_kernels, name, colour):
+def test_a_cluster_has_the_interpreter_and_environment_of_its_kernel_behind_a_launcher(server_with_kernels):
     server = server_with_kernels
-    kernel_id = server.fetch("kernels", "POST", {"name": name}, prefix="api/").body["id"]
-    body = {"kernel_id": kernel_id, "spec": ONE_WORKER}
+    kernel_id = server.fetch("kernels", "POST", {"name": "wrapped"}, prefix="api/").body["id"]
     wait_until(lambda: any(kernel_id in text for text in command_lines()))
-    server.fetch("clusters", "POST", body)
+    server.fetch("clusters", "POST", {"kernel_id": kernel_id, "spec": ONE_WORKER})
     wait_until(lambda: server.fetch(f"clusters/{kernel_id}").body["status"] != "starting", 40)
     cluster = server.fetch(f"clusters/{kernel_id}").body
     assert cluster["status"] == "ready", cluster
-    with open(f"/proc/{cluster['pid']}/environ") as file:  # noqa: PTH123
-        assert f"COLOUR={colour}" in file.read().split("\0")
-    with open(f"/proc/{cluster['pid']}/cmdline") as file:  # noqa: PTH123
-        assert file.read().split("\0")[0] == sys.executable
+    supervisor = psutil.Process(cluster["pid"])
+    assert (supervisor.environ()["COLOUR"], supervisor.cmdline()[0]) == ("red", sys.executable)
     server.fetch(f"kernels/{kernel_id}", "DELETE", prefix="api/")
 
 
@@ -64,14 +61,8 @@ def test_a_kernel_of_another_language_has_no_cluster(server_with_kernels):
 
 
 def command_lines():
-    for pid in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208
-        try:
-            with open(f"/proc/{pid}/cmdline") as file:  # noqa: PTH123
-                text = file.read()
-        except OSError:
-            continue
-        if "ipykernel_launcher" in text:
-            yield text
+    lines = (" ".join(command_line(process)) for process in psutil.process_iter())
+    return [line for line in lines if "ipykernel_launcher" in line]
 
 
 def test_a_process_that_reuses_the_pid_of_a_dead_kernel_is_not_taken_for_it():
@@ -129,12 +120,6 @@ def test_processes_of_notebooks_with_the_same_name_are_named_by_their_paths():
     }
 
 
-async def until(condition, limit=60.0):
-    async with asyncio.timeout(limit):
-        while not condition():
-            await asyncio.sleep(0.02)
-
-
 async def until_idle(kernel, client):
     """Until the manager has seen an answer; it does not see those before its subscription reaches the kernel."""
     async with asyncio.timeout(60):
@@ -143,29 +128,10 @@ async def until_idle(kernel, client):
             await asyncio.sleep(0.5)
 
 
-def with_kernel(use):
-    async def run():
-        manager = AsyncMappingKernelManager(connection_dir=os.environ["JUPYTER_RUNTIME_DIR"])
-        kernel_id = await manager.start_kernel(kernel_name="python3")
-        kernels = ServerKernels(manager, None)
-        kernels.watch(kernel_id)
-        client = BlockingKernelClient()
-        client.load_connection_file(manager.get_kernel(kernel_id).connection_file)
-        client.start_channels(hb=False)
-        try:
-            await until_idle(manager.get_kernel(kernel_id), client)
-            await use(manager, kernels, kernel_id, client)
-        finally:
-            client.stop_channels()
-            await manager.shutdown_kernel(kernel_id, now=True)
-            kernels.forget(kernel_id)
-
-    asyncio.run(run())
-
-
-def test_a_kernel_is_busy_during_a_cell_although_it_answers_a_request_on_the_control_channel():
+def test_a_kernel_is_busy_while_it_executes_a_cell_whatever_else_it_answers():
     async def use(manager, kernels, kernel_id, client):
         kernel = manager.get_kernel(kernel_id)
+        await until_idle(kernel, client)
         client.execute("1")
         await until(lambda: kernels.last_cell(kernel_id) and not kernels.is_busy(kernel_id))
         ended = kernels.last_cell(kernel_id)
@@ -179,37 +145,42 @@ def test_a_kernel_is_busy_during_a_cell_although_it_answers_a_request_on_the_con
         await until(lambda: not kernels.is_busy(kernel_id))
         assert time.monotonic() - kernels.last_cell(kernel_id) < 60
 
-    with_kernel(use)
-
-
-def test_a_kernel_that_was_restarted_during_a_cell_is_not_busy_and_its_next_cell_is_noticed():
-    async def use(manager, kernels, kernel_id, client):
-        client.execute("import time; time.sleep(600)")
+        client.execute("import time; time.sleep(600)")  # during which the kernel is restarted
         await until(lambda: kernels.is_busy(kernel_id))
-        pid = manager.get_kernel(kernel_id).provisioner.pid
-        os.kill(pid, signal.SIGKILL)
+        os.kill(kernel.provisioner.pid, signal.SIGKILL)
         await manager.restart_kernel(kernel_id)
-        manager.get_kernel(kernel_id).execution_state = "busy"  # as if Jupyter missed the new kernel's first message
+        kernel.execution_state = "busy"  # as if Jupyter missed the new kernel's first message
         kernels.watch(kernel_id)
         assert not kernels.is_busy(kernel_id)
-        assert kernels.last_cell(kernel_id) == 0.0
+        before = kernels.last_cell(kernel_id)
         async with asyncio.timeout(60):
-            while not kernels.last_cell(kernel_id):
+            while kernels.last_cell(kernel_id) == before:
                 client.execute("1")
                 await asyncio.sleep(0.5)
 
-    with_kernel(use)
-
-
-def test_a_kernel_that_is_not_watched_is_as_busy_as_jupyter_says():
-    async def use(manager, kernels, kernel_id, client):
-        kernels.forget(kernel_id)
+        kernels.forget(kernel_id)  # it is as busy as Jupyter says, then
+        await until(lambda: not kernels.is_busy(kernel_id))
         client.execute("import time; time.sleep(600)")
-        await until(lambda: manager.get_kernel(kernel_id).execution_state == "busy")
+        await until(lambda: kernel.execution_state == "busy")
         assert kernels.is_busy(kernel_id)
         assert kernels.last_cell(kernel_id) == 0.0
 
-    with_kernel(use)
+    async def run():
+        manager = AsyncMappingKernelManager(connection_dir=os.environ["JUPYTER_RUNTIME_DIR"])
+        kernel_id = await manager.start_kernel(kernel_name="python3")
+        kernels = ServerKernels(manager, None)
+        kernels.watch(kernel_id)
+        client = BlockingKernelClient()
+        client.load_connection_file(manager.get_kernel(kernel_id).connection_file)
+        client.start_channels(hb=False)
+        try:
+            await use(manager, kernels, kernel_id, client)
+        finally:
+            client.stop_channels()
+            await manager.shutdown_kernel(kernel_id, now=True)
+            kernels.forget(kernel_id)
+
+    asyncio.run(run())
 
 
 def test_a_kernel_of_a_gateway_is_not_listened_to():
@@ -225,22 +196,18 @@ class GatewayKernels(dict):
     get_kernel = dict.__getitem__
 
 
-def test_a_cluster_is_not_closed_for_being_idle_while_its_kernel_runs_a_cell_and_answers_something_else(own_server):
+def test_a_cluster_is_not_idle_while_its_kernel_runs_a_cell_and_the_kernel_reports_that_it_was_closed(own_server):
     server = own_server("--GpuDask.idle_timeout=2")
     kernel = server.kernel()
     client = kernel.client
-    client.execute("import time; time.sleep(600)")
-    wait_until(lambda: kernel_state(server, kernel) == "busy")
-    server.start(kernel)
+    client.execute(f"%load_ext jupyter_gpudask\nstarted = {START_ONE}\nimport time\ntime.sleep(600)")
+    wait_until(lambda: (server.cluster(kernel) or {}).get("status") == "ready", 60)
     for _ in range(12):  # three times the timeout
         client.control_channel.send(client.session.msg("usage_request", {}))
         time.sleep(0.5)
-    assert kernel_state(server, kernel) == "idle"
+    assert server.fetch(f"kernels/{kernel.id}", prefix="api/").body["execution_state"] == "idle"
     assert server.cluster(kernel)["status"] == "ready"
     server.fetch(f"kernels/{kernel.id}/interrupt", "POST", {}, prefix="api/")
     wait_until(lambda: server.cluster(kernel)["status"] == "closed")
     assert "without work" in server.cluster(kernel)["reason"]
-
-
-def kernel_state(server, kernel):
-    return server.fetch(f"kernels/{kernel.id}", prefix="api/").body["execution_state"]
+    assert "closed after 2 seconds without work" in kernel.run("%gpudask status").error_value

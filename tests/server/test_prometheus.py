@@ -28,6 +28,8 @@ from jupyter_gpudask.server.cluster import KernelCluster
 from jupyter_gpudask.server.monitor import Monitor
 from jupyter_gpudask.server.prometheus import PrometheusMetrics
 
+DOCS = Path(__file__).parents[2] / "docs"
+
 
 def samples(text):
     """The value of each of our samples, by name and values of labels in alphabetical order."""
@@ -52,7 +54,7 @@ def with_metrics(use):
     with_manager(run)
 
 
-def test_each_change_of_a_status_is_counted_once():
+def test_each_change_of_a_status_is_counted_once_whichever_thread_asks():
     def use(manager, read):
         for kernel_id, error in [
             ("a", GpuHeldError("gpus-held", gpus="GPU 0 is held")),
@@ -65,7 +67,10 @@ def test_each_change_of_a_status_is_counted_once():
                 cluster._notify()  # the state of its workers has changed
             cluster.fail(error)
             cluster._notify()
-        values = read()
+        values = {}
+        thread = threading.Thread(target=lambda: values.update(read()))  # where there is no event loop
+        thread.start()
+        thread.join()
         assert values["gpudask_clusters", "failed"] == 2
         assert values["gpudask_clusters", "ready"] == values["gpudask_clusters", "starting"] == 0
         assert values["gpudask_cluster_start_seconds_count",] == 1
@@ -75,19 +80,8 @@ def test_each_change_of_a_status_is_counted_once():
     with_metrics(use)
 
 
-def test_a_request_from_another_thread_gets_the_last_readings():
-    def use(_, read):
-        values = {}
-        thread = threading.Thread(target=lambda: values.update(read()))
-        thread.start()
-        thread.join()
-        assert values["gpudask_clusters", "ready"] == 0
-
-    with_metrics(use)
-
-
 def test_the_dashboard_of_servers_queries_each_metric_that_only_servers_have_and_no_other():
-    dashboard = json.loads((Path(__file__).parents[2] / "docs" / "grafana-servers.json").read_text())
+    dashboard = json.loads((DOCS / "grafana-servers.json").read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     queries.append(dashboard["templating"]["list"][1]["query"])
     queried = {name for query in queries for name in re.findall(r"gpudask_\w+", query)}
@@ -112,51 +106,40 @@ da.arange(6, chunks=2).map_blocks(host_only, dtype=int).sum().compute()
 
 
 @pytest.mark.cluster
-def test_kernels_report_their_cells_and_what_these_computed_on_the_host(own_server):
+def test_the_server_reports_held_gpus_their_use_and_cells_with_what_these_computed_on_the_host(own_server):
     server = own_server(environment=fake_gpu_environment(cupy=True))
     kernel = server.kernel("a.ipynb")
     assert server.start(kernel, engine="cuda", gpus=1, workers=None)["status"] == "ready"
-    kernel.ok("%load_ext jupyter_gpudask")
-    kernel.ok("%%gpudask --dataframe pandas\n1")
-    kernel.ok(f"%%gpudask --dataframe pandas{HOST_ONLY}")
-    kernel.run("%%gpudask --dataframe pandas\n1 / 0")
-    counts = lambda: samples(server.fetch("metrics", prefix="").text.decode())  # noqa: E731
-    wait_until(lambda: counts().get(("gpudask_cells_total", "cuda")) == 3)
-    assert counts()["gpudask_fallback_blocks_total",] == 3
-
-
-@pytest.mark.cluster
-def test_the_server_reports_held_gpus_and_their_use(own_server):
-    server = own_server(environment=fake_gpu_environment())
-    kernel = server.kernel("a.ipynb")
-    assert server.start(kernel, engine="cuda", gpus=1, workers=None)["status"] == "ready"
+    user = getpass.getuser()
 
     def read():
         return samples(server.fetch("metrics", prefix="").text.decode())
 
-    def held(values):
-        return {key[1]: value for key, value in values.items() if key[0] == "gpudask_gpus_held"}
+    def held():
+        return {key[1:]: value for key, value in read().items() if key[0] == "gpudask_gpus_held"}
 
     wait_until(lambda: any(key[:2] == ("gpudask_gpu_holders", "1") for key in read()))
     values = read()
-    assert ("gpudask_gpu_holders", "0", getpass.getuser()) in {key[:3] for key in values}
+    assert ("gpudask_gpu_holders", "0", user) in {key[:3] for key in values}
     by_gpu = {key[:2]: value for key, value in values.items()}
-    assert by_gpu["gpudask_gpu_holders", "0"] == 1
-    assert by_gpu["gpudask_gpu_holders", "1"] == 0
+    assert [by_gpu["gpudask_gpu_holders", gpu] for gpu in "01"] == [1, 0]
     assert by_gpu["gpudask_gpu_utilization_ratio", "0"] == 0.37
     assert by_gpu["gpudask_gpu_memory_used_bytes", "0"] == 2**30
     assert by_gpu["gpudask_gpu_memory_total_bytes", "0"] == 140 * 2**30
     assert values["gpudask_cluster_start_seconds_count",] == 1
-    assert held(values) == {"busy": 0, "idle": 1}
-    assert {key[2] for key in values if key[0] == "gpudask_gpus_held"} == {getpass.getuser()}
+    assert held() == {("busy", user): 0, ("idle", user): 1}
 
     kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start\nimport time")
+    kernel.ok("%%gpudask --dataframe pandas\n1")
+    kernel.ok(f"%%gpudask --dataframe pandas{HOST_ONLY}")
+    kernel.run("%%gpudask --dataframe pandas\n1 / 0")
+    wait_until(lambda: read().get(("gpudask_cells_total", "cuda")) == 3)
+    assert read()["gpudask_fallback_blocks_total",] == 3
     kernel.ok("sleeping = started.client.submit(time.sleep, 60)\nNone")
-    wait_until(lambda: held(read()) == {"busy": 1, "idle": 0})
+    wait_until(lambda: held() == {("busy", user): 1, ("idle", user): 0})
     assert server.fetch("metrics", headers={}, prefix="").status == 403
 
 
-DOCS = Path(__file__).parents[2] / "docs"
 HOLD = """
 with leases.locked():
     lease = leases.take([UUID], holder="secret.ipynb", kernel_id="k", share=True)

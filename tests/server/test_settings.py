@@ -1,7 +1,6 @@
 """The administrator's settings, and what a server does by default."""
 
 import ast
-import contextlib
 import os
 import subprocess
 import sys
@@ -9,20 +8,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-
-from jupyter_gpudask.server.settings import ServerSettings
-
-TRAITS = ServerSettings.class_own_traits(config=True)
-
-
-def test_every_setting_is_explained_by_help_all():
-    command = [sys.executable, "-c", "from jupyter_gpudask.server.extension import main; main()", "--help-all"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    options = printed.split("--")
-    for name in TRAITS:
-        (text,) = (text for text in options if text.startswith(f"GpuDask.{name}="))
-        assert "Default:" in text
-        assert len(text.splitlines()) > 2, text
 
 
 def test_settings_are_read_from_the_section_gpudask_of_a_config_file(tmp_path):
@@ -97,19 +82,19 @@ def test_the_server_warns_of_limits_that_files_of_the_user_override(folders):
     assert warning in log
 
 
-def test_limits_that_files_of_the_user_do_not_override_are_no_warning(folders):
+@pytest.mark.parametrize(
+    ("names", "options", "expected"),
+    [
+        (["admin"], [], "1 1"),  # the user does not override them
+        (["user", "admin"], ["max_gpus=2", "max_clusters=2", "max_lifetime=2"], "2 2"),  # nor the command line
+        ([], [], "9 9"),  # the user has set them
+    ],
+)
+def test_other_limits_are_no_warning(folders, names, options, expected):
     admin, home = folders
-    limits, log = start_as_user(home, path=[admin])
-    assert (limits, "can override" in log) == ("1 1", False)
-    options = ("--GpuDask.max_gpus=2", "--GpuDask.max_clusters=2", "--GpuDask.max_lifetime=2")
-    limits, log = start_as_user(home, *options, path=[home / "config", admin])
-    assert (limits, "can override" in log) == ("2 2", False)
-
-
-def test_limits_of_users_who_set_them_themselves_are_no_warning(folders):
-    _, home = folders
-    limits, log = start_as_user(home, path=[])
-    assert (limits, "can override" in log) == ("9 9", False)
+    path = [{"admin": admin, "user": home / "config"}[name] for name in names]
+    limits, log = start_as_user(home, *(f"--GpuDask.{option}" for option in options), path=path)
+    assert (limits, "can override" in log) == (expected, False)
 
 
 pytestmark = pytest.mark.cluster
@@ -133,19 +118,18 @@ def saved(server, *outputs):
 
 
 def test_live_outputs_of_this_package_are_saved_without_their_widget_view_and_others_unchanged(server):
-    ours, other = saved(server, output(jupyter_gpudask={"live": True}), output())
-    assert ours == {"text/html", "text/plain"}
-    assert other == {"text/html", "text/plain", WIDGET}
-
-
-def test_an_output_without_html_keeps_its_widget_view(server):
     only = output(jupyter_gpudask={"live": True})
     del only["data"]["text/html"]
-    assert saved(server, only) == [{"text/plain", WIDGET}]
+    ours, other, without_html = saved(server, output(jupyter_gpudask={"live": True}), output(), only)
+    assert ours == {"text/html", "text/plain"}
+    assert other == {"text/html", "text/plain", WIDGET}
+    assert without_html == {"text/plain", WIDGET}
+    order = {"type": "file", "format": "text", "content": "cells"}
+    assert server.fetch("contents/notes.txt", "PUT", order, prefix="api/").status == 201
+    assert "Pre-save hook" not in server.log
 
 
-def test_the_output_of_status_is_a_live_output(server):
-    kernel = server.kernel()
+def test_the_output_of_status_is_a_live_output(kernel):
     kernel.ok("%load_ext jupyter_gpudask\n%gpudask start --cpu 1")
     caught = kernel.ok(
         "from IPython.utils.capture import capture_output\n"
@@ -154,58 +138,3 @@ def test_the_output_of_status_is_a_live_output(server):
         "(caught.outputs[0].metadata, sorted(caught.outputs[0].data))"
     )
     assert ast.literal_eval(caught.value) == ({"jupyter_gpudask": {"live": True}}, [WIDGET, "text/html", "text/plain"])
-    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
-
-
-def test_a_file_that_is_not_a_notebook_is_saved_unchanged(server):
-    order = {"type": "file", "format": "text", "content": "cells"}
-    assert server.fetch("contents/notes.txt", "PUT", order, prefix="api/").status == 201
-    assert "Pre-save hook" not in server.log
-
-
-HERE = {f"{what} {host}" for what in ("connects", "looks up") for host in ("127.0.0.1", "localhost", "::1")}
-
-# Writes down each address of the network, and each import of a heavy package, with the pid.
-AUDIT = """
-import os, socket, sys
-
-HEAVY = {"dask", "distributed", "dask_cuda", "cupy", "cudf", "rmm"}
-
-def audit(event, arguments):
-    if event == "import" and arguments[0] in HEAVY:
-        note("imports", arguments[0])
-    elif event == "socket.connect" and arguments[0].family != socket.AF_UNIX:
-        if arguments[0].type == socket.SOCK_STREAM:  # to connect a datagram socket sends nothing
-            note("connects", arguments[1][0])
-    elif event == "socket.sendto" and arguments[0].family != socket.AF_UNIX:
-        note("connects", arguments[1][0])
-    elif event == "socket.getaddrinfo":
-        note("looks up", arguments[0])
-
-def note(*words):
-    os.write(file, f"{os.getpid()} {' '.join(map(str, words))}\\n".encode())
-
-file = os.open(os.environ["AUDIT"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-sys.addaudithook(audit)
-"""
-
-
-def test_no_process_connects_to_another_machine_and_the_server_never_imports_dask(own_server, tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(AUDIT)
-    file = tmp_path / "audit"
-    server = own_server(environment={**os.environ, "PYTHONPATH": str(tmp_path), "AUDIT": str(file)})
-    kernel = server.kernel("analysis.ipynb")
-    with contextlib.closing(server.socket("stream")) as stream:
-        assert stream.recv()
-    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 2 --protocol tcp")
-    kernel.ok("%%gpudask\nimport dask.array as da\nda.ones((40, 40), chunks=10).sum().compute()")
-    for command in ("status", "logs", "doctor", "gpus"):
-        kernel.ok(f"shown = %gpudask {command}")
-    assert b"Dask" in server.fetch(f"{kernel.id}/status", prefix="gpudask/dashboard/").text
-    kernel.ok("%gpudask stop")
-    server.stop()
-    noted = {tuple(line.split(" ", 1)) for line in file.read_text().splitlines()}
-    assert {what for _, what in noted if not what.startswith("imports")} <= HERE
-    assert len([what for _, what in noted if what == "connects 127.0.0.1"]) > 3, "each process writes it down"
-    assert {what for pid, what in noted if pid != str(server.pid)} >= {"imports dask", "imports distributed"}
-    assert [what for pid, what in noted if pid == str(server.pid) and what.startswith("imports")] == []

@@ -13,8 +13,7 @@ import websocket
 from helpers import fake_gpu_environment, wait_until, without_gpus
 from managers import with_manager
 
-from jupyter_gpudask.protocol.rest import GpuInfo, GpuList
-from jupyter_gpudask.protocol.stream import StreamMessage
+from jupyter_gpudask.protocol.rest import GpuInfo, GpuList, StreamMessage
 from jupyter_gpudask.server.monitor import MachineState, Monitor, read_machine
 from jupyter_gpudask.server.stream import Broadcaster, History
 
@@ -111,47 +110,47 @@ def test_an_invalid_start_of_the_history_is_refused(server, since):
         server.socket(f"stream?since={since}")
 
 
-@pytest.mark.parametrize("kind", ["gpm", "throughput"])
-def test_the_history_has_the_traffic_over_pcie_of_gpus_without_a_counter_of_it(own_server, kind):
-    server = own_server(environment=fake_gpu_environment(FAKE_PCIE=kind, FAKE_TRAFFIC="8388608"))
-    stream = server.socket("stream")
-    rates = [set(), set()]
-    while not all(rates):
-        for sample in receive(stream)["history"]:
-            for number, metric in enumerate(("nvlink", "pcie")):
-                rates[number] |= {gpu[metric] for gpu in sample["gpus"].values()} - {None}
-    stream.close()
-    nvlink, pcie = rates
-    assert max(nvlink) == pytest.approx(8388608, rel=0.1)
-    assert pcie == {8388608 if kind == "gpm" else 8388000}
-
-
-def test_gpus_are_listed_with_their_holders_and_processes(own_server):
-    environment = fake_gpu_environment(FAKE_GPUS="2")
-    server = own_server(environment=environment)
-    kernel = server.kernel("holder.ipynb")
-    order = {"kernel_id": kernel.id, "spec": {"gpus": 1}}
-    server.fetch("clusters", "POST", order)
-    cluster = server.settled(kernel)
-    assert (cluster["status"], cluster["engine"]) == ("ready", "cuda"), cluster
+def test_the_stream_and_the_states_have_the_metrics_of_gpus_which_only_the_server_reads(own_server, tmp_path):
+    log = tmp_path / "nvml.log"
+    log.touch()
+    traffic = {"FAKE_PCIE": "gpm", "FAKE_TRAFFIC": "8388608"}
+    server = own_server(environment=fake_gpu_environment(FAKE_NVML_LOG=str(log), **traffic))
+    kernels = [server.kernel(f"{name}.ipynb") for name in "ab"]
+    started = [server.start(kernel, engine="cuda", gpus=1, workers=None) for kernel in kernels]
+    assert {cluster["status"] for cluster in started} == {"ready"}
     gpus = server.fetch("gpus").body["gpus"]
-    assert gpus[0]["holders"] == [{"name": "holder.ipynb", "kernel_id": kernel.id, "share": False}]
-    assert gpus[1]["holders"] == []
+    holders = [[(each["name"], each["kernel_id"], each["share"]) for each in gpu["holders"]] for gpu in gpus]
+    assert holders == [[("a.ipynb", kernels[0].id, False)], [("b.ipynb", kernels[1].id, False)]]
     assert gpus[0]["users"][0]["memory"] == 2**29
     stream = server.socket("stream")
     assert receive(stream)["gpus"]["gpus"] == gpus
-    sample = receive(stream)["history"][-1]
-    assert sample["gpus"][gpus[0]["uuid"]] == {
-        "utilization": 37,
-        "memory_used": 2**30,
-        "nvlink": 0,
-        "pcie": 0,
-    }
-    other = server.kernel("late.ipynb")
-    server.fetch("clusters", "POST", {"kernel_id": other.id, "spec": {}})
-    refused = server.settled(other)
-    assert (refused["status"], refused["reason"]) == ("failed", "GPU 0 is held by holder.ipynb.")
+    log.write_text("")
+
+    end, samples = time.monotonic() + 4, []
+    while time.monotonic() < end:
+        samples += [sample["gpus"][gpus[0]["uuid"]] for sample in receive(stream)["history"]]
+        for number, kernel in enumerate(kernels):
+            (worker,) = server.cluster(kernel)["state"]["workers"]
+            seen = [worker[name] for name in ("gpu_index", "utilization", "device_memory_used", "device_memory_total")]
+            assert seen == [number, 37, 2**30, 140 * 2**30]
     stream.close()
+    assert {(sample["utilization"], sample["memory_used"]) for sample in samples} == {(37, 2**30)}
+    assert {sample["pcie"] for sample in samples} - {None} == {8388608}  # of GPUs without a counter
+    assert max(sample["nvlink"] or 0 for sample in samples) == pytest.approx(8388608, rel=0.1)
+
+    lines = [line.split() for line in log.read_text().splitlines()]
+    ours = [(int(pid), name) for pid, caller, name in lines if caller.startswith("jupyter_gpudask")]
+    looks = [pid for pid, name in ours if name == "nvmlDeviceGetMemoryInfo"]
+    assert set(looks) == {server.pid}
+    assert len(looks) <= 2 * 6  # each GPU once a second, whoever asks
+    assert {name for pid, name in ours if pid == server.pid} == {"nvmlDeviceGetMemoryInfo"}  # it stayed open
+
+    kernels[0].ok("%load_ext jupyter_gpudask\nstatus = %gpudask status")
+    assert kernels[0].ok("status.state.workers[0].device_memory_used").value == str(2**30)
+    other = server.kernel("late.ipynb")
+    server.fetch("clusters", "POST", {"kernel_id": other.id, "spec": {"gpus": [0]}})
+    refused = server.settled(other)
+    assert (refused["status"], refused["reason"]) == ("failed", "GPU 0 is held by a.ipynb.")
 
 
 class Subscriber:
@@ -191,50 +190,45 @@ MACHINE = MachineState(
 )
 
 
-def rates(*counts, times=None):
-    """The rates over NVLink and PCIe for these counters, which are read once a second."""
-    history = History(900)
-    for number, (nvlink, pcie) in enumerate(counts):
-        gpu = GpuInfo(index=0, uuid="GPU-0", name="H200", nvlink_bytes=nvlink, pcie_bytes=pcie)
-        history.add(times[number] if times else 1000.0 + number, GpuList(gpus=(gpu,)), [], MACHINE)
-    samples = [json.loads(text)["gpus"]["GPU-0"] for text in history.since(0)]
-    return [(sample["nvlink"], sample["pcie"]) for sample in samples]
+def samples_of(*added, length=900):
+    """The samples of a history to which were added: time, counters of NVLink and PCIe, a measured rate, a machine."""
+    history = History(length)
+    for when, counters, *more in added:
+        gpu = GpuInfo(index=0, uuid="GPU-0", name="H200", nvlink_bytes=counters[0], pcie_bytes=counters[1])
+        measured, machine = more or ({}, MACHINE)
+        history.add(when, GpuList(gpus=(gpu,)), [], machine, measured)
+    return [json.loads(text) for text in history.since(0)]
 
 
-def test_the_history_has_transfer_rates_per_second():
-    assert rates((0, 10), (4096, 10), (4097, 40)) == [(None, None), (4096, 0), (1, 30)]
-    assert rates((0, 0), (300, 600), times=[1000.0, 1002.0]) == [(None, None), (150, 300)]
-
-
-def test_a_transfer_rate_is_unknown_without_a_counter_after_a_counter_reset_and_after_a_gap():
-    assert rates((None, 5), (None, 6), (7, 1)) == [(None, None), (None, 1), (None, None)]
-    assert rates((0, 0), (300, 600), times=[1000.0, 1060.0]) == [(None, None), (None, None)]
+@pytest.mark.parametrize(
+    ("times", "counters", "rates"),
+    [
+        ((1, 2, 3), [(0, 10), (4096, 10), (4097, 40)], [(None, None), (4096, 0), (1, 30)]),
+        ((1, 3), [(0, 0), (300, 600)], [(None, None), (150, 300)]),
+        ((1, 2, 3), [(None, 5), (None, 6), (7, 1)], [(None, None), (None, 1), (None, None)]),
+        ((1, 61), [(0, 0), (300, 600)], [(None, None), (None, None)]),
+    ],
+    ids=["each second", "two seconds", "no counter and a reset", "gap"],
+)
+def test_transfer_rates_are_per_second_and_unknown_without_a_counter_and_after_a_reset_or_a_gap(times, counters, rates):
+    found = [sample["gpus"]["GPU-0"] for sample in samples_of(*zip(times, counters, strict=True))]
+    assert [(gpu["nvlink"], gpu["pcie"]) for gpu in found] == rates
 
 
 def test_a_rate_over_pcie_that_was_measured_takes_the_place_of_a_counter_but_not_after_a_gap():
-    history = History(900)
-    gpu = GpuInfo(index=0, uuid="GPU-0", name="H200")
-    for when in (1000.0, 1001.0, 1061.0):
-        history.add(when, GpuList(gpus=(gpu,)), [], MACHINE, {"GPU-0": 70})
-    assert [json.loads(text)["gpus"]["GPU-0"]["pcie"] for text in history.since(0)] == [None, 70, None]
+    found = samples_of(*((when, (None, None), {"GPU-0": 70}, MACHINE) for when in (1.0, 2.0, 62.0)))
+    assert [sample["gpus"]["GPU-0"]["pcie"] for sample in found] == [None, 70, None]
 
 
-def test_the_oldest_samples_are_dropped_first():
-    history = History(2)
-    for when in (1.0, 2.0, 3.0):
-        history.add(when, GpuList(), [], MACHINE)
-    assert [json.loads(text)["time"] for text in history.since(0)] == [2.0, 3.0]
-
-
-def test_the_history_has_the_use_of_the_machine_between_two_samples():
-    history = History(900)
+def test_the_history_has_the_use_of_the_machine_between_two_samples_and_drops_the_oldest_samples():
     later = replace(MACHINE, cpu_busy=53.0, cpu_total=104.0, memory_used=2**31, disk_bytes=5000)
-    for when, machine in ((1000.0, MACHINE), (1002.0, later), (1060.0, later)):
-        history.add(when, GpuList(), [], machine)
-    first, second, after_gap = (json.loads(text)["machine"] for text in history.since(0))
-    assert first == {"cpu": None, "memory_used": 2**30, "disk": None, "network": None}
-    assert second == {"cpu": 75.0, "memory_used": 2**31, "disk": 2000, "network": None}
-    assert after_gap == {"cpu": None, "memory_used": 2**31, "disk": None, "network": None}
+    added = [(when, (0, 0), {}, machine) for when, machine in ((1.0, MACHINE), (3.0, later), (60.0, later))]
+    assert [sample["machine"] for sample in samples_of(*added)] == [
+        {"cpu": None, "memory_used": 2**30, "disk": None, "network": None},
+        {"cpu": 75.0, "memory_used": 2**31, "disk": 2000, "network": None},
+        {"cpu": None, "memory_used": 2**31, "disk": None, "network": None},
+    ]
+    assert [sample["time"] for sample in samples_of(*added, length=2)] == [3.0, 60.0]
 
 
 def test_the_state_of_this_machine_is_plausible():
@@ -248,39 +242,3 @@ def test_the_state_of_this_machine_is_plausible():
     assert 0 < after.memory_used < after.memory_total
     total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
     assert after.memory_total == int(total.split()[1]) * 1024
-
-
-@pytest.fixture
-def log(tmp_path):
-    path = tmp_path / "nvml.log"
-    path.touch()
-    return path
-
-
-def test_worker_states_contain_gpu_metrics_although_only_the_server_reads_nvml(own_server, log):
-    server = own_server(environment=fake_gpu_environment(FAKE_NVML_LOG=str(log)))
-    kernels = [server.kernel(f"{name}.ipynb") for name in "ab"]
-    started = [server.start(kernel, engine="cuda", gpus=1, share=False, workers=None) for kernel in kernels]
-    assert {cluster["status"] for cluster in started} == {"ready"}
-    stream = server.socket("stream")
-    stream.recv()
-    log.write_text("")
-
-    end = time.monotonic() + 4
-    while time.monotonic() < end:
-        stream.recv()
-        for number, kernel in enumerate(kernels):
-            (worker,) = server.cluster(kernel)["state"]["workers"]
-            seen = [worker[name] for name in ("gpu_index", "utilization", "device_memory_used", "device_memory_total")]
-            assert seen == [number, 37, 2**30, 140 * 2**30]
-    stream.close()
-
-    lines = [line.split() for line in log.read_text().splitlines()]
-    ours = [(int(pid), name) for pid, caller, name in lines if caller.startswith("jupyter_gpudask")]
-    looks = [pid for pid, name in ours if name == "nvmlDeviceGetMemoryInfo"]
-    assert set(looks) == {server.pid}
-    assert len(looks) <= 2 * 6  # each GPU once a second, whoever asks
-    assert {name for pid, name in ours if pid == server.pid} == {"nvmlDeviceGetMemoryInfo"}  # it stayed open
-
-    kernels[0].ok("%load_ext jupyter_gpudask\nstatus = %gpudask status")
-    assert kernels[0].ok("status.state.workers[0].device_memory_used").value == str(2**30)
