@@ -39,7 +39,8 @@ export function Notice({
 }
 
 /** Code of a notebook cell within a sentence. */
-const CODE = /(%pip install (?:"[^"]+"|[\w-]+)|%%?gpudask(?: [a-z]+)?)/;
+const CODE =
+  /(%pip install (?:"[^"]+"|[\w-]+)|%%?gpudask(?: [a-z]+)?(?: --[a-z-]+)*)/;
 
 /** A message in which code is shown as such. */
 export function CodeText({ text }: { text: string }): JSX.Element {
