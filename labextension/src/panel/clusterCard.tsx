@@ -78,8 +78,8 @@ export function ClusterCard({
         <p className="jp-GpuDask-reason" data-kind={now.kind}>
           <strong>
             <CodeText text={now.reason.message} />
-          </strong>{' '}
-          <CodeText text={now.reason.fix} />
+          </strong>
+          {now.reason.fix && <CodeText text={` ${now.reason.fix}`} />}
         </p>
       )}
       <Notes cluster={cluster} />
