@@ -19,8 +19,10 @@ const esModules = [
   'yjs'
 ].join('|');
 
+const base = jestJupyterLab(__dirname);
+
 module.exports = {
-  ...jestJupyterLab(__dirname),
+  ...base,
   collectCoverageFrom: [
     'labextension/src/**/*.{ts,tsx}',
     '!labextension/src/**/*.d.ts',
@@ -29,8 +31,13 @@ module.exports = {
   coverageReporters: ['text'],
   reporters: ['default'],
   roots: ['<rootDir>/labextension/src'],
+  setupFiles: [...base.setupFiles, '<rootDir>/jest.setup.js'],
   // A machine that is busy takes long.
   testTimeout: 60 * 1000,
+  transform: {
+    '\\.svg$': '@jupyterlab/testing/lib/jest-raw-loader.js',
+    '\\.[jt]sx?$': '<rootDir>/jest.transform.js'
+  },
   testRegex: '__tests__/.*\\.spec\\.tsx?$',
   transformIgnorePatterns: [`/node_modules/(?!(${esModules})).+`]
 };

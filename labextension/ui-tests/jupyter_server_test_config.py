@@ -16,6 +16,7 @@ from jupyterlab.galata import configure_jupyter_server
 configure_jupyter_server(c)  # noqa: F821
 c.ServerApp.port = int(os.environ.get("GPUDASK_TEST_PORT", "8888"))  # noqa: F821
 c.ServerApp.allow_root = True  # noqa: F821
+c.ServerApp.log_level = "ERROR"  # noqa: F821
 
 # Kernels like the one of this environment, which lack something.
 _TESTS = Path(__file__).parents[2] / "tests"

@@ -4,7 +4,7 @@ const path = require('path');
 const baseConfig = require('@jupyterlab/galata/lib/playwright-config');
 const utils = require('@jupyterlab/galata/lib/utils');
 
-const WORKERS = 3;
+const WORKERS = 2;
 // For what does not happen at all, in milliseconds: a machine that is busy takes long.
 const LIMIT = 60 * 1000;
 
@@ -51,6 +51,8 @@ module.exports = {
   snapshotPathTemplate: '{testDir}/pictures/{arg}{ext}',
   forbidOnly: Boolean(process.env.CI),
   workers: WORKERS,
+  // Also the tests of one file: each has a page of its own.
+  fullyParallel: true,
   retries: 2,
   reporter: [['list']],
   use: {

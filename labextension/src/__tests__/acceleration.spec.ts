@@ -147,11 +147,14 @@ describe('the command that accelerates a kernel', () => {
     await open();
     const evalue = 'pandas is already imported in this kernel.';
     kernel.answer = { status: 'error', evalue };
+    // JupyterLab logs what it shows.
+    const log = jest.spyOn(console, 'warn').mockReturnValue();
     const executed = app.commands.execute(CommandIDs.accelerate, args);
     await dialogShown();
     expect(dialogText()).toContain(evalue);
     await dismissDialog();
     await executed;
+    log.mockRestore();
     expect(isOn()).toBe(false);
   });
 

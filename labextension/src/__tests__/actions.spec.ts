@@ -326,6 +326,8 @@ describe('a refused start', () => {
   });
 
   it('shows an error if no option is the reason', async () => {
+    // JupyterLab logs what it shows.
+    const log = jest.spyOn(console, 'warn').mockReturnValue();
     const actions = actionsOn(({ method }) =>
       method === 'GET'
         ? new Response(OFFER)
@@ -339,6 +341,7 @@ describe('a refused start', () => {
     );
     await acceptDialog();
     await starting;
+    log.mockRestore();
     expect(requests).toEqual(['GET', 'POST']);
   });
 

@@ -418,8 +418,8 @@ describe('the section of clusters', () => {
       'failed',
       [
         'Start on the free GPUs',
-        'Share the GPUs',
-        'Wait for the GPUs',
+        'Share GPUs',
+        'Wait for GPUs',
         'Change options…'
       ]
     ],
@@ -433,7 +433,7 @@ describe('the section of clusters', () => {
         })
       },
       'stopped',
-      ['Wait for the GPUs', 'Options…']
+      ['Wait for GPUs', 'Options…']
     ],
     [
       { status: 'failed', reason: 'A worker died.', log: 'Traceback' },

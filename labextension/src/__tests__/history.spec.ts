@@ -161,10 +161,10 @@ describe('the history', () => {
 
   it('keeps new samples aside while it is paused', () => {
     receive([sample(1000)]);
-    store.pause();
+    store.isPaused = true;
     receive([sample(1001), sample(1002)]);
     expect(store.times).toEqual([1000]);
-    store.resume();
+    store.isPaused = false;
     expect(store.times).toEqual([1000, 1001, 1002]);
   });
 

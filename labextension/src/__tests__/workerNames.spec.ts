@@ -1,7 +1,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
 import { formerName, workerNames } from '../cluster/names';
-import { gpuList } from './shownPanel';
+import { gpu } from './fakeServer';
 
 const trans = nullTranslator.load('jupyterlab');
 
@@ -61,7 +61,7 @@ describe('the names of workers', () => {
   });
 
   it('are those of the GPUs also for workers that have left', () => {
-    const { gpus } = gpuList();
+    const gpus = [gpu()];
     expect(formerName(gpus[0].uuid, gpus, trans)).toBe('GPU 0');
     expect(formerName('7', gpus, trans)).toBe('Worker 7');
   });

@@ -110,12 +110,8 @@ export class ClusterActions {
   /** Stop a cluster; ask for confirmation if tasks or results would be lost. */
   async stop(cluster: ICluster): Promise<void> {
     const { model, rest, trans } = this._gpuDask;
-    const isSure = await this._confirm(
-      cluster,
-      trans.__('Stop the cluster of %1?', cluster.name),
-      trans.__('Stop')
-    );
-    if (isSure) {
+    const question = trans.__('Stop the cluster of %1?', cluster.name);
+    if (await this._confirm(cluster, question, trans.__('Stop'))) {
       const title = trans.__('The cluster could not be stopped');
       await this._try(title, async () => {
         await rest.stop(cluster.kernel_id);
@@ -127,12 +123,8 @@ export class ClusterActions {
   /** Restart a cluster; ask for confirmation if tasks or results would be lost. */
   async restart(cluster: ICluster): Promise<void> {
     const { trans } = this._gpuDask;
-    const isSure = await this._confirm(
-      cluster,
-      trans.__('Restart the cluster of %1?', cluster.name),
-      trans.__('Restart')
-    );
-    if (isSure) {
+    const question = trans.__('Restart the cluster of %1?', cluster.name);
+    if (await this._confirm(cluster, question, trans.__('Restart'))) {
       const title = trans.__('The cluster could not be restarted');
       await this._act(title, cluster, 'restart', {});
     }
@@ -141,13 +133,9 @@ export class ClusterActions {
   /** Release the results on the workers of a cluster, after a confirmation. */
   async release(cluster: ICluster): Promise<void> {
     const { trans } = this._gpuDask;
-    const isSure = await this._confirm(
-      cluster,
-      trans.__('Release the results of %1?', cluster.name),
-      trans.__('Release'),
-      releaseWarning
-    );
-    if (isSure) {
+    const question = trans.__('Release the results of %1?', cluster.name);
+    const label = trans.__('Release');
+    if (await this._confirm(cluster, question, label, releaseWarning)) {
       const title = trans.__('The results could not be released');
       await this._act(title, cluster, 'release');
     }
@@ -283,11 +271,8 @@ export class ClusterActions {
       );
       return false;
     }
-    const warning = warningOf(
-      now,
-      this._gpuDask.model.settings.value.units,
-      trans
-    );
+    const { units } = this._gpuDask.model.settings.value;
+    const warning = warningOf(now, units, trans);
     if (!warning) {
       return true;
     }

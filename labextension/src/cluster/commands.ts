@@ -94,7 +94,13 @@ export function addClusterCommands(
     id: string,
     statuses: ClusterStatus[],
     options: Omit<CommandRegistry.ICommandOptions, 'execute'>,
-    act: (cluster: ICluster, args: ReadonlyPartialJSONObject) => unknown,
+    act:
+      | 'scale'
+      | 'stop'
+      | 'restart'
+      | 'release'
+      | 'keep'
+      | ((cluster: ICluster, args: ReadonlyPartialJSONObject) => unknown),
     condition: (cluster: ICluster) => boolean = () => true
   ): void => {
     added.push(id);
@@ -115,7 +121,9 @@ export function addClusterCommands(
       execute: async args => {
         const cluster = clusterOf(args);
         if (cluster) {
-          await act(cluster, args);
+          await (typeof act === 'string'
+            ? (await actions())[act](cluster)
+            : act(cluster, args));
         }
       }
     });
@@ -125,7 +133,7 @@ export function addClusterCommands(
   const addStart = (
     id: string,
     options: Omit<CommandRegistry.ICommandOptions, 'execute'>,
-    start: (kernelId: string, name: string) => Promise<void>
+    act: 'start' | 'startWithOptions'
   ): void => {
     added.push(id);
     commands.addCommand(id, {
@@ -136,7 +144,8 @@ export function addClusterCommands(
       execute: async args => {
         const kernelId = kernelOf(args);
         if (kernelId) {
-          await start(kernelId, clusterOf(args)?.name ?? currentName(gpuDask));
+          const name = clusterOf(args)?.name ?? currentName(gpuDask);
+          await (await actions())[act](kernelId, name);
         }
       }
     });
@@ -149,7 +158,7 @@ export function addClusterCommands(
       caption: trans.__('Start the cluster of this notebook'),
       icon: runIcon
     },
-    async (kernelId, name) => (await actions()).start(kernelId, name)
+    'start'
   );
   addStart(
     CommandIDs.startWithOptions,
@@ -160,7 +169,7 @@ export function addClusterCommands(
       ),
       icon: addIcon
     },
-    async (kernelId, name) => (await actions()).startWithOptions(kernelId, name)
+    'startWithOptions'
   );
   Object.entries(STARTS).forEach(([action, { command, label, spec }]) =>
     add(
@@ -179,19 +188,19 @@ export function addClusterCommands(
       caption: trans.__('Change the number of workers'),
       icon: scaleIcon
     },
-    async cluster => (await actions()).scale(cluster)
+    'scale'
   );
   add(
     CommandIDs.stop,
     ['starting', 'ready'],
     { label: trans.__('Stop Cluster'), icon: stopIcon },
-    async cluster => (await actions()).stop(cluster)
+    'stop'
   );
   add(
     CommandIDs.restart,
     ['ready', 'failed', 'closed'],
     { label: trans.__('Restart Cluster'), icon: refreshIcon },
-    async cluster => (await actions()).restart(cluster)
+    'restart'
   );
   add(
     CommandIDs.release,
@@ -203,7 +212,7 @@ export function addClusterCommands(
       ),
       icon: clearIcon
     },
-    async cluster => (await actions()).release(cluster),
+    'release',
     cluster => resultBytes(cluster) > 0
   );
   add(
@@ -213,7 +222,7 @@ export function addClusterCommands(
       label: trans.__('Keep GPUs'),
       caption: trans.__('Keep the GPUs that somebody else waits for')
     },
-    async cluster => (await actions()).keep(cluster),
+    'keep',
     cluster => Boolean(cluster.given_over_at)
   );
   add(

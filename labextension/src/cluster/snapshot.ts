@@ -61,12 +61,12 @@ export const STARTS: { [action: string]: IStart } = {
   share: {
     command: CommandIDs.startSharing,
     spec: { share: true },
-    label: trans => trans.__('Share the GPUs')
+    label: trans => trans.__('Share GPUs')
   },
   wait: {
     command: CommandIDs.startWaiting,
     spec: { wait: true },
-    label: trans => trans.__('Wait for the GPUs')
+    label: trans => trans.__('Wait for GPUs')
   },
   'use-cpu': {
     command: CommandIDs.startOnCpu,

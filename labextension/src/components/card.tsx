@@ -24,7 +24,8 @@ export function Card({ version, children, ...rest }: ICardProps): JSX.Element {
   );
 }
 
-function useIsVisible(node: React.RefObject<Element>): boolean {
+/** Whether an element is visible, and not scrolled out of view. */
+export function useIsVisible(node: React.RefObject<Element>): boolean {
   const [isVisible, setIsVisible] = useState(true);
   useEffect(() => {
     const observer = new IntersectionObserver(entries =>

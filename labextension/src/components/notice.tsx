@@ -39,7 +39,8 @@ export function Notice({
 }
 
 /** Code of a notebook cell within a sentence. */
-const CODE = /(%pip install (?:"[^"]+"|[\w-]+)|%%?gpudask(?: [a-z]+)?)/;
+const CODE =
+  /(%pip install (?:"[^"]+"|[\w-]+)|%%?gpudask(?: [a-z]+)?(?: --[a-z-]+)*)/;
 
 /** A message in which code is shown as such. */
 export function CodeText({ text }: { text: string }): JSX.Element {
@@ -63,22 +64,27 @@ export function ConnectionNotice(): JSX.Element {
   );
 }
 
-function Status(): JSX.Element | null {
-  const { model, trans } = useGpuDask();
-  const { status } = model;
-  const retryButton = (
+/** A button that connects to the server again. */
+export function RetryButton(): JSX.Element {
+  const { trans } = useGpuDask();
+  return (
     <CommandButton
       command={CommandIDs.reconnect}
       label={trans.__('Retry now')}
       icon={refreshIcon}
     />
   );
+}
+
+function Status(): JSX.Element | null {
+  const { model, trans } = useGpuDask();
+  const { status } = model;
   switch (status.kind) {
     case 'lost':
       return (
         <Notice title={trans.__('The connection to the server is lost.')}>
           <Countdown until={status.retryAt} />
-          {retryButton}
+          <RetryButton />
         </Notice>
       );
     case 'no-server':
@@ -90,7 +96,7 @@ function Status(): JSX.Element | null {
           )}
           code={ENABLE_COMMAND}
         >
-          {retryButton}
+          <RetryButton />
         </Notice>
       );
     case 'refused':
@@ -103,7 +109,7 @@ function Status(): JSX.Element | null {
             'Log in again, or ask the administrator for access to gpudask.'
           )}
         >
-          {retryButton}
+          <RetryButton />
         </Notice>
       );
     default:

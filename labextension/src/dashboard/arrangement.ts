@@ -6,7 +6,7 @@ import { DockLayout, Widget } from '@lumino/widgets';
 
 import { ICluster } from '../model/api';
 import { ILayout, IPlotPlace } from '../model/settings';
-import { hasKernel } from '../notebook/currentKernel';
+import { findNotebook } from '../notebook/currentKernel';
 import { clusterDashboard, IDashboard, plotName } from './dashboard';
 import type { DashboardTab } from './tab';
 
@@ -41,9 +41,7 @@ export function keepArrangements(
   const area = shell.saveLayout().mainArea?.dock?.main;
   for (const { dashboard } of tabs) {
     const { kernelId } = dashboard;
-    const notebook = [...shell.widgets('main')].find(widget =>
-      hasKernel(widget, kernelId)
-    );
+    const notebook = findNotebook(shell, kernelId);
     const nameOf = (widget: Widget): string | undefined => {
       const shown = tabs.find(tab => tab === widget)?.dashboard;
       return shown?.kernelId === kernelId

@@ -2,7 +2,7 @@
  * A tab with a Dask dashboard, and the notice above it.
  */
 import { MainAreaWidget } from '@jupyterlab/apputils';
-import { IFrame, refreshIcon } from '@jupyterlab/ui-components';
+import { IFrame } from '@jupyterlab/ui-components';
 import { UUID } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 import { Panel } from '@lumino/widgets';
@@ -13,10 +13,9 @@ import '../../style/buttons.css';
 import '../../style/dashboard.css';
 
 import { reasonText, snapshot } from '../cluster/snapshot';
-import { CommandIDs } from '../commandIDs';
 import { CommandButton } from '../components/commandButton';
 import { LiveWidget, useGpuDask } from '../components/liveWidget';
-import { Notice } from '../components/notice';
+import { Notice, RetryButton } from '../components/notice';
 import { gpuDaskIcon } from '../icons';
 import { ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
@@ -58,10 +57,11 @@ export class DashboardTab extends MainAreaWidget<Panel> {
     this.title.closable = true;
     this.content.addClass('jp-GpuDask-dashboard');
     this.content.addWidget(
-      new LiveWidget(
-        _gpuDask,
-        dashboardNotice(() => this._dashboard)
-      )
+      new LiveWidget(_gpuDask, () => (
+        <div aria-live="polite">
+          <Status dashboard={this._dashboard} />
+        </div>
+      ))
     );
     this.content.addWidget(this._frame);
     _gpuDask.model.changed.connect(this._update, this);
@@ -141,19 +141,7 @@ function processOf(cluster: ICluster | undefined): string {
   return cluster ? `${cluster.pid}${cluster.joined && cluster.since}` : '';
 }
 
-/** Create the notice above a dashboard whose cluster is closed or not reachable. */
-export function dashboardNotice(
-  dashboard: () => IDashboard
-): React.FunctionComponent {
-  return function DashboardNotice(): JSX.Element {
-    return (
-      <div aria-live="polite">
-        <Status dashboard={dashboard()} />
-      </div>
-    );
-  };
-}
-
+/** The notice above a dashboard whose cluster is closed or not reachable. */
 function Status({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
   const gpuDask = useGpuDask();
   const { model, trans } = gpuDask;
@@ -164,11 +152,7 @@ function Status({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
           'The connection to the server is lost; the dashboard is not up to date.'
         )}
       >
-        <CommandButton
-          command={CommandIDs.reconnect}
-          label={trans.__('Retry now')}
-          icon={refreshIcon}
-        />
+        <RetryButton />
       </Notice>
     );
   }

@@ -3,11 +3,11 @@
  */
 import { ILabShell, JupyterFrontEnd } from '@jupyterlab/application';
 import { WidgetTracker } from '@jupyterlab/apputils';
-import { DockLayout, Widget } from '@lumino/widgets';
+import { DockLayout } from '@lumino/widgets';
 
 import { ICluster } from '../model/api';
 import { ILayout } from '../model/settings';
-import { hasKernel } from '../notebook/currentKernel';
+import { findNotebook } from '../notebook/currentKernel';
 import { IGpuDask } from '../tokens';
 import { clusterDashboard, dashboardUrl, IDashboard } from './dashboard';
 import type { IPlacedDashboard } from './layout';
@@ -55,7 +55,7 @@ export class DashboardTabs implements IDashboardViews {
     cluster: ICluster,
     placed: IPlacedDashboard[]
   ): Promise<void> {
-    const notebook = this._notebookOf(cluster);
+    const notebook = findNotebook(this._shell, cluster.kernel_id);
     const isShown = ({ dashboard, mode }: IPlacedDashboard): boolean => {
       const tab = this._find(dashboard);
       return tab?.isVisible || (tab !== undefined && mode.startsWith('tab'));
@@ -103,13 +103,6 @@ export class DashboardTabs implements IDashboardViews {
     this._shell.add(tab, 'main', { type: 'Dask Plots', ...place });
     await this.tracker.add(tab);
     return tab;
-  }
-
-  /** The notebook or console of a cluster. */
-  private _notebookOf({ kernel_id: id }: ICluster): Widget | undefined {
-    return [...this._shell.widgets('main')].find(widget =>
-      hasKernel(widget, id)
-    );
   }
 }
 

@@ -1,9 +1,10 @@
 /**
  * A chart of the history.
  */
-import React, { useEffect, useRef, useState } from 'react';
+import React, { useEffect, useRef } from 'react';
 import uPlot from 'uplot';
 
+import { useIsVisible } from '../components/card';
 import { useGpuDask } from '../components/liveWidget';
 import {
   createPlot,
@@ -107,21 +108,6 @@ export function Chart(props: IChartProps): JSX.Element {
       />
     </figure>
   );
-}
-
-/** Whether an element is visible, and not scrolled out of view. */
-function useIsVisible(node: React.RefObject<HTMLElement>): boolean {
-  const [isVisible, setVisible] = useState(true);
-  useEffect(() => {
-    const observer = new IntersectionObserver(([entry]) =>
-      setVisible(entry.isIntersecting)
-    );
-    if (node.current) {
-      observer.observe(node.current);
-    }
-    return () => observer.disconnect();
-  }, []);
-  return isVisible;
 }
 
 /** A plot is drawn again when its lines have moved by this many pixels. */

@@ -21,6 +21,7 @@ interface IGroupViewProps {
   index: number;
   /** The rendered charts by title. */
   charts: Map<string, IChart>;
+  /** Show or hide the lines of these sources. */
   onToggle: (keys: string[], isShown: boolean) => void;
   onZoom: (range: IRange) => void;
   /** Called when a key is pressed in a chart. */
@@ -30,7 +31,7 @@ interface IGroupViewProps {
 
 /** The charts and the table of the GPUs, or of the workers. */
 export function GroupView(props: IGroupViewProps): JSX.Element {
-  const { group, styles, hidden, times, range, index, charts } = props;
+  const { group, styles, hidden, times, range, charts } = props;
   const { model, trans, language } = useGpuDask();
   const { units } = model.settings.value;
   const isShown = (_: unknown, number: number): boolean =>
@@ -67,31 +68,18 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
           );
         })}
       </div>
-      <MetricsTable
-        group={group}
-        styles={styles}
-        hidden={hidden}
-        index={index}
-        onToggle={props.onToggle}
-      />
+      <MetricsTable {...props} />
     </section>
   );
 }
 
-interface IMetricsTableProps {
-  group: IGroup;
-  /** The style of each line, by the key of its source. */
-  styles: ReadonlyMap<string, ILineStyle>;
-  /** The keys of the sources whose lines are hidden. */
-  hidden: ReadonlySet<string>;
-  /** The index of the time whose values are shown. */
-  index: number;
-  /** Show or hide the lines of these sources. */
-  onToggle: (keys: string[], isShown: boolean) => void;
-}
+type MetricsTableProps = Pick<
+  IGroupViewProps,
+  'group' | 'styles' | 'hidden' | 'index' | 'onToggle'
+>;
 
 /** A table with a legend, a checkbox and the values of each line; only visible rows are rendered. */
-export function MetricsTable(props: IMetricsTableProps): JSX.Element {
+function MetricsTable(props: MetricsTableProps): JSX.Element {
   const { group, styles, hidden, onToggle } = props;
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
@@ -158,7 +146,7 @@ function AllLinesCheckbox({
   group,
   hidden,
   onToggle
-}: IMetricsTableProps): JSX.Element {
+}: MetricsTableProps): JSX.Element {
   const keys = group.sources.map(({ key }) => key);
   const shown = keys.filter(key => !hidden.has(key)).length;
   const input = useRef<HTMLInputElement>(null);

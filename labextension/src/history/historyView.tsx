@@ -94,12 +94,8 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
   const after = times.findIndex(time => time > range.max);
   const index = cursor ?? (after < 0 ? times.length : after) - 1;
   const pause = (): void => {
-    if (isPaused) {
-      store.resume();
-    } else {
-      store.pause();
-    }
-    setPaused(store.isPaused);
+    store.isPaused = !isPaused;
+    setPaused(!isPaused);
   };
   const saveCsv = (): void => {
     const text = toCsv(withoutHidden(groups, hidden), times, range);
@@ -230,7 +226,7 @@ interface IHistoryToolbarProps {
 const MINUTES = [15, 5, 1];
 
 /** The toolbar of the history. */
-export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
+function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
   const { trans, language } = useGpuDask();
   const button = 'jp-GpuDask-button jp-mod-text';
   const reset = useRef<HTMLButtonElement>(null);
@@ -286,13 +282,10 @@ export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
   );
 }
 
-interface IChartChooserProps {
-  /** All groups, also with hidden charts. */
-  groups: IGroup[];
-}
-
 /** A button that opens a list of all charts, in which they are shown and hidden. */
-export function ChartChooser({ groups }: IChartChooserProps): JSX.Element {
+function ChartChooser({
+  groups
+}: Pick<IHistoryToolbarProps, 'groups'>): JSX.Element {
   const { model, trans } = useGpuDask();
   const { settings } = model;
   const { hiddenCharts } = settings.value;

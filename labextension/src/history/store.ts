@@ -108,9 +108,17 @@ export class HistoryStore {
     return this._empty;
   }
 
-  /** Whether the store is paused. */
+  /** Whether new samples are kept aside, until this is false again. */
   get isPaused(): boolean {
     return this._pending !== null;
+  }
+
+  set isPaused(isPaused: boolean) {
+    const samples = this._pending ?? [];
+    this._pending = isPaused ? samples : null;
+    if (!isPaused) {
+      this.add(samples);
+    }
   }
 
   /** Add the samples that are newer than the last one. */
@@ -123,18 +131,6 @@ export class HistoryStore {
     }
   }
 
-  /** Keep new samples aside until `resume`. */
-  pause(): void {
-    this._pending ??= [];
-  }
-
-  /** Add the samples that were kept aside. */
-  resume(): void {
-    const samples = this._pending ?? [];
-    this._pending = null;
-    this.add(samples);
-  }
-
   private _addSample({ time, gpus, workers, machine }: ISample): void {
     const last = this._times.at(-1) ?? time - 1;
     if (time <= last) {
@@ -145,29 +141,16 @@ export class HistoryStore {
     }
     this._addTime(time);
     if (machine) {
-      const history = this._getHistory(
-        this._machine,
-        MACHINE,
-        '',
-        MACHINE,
-        time
-      );
+      const history = this._getHistory(this._machine, MACHINE, time);
       this._setValues(history, machineValues(machine));
     }
     for (const [uuid, metrics] of Object.entries(gpus)) {
-      const history = this._getHistory(this._gpus, uuid, '', uuid, time);
+      const history = this._getHistory(this._gpus, uuid, time);
       this._setValues(history, gpuValues(metrics));
     }
     for (const [kernelId, byName] of Object.entries(workers)) {
       for (const [name, metrics] of Object.entries(byName)) {
-        const key = `${kernelId} ${name}`;
-        const history = this._getHistory(
-          this._workers,
-          key,
-          kernelId,
-          name,
-          time
-        );
+        const history = this._getHistory(this._workers, name, time, kernelId);
         const tasks = history.rate.next(time, metrics.executed);
         this._setValues(history, { tasks, ...workerValues(metrics) });
       }
@@ -194,11 +177,11 @@ export class HistoryStore {
 
   private _getHistory(
     histories: Map<string, IMutableHistory>,
-    key: string,
-    kernelId: string,
     id: string,
-    time: number
+    time: number,
+    kernelId = ''
   ): IMutableHistory {
+    const key = kernelId ? `${kernelId} ${id}` : id;
     let history = histories.get(key);
     if (!history) {
       const rate = new TaskRate();

@@ -73,10 +73,9 @@ export class CurrentKernel implements IDisposable {
   }
 
   private _find(kernelId: string): Widget | undefined {
-    return [this._widget, ...this._shell.widgets('main')].find(
-      (widget): widget is Widget =>
-        widget !== null && hasKernel(widget, kernelId)
-    );
+    return kernelId === this.kernelId
+      ? (this._widget ?? undefined)
+      : findNotebook(this._shell, kernelId);
   }
 
   private _onCurrent(): void {
@@ -114,10 +113,15 @@ export class CurrentKernel implements IDisposable {
   private _widget: SessionWidget | null = null;
 }
 
-/** Whether a widget is the notebook or console of a kernel. */
-export function hasKernel(widget: Widget, kernelId: string): boolean {
-  return (
-    hasSession(widget) && widget.sessionContext.session?.kernel?.id === kernelId
+/** The notebook or console of a kernel in the main area. */
+export function findNotebook(
+  shell: JupyterFrontEnd.IShell,
+  kernelId: string
+): Widget | undefined {
+  return [...shell.widgets('main')].find(
+    widget =>
+      hasSession(widget) &&
+      widget.sessionContext.session?.kernel?.id === kernelId
   );
 }
 

@@ -19,9 +19,9 @@ import { ClusterEventDetector, IClusterEvent, WorkerId } from './clusterEvents';
 interface INotice {
   type: 'info' | 'warning' | 'error';
   /** The texts that can be shortened, besides the name of the notebook. */
-  names: string[];
+  names?: string[];
   text: (...names: string[]) => string;
-  actions: Notification.IAction[];
+  actions?: Notification.IAction[];
 }
 
 /** Shows at most one notification for each cluster and subject, and dismisses it when the cluster has changed. */
@@ -69,7 +69,7 @@ export class Notifier implements IDisposable {
     // The panel shows why a cluster has ended.
     if (event.kind !== 'end' || !this._isPanelVisible()) {
       const { cluster, kind } = event;
-      const { type, names, text, actions } = this._noticeOf(event);
+      const { type, names = [], text, actions } = this._noticeOf(event);
       const message = fitted([cluster.name, ...names], text);
       this._emit(cluster, kind, message, type, actions);
     }
@@ -87,7 +87,6 @@ export class Notifier implements IDisposable {
         const [{ label, command }] = starts;
         return {
           type: kind === 'failed' ? 'error' : 'info',
-          names: [],
           text: name =>
             kind !== 'failed'
               ? trans.__('%1: %2', name, reason.message)
@@ -138,14 +137,12 @@ export class Notifier implements IDisposable {
         const time = timesIn(language).time(state?.closes_at ?? 0);
         return {
           type: 'warning',
-          names: [],
           text: name =>
             trans.__(
               '%1: the cluster closes at %2, the end of its maximum lifetime. Store the results that you need.',
               name,
               time
-            ),
-          actions: []
+            )
         };
       }
       case 'worker-lost':
@@ -207,7 +204,7 @@ export class Notifier implements IDisposable {
     subject: string,
     message: string,
     type: INotice['type'],
-    actions: Notification.IAction[]
+    actions: Notification.IAction[] = []
   ): void {
     const key = `${cluster.kernel_id} ${subject}`;
     const old = this._shown.get(key);

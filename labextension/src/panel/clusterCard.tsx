@@ -75,8 +75,11 @@ export function ClusterCard({
         {cluster.status === 'ready' && <TaskStatus cluster={cluster} />}
       </div>
       {reason && (
-        <p className="jp-GpuDask-reason">
-          <CodeText text={reason} />
+        <p className="jp-GpuDask-reason" data-kind={now.kind}>
+          <strong>
+            <CodeText text={now.reason.message} />
+          </strong>
+          {now.reason.fix && <CodeText text={` ${now.reason.fix}`} />}
         </p>
       )}
       <Notes cluster={cluster} />

@@ -162,8 +162,8 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
         isExpanded={isExpanded}
         onClick={toggle}
       />
-      <BusyMetric gpu={gpu} isExpanded={isExpanded} />
-      <MemoryMetric gpu={gpu} isExpanded={isExpanded} />
+      <Metric gpu={gpu} kind="busy" isExpanded={isExpanded} />
+      <Metric gpu={gpu} kind="memory" isExpanded={isExpanded} />
       <div className="jp-GpuDask-gpuUse">
         <span
           className="jp-GpuDask-gpuUser"
@@ -231,77 +231,28 @@ function Sensors({ gpu }: { gpu: IGpu }): JSX.Element {
   );
 }
 
-interface IGpuMetricProps {
+interface IMetricProps {
   gpu: IGpu;
+  kind: 'busy' | 'memory';
   isExpanded: boolean;
 }
 
-function BusyMetric({ gpu, isExpanded }: IGpuMetricProps): JSX.Element {
+/** The utilization or the memory of a GPU: its value, a sparkline and a meter. */
+function Metric({ gpu, kind, isExpanded }: IMetricProps): JSX.Element {
   const { model, trans } = useGpuDask();
-  const text =
-    gpu.utilization === null
-      ? null
-      : trans.__('%1 %', gpu.utilization.toFixed(0));
-  const name = useMemo(() => trans.__('GPU %1 busy', gpu.index), [gpu.index]);
-  return (
-    <Metric
-      name={name}
-      text={text}
-      meterText={text ?? ''}
-      percent={gpu.utilization}
-      kind="busy"
-    >
-      {isExpanded && model.settings.value.showSparklines && (
-        <Sparkline
-          {...model.gpuHistory(gpu.uuid, 'utilization')}
-          top={100}
-          kind="busy"
-        />
-      )}
-    </Metric>
+  const { units, showSparklines } = model.settings.value;
+  const { index, uuid, utilization, memory_used: used } = gpu;
+  const isBusy = kind === 'busy';
+  const total = isBusy ? 100 : gpu.memory_total;
+  const value = isBusy ? utilization : used;
+  const name = useMemo(
+    () =>
+      isBusy
+        ? trans.__('GPU %1 busy', index)
+        : trans.__('GPU %1 memory', index),
+    [index]
   );
-}
-
-function MemoryMetric({ gpu, isExpanded }: IGpuMetricProps): JSX.Element {
-  const { model, trans } = useGpuDask();
-  const { units } = model.settings.value;
-  const { memory_used: used, memory_total: total } = gpu;
-  const isKnown = used !== null && total !== null;
-  const name = useMemo(() => trans.__('GPU %1 memory', gpu.index), [gpu.index]);
-  return (
-    <Metric
-      name={name}
-      text={isKnown ? formatBytes(used, units) : null}
-      meterText={isKnown ? formatUsage(used, total, trans, units) : ''}
-      percent={isKnown ? percentage(used, total) : null}
-      kind="memory"
-    >
-      {isExpanded && model.settings.value.showSparklines && (
-        <Sparkline
-          {...model.gpuHistory(gpu.uuid, 'memory_used')}
-          top={total ?? 0}
-          kind="memory"
-        />
-      )}
-    </Metric>
-  );
-}
-
-interface IMetricProps {
-  name: string;
-  /** The value beside the meter; null if it is not available. */
-  text: string | null;
-  /** The value of the meter, with the total. */
-  meterText: string;
-  percent: number | null;
-  kind: 'busy' | 'memory';
-  children: React.ReactNode;
-}
-
-function Metric(props: IMetricProps): JSX.Element {
-  const { name, text, meterText, percent, kind, children } = props;
-  const { trans } = useGpuDask();
-  if (percent === null) {
+  if (value === null || total === null) {
     return (
       <span className="jp-GpuDask-metric jp-GpuDask-secondary">
         <span className="jp-GpuDask-hidden">{name} </span>
@@ -309,13 +260,27 @@ function Metric(props: IMetricProps): JSX.Element {
       </span>
     );
   }
+  const [text, meterText] = isBusy
+    ? Array<string>(2).fill(trans.__('%1 %', value.toFixed(0)))
+    : [formatBytes(value, units), formatUsage(value, total, trans, units)];
   return (
     <div className="jp-GpuDask-metric" title={meterText}>
       <span className="jp-GpuDask-value" aria-hidden="true">
         {text}
       </span>
-      {children}
-      <Meter label={name} percent={percent} text={meterText} kind={kind} />
+      {isExpanded && showSparklines && (
+        <Sparkline
+          {...model.gpuHistory(uuid, isBusy ? 'utilization' : 'memory_used')}
+          top={total}
+          kind={kind}
+        />
+      )}
+      <Meter
+        label={name}
+        percent={percentage(value, total)}
+        text={meterText}
+        kind={kind}
+      />
     </div>
   );
 }

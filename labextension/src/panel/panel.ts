@@ -13,6 +13,7 @@ import { AccordionPanel, Widget } from '@lumino/widgets';
 
 import { CommandIDs } from '../commandIDs';
 import { lazyView, LiveWidget } from '../components/liveWidget';
+import { sum } from '../format';
 import { gpuDaskIcon } from '../icons';
 import { IGpuDask } from '../tokens';
 
@@ -161,10 +162,6 @@ export function firstSize(
 ): number {
   const half = total / 2;
   return Math.min(first, total - Math.min(second, half));
-}
-
-function sum(heights: number[]): number {
-  return heights.reduce((total, each) => total + each, 0);
 }
 
 /** The entry of the browser tab with the path of the page in which the panel was open. */

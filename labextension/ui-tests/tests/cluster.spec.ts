@@ -1,79 +1,282 @@
 /**
- * The life of a cluster in the panel, with a real server, kernel and cluster; only the GPUs are simulated.
+ * The life of a cluster in JupyterLab, with a real server, kernel and cluster; only the GPUs are simulated.
  */
-import { expect, test } from '@jupyterlab/galata';
+import { expect, IJupyterLabPageFixture, test } from '@jupyterlab/galata';
+import { Locator } from '@playwright/test';
+import { writeFile } from 'fs/promises';
 
 import {
   chooseAction,
   clusterCard,
+  clusterOnServer,
   gpuDaskPanel,
   layoutSaved,
+  logsTab,
   openAnalysis,
   submitTasks
 } from './helpers';
 
 test.beforeEach(async ({ page, request, tmpPath }) => {
+  test.slow();
   await openAnalysis(page, request, tmpPath);
 });
 
-test('a cluster on the CPU is started with options, monitored and stopped', async ({
+/** Put code into the only cell of the notebook, and run it. */
+async function run(page: IJupyterLabPageFixture, code: string): Promise<void> {
+  await page.notebook.setCell(0, 'code', code);
+  await page.notebook.runCell(0);
+}
+
+/** The cluster in the list of what is running. */
+async function runningItem(page: IJupyterLabPageFixture): Promise<Locator> {
+  await page.sidebar.openTab('jp-running-sessions');
+  const item = page
+    .locator('.jp-RunningSessions-section')
+    .filter({ hasText: 'CPU stand-in' })
+    .locator('.jp-RunningSessions-item');
+  await item.hover();
+  return item;
+}
+
+test('a cluster on the CPU is started with options, used, looked at and stopped', async ({
   page
 }, testInfo) => {
   const panel = gpuDaskPanel(page);
-  await panel.getByRole('button', { name: 'Options…: analysis.ipynb' }).click();
+  const card = clusterCard(page);
   const dialog = page.getByRole('dialog');
-  await dialog.getByLabel('Runs on').selectOption('cpu');
-  await dialog.getByLabel('Threads').fill('many');
-  await dialog.getByLabel('Host memory').fill('lots');
-  await expect(dialog.locator('code')).toHaveText(
-    '%gpudask start --engine cpu --memory-limit lots --threads many'
-  );
-  const form = dialog.locator('.jp-GpuDask-form');
-  const before = await form.boundingBox();
-  await dialog.getByRole('button', { name: 'Start' }).click();
-  await expect(dialog.getByRole('alert')).toContainText([
-    "Host memory 'lots' is not allowed",
-    "Threads 'many' is not allowed: give a whole number from 1 to 256"
-  ]);
-  expect((await form.boundingBox())?.height).toBe(before?.height);
-  await expect(dialog.getByLabel('Threads')).toHaveAttribute(
-    'aria-invalid',
-    'true'
-  );
-  await page.screenshot({ path: testInfo.outputPath('refused.png') });
 
-  await dialog.getByLabel('Threads').fill('1');
-  await dialog.getByLabel('Host memory').fill('');
-  await dialog.getByLabel('Workers').fill('2');
-  await dialog.getByRole('button', { name: 'Start' }).click();
-  await expect(dialog).toBeHidden();
-  const card = panel.getByRole('listitem', {
-    name: 'Cluster of analysis.ipynb'
+  await test.step('the dialog marks each refused option, and keeps its height', async () => {
+    await panel
+      .getByRole('button', { name: 'Options…: analysis.ipynb' })
+      .click();
+    await dialog.getByLabel('Runs on').selectOption('cpu');
+    await dialog.getByLabel('Threads').fill('many');
+    await dialog.getByLabel('Host memory').fill('lots');
+    await expect(dialog.locator('code')).toHaveText(
+      '%gpudask start --engine cpu --memory-limit lots --threads many'
+    );
+    const form = dialog.locator('.jp-GpuDask-form');
+    const before = await form.boundingBox();
+    await dialog.getByRole('button', { name: 'Start' }).click();
+    await expect(dialog.getByRole('alert')).toContainText([
+      "Host memory 'lots' is not allowed",
+      "Threads 'many' is not allowed: give a whole number from 1 to 256"
+    ]);
+    expect((await form.boundingBox())?.height).toBe(before?.height);
+    await expect(dialog.getByLabel('Threads')).toHaveAttribute(
+      'aria-invalid',
+      'true'
+    );
   });
-  await expect(card.getByText('ready')).toBeVisible();
-  await expect(
-    card.getByRole('list', { name: 'Workers' }).getByRole('listitem')
-  ).toHaveCount(2);
-  const button = page
-    .locator('.jp-GpuDask-toolbarButton')
-    .getByRole('button', { name: 'CPU stand-in' });
-  await expect(button).toBeVisible();
 
-  await submitTasks(page, 9);
-  await expect(card.getByText('2 running, 7 waiting')).toBeVisible();
-  await page.screenshot({ path: testInfo.outputPath('busy.png') });
+  await test.step('it starts with corrected options', async () => {
+    await dialog.getByLabel('Threads').fill('1');
+    await dialog.getByLabel('Host memory').fill('');
+    await dialog.getByLabel('Workers').fill('2');
+    await dialog.getByRole('button', { name: 'Start' }).click();
+    await expect(dialog).toBeHidden();
+    await expect(card.getByText('ready')).toBeVisible();
+    await expect(
+      card.getByRole('list', { name: 'Workers' }).getByRole('listitem')
+    ).toHaveCount(2);
+    await expect(
+      page
+        .locator('.jp-GpuDask-toolbarButton')
+        .getByRole('button', { name: 'CPU stand-in' })
+    ).toBeVisible();
+  });
 
-  await card.getByRole('button', { name: 'Stop' }).click();
-  await expect(dialog).toContainText('9 tasks are not finished');
-  await dialog.getByRole('button', { name: 'Stop' }).click();
-  await expect(card).toBeHidden();
-  await expect(panel.getByText('analysis.ipynb has no cluster.')).toBeVisible();
-  await expect(button).toBeHidden();
+  await test.step('a shortcut moves the focus to the panel and back to the cell', async () => {
+    await page.notebook.enterCellEditingMode(0);
+    await expect(page.locator('.jp-Notebook .cm-content')).toBeFocused();
+    await page.keyboard.press('Control+Alt+g');
+    await expect(panel.locator(':focus')).toHaveCount(1);
+    await page.keyboard.press('Tab');
+    await expect(panel.locator(':focus')).toHaveCount(1);
+    await page.keyboard.press('Control+Alt+g');
+    await expect(panel.locator(':focus')).toHaveCount(0);
+    await expect(page.locator('.jp-Notebook :focus')).toHaveCount(1);
+    await expect(panel).toBeVisible();
+  });
+
+  await test.step('the code for the client is dragged or inserted into the notebook, and runs', async () => {
+    const cells = page.locator('.jp-NotebookPanel .jp-Cell');
+    const name = card.getByRole('button', {
+      name: 'analysis.ipynb',
+      exact: true
+    });
+    const editor = cells.first().locator('.cm-content');
+    await page.notebook.setCell(0, 'code', '');
+    await name.dragTo(editor);
+    await expect(editor).toHaveText(
+      /^%load_ext jupyter_gpudask\s*cluster = %gpudask start\s*client = cluster.client$/
+    );
+    await chooseAction(card, 'Insert Dask Client Code');
+    await expect.poll(() => page.notebook.getCellCount()).toBe(2);
+    expect(await page.notebook.getCellTextInput(1)).toContain(
+      'client = cluster.client'
+    );
+    await page.notebook.runCell(0);
+    await page.notebook.setCell(
+      1,
+      'code',
+      'len(client.scheduler_info()["workers"])'
+    );
+    await page.notebook.runCell(1);
+    await expect(cells.nth(1).locator('.jp-OutputArea-output')).toHaveText('2');
+  });
+
+  await test.step('logs are followed, wrapped, filtered by level, searched, copied and saved', async () => {
+    // A task on each worker prints, and logs a warning when the file is there.
+    const file = testInfo.outputPath('go');
+    const long = `a warning ${'that is long '.repeat(60)}`;
+    const work = `def work(_):
+    import logging, os, time
+    for number in range(150):
+        print("line", number)
+    while not os.path.exists("${file}"):
+        time.sleep(0.1)
+    logging.getLogger("distributed.worker").warning("${long}")`;
+    // As a string: the editor would indent the lines.
+    await run(
+      page,
+      `exec(${JSON.stringify(work)})\ntasks = client.map(work, range(2), pure=False)`
+    );
+    await page.menu.clickMenuItem('Kernel>GPU Dask Cluster>Show Cluster Logs');
+    const tab = logsTab(page);
+    await expect(tab).toContainText('Scheduler');
+    const worker = tab.getByLabel('Worker 0', { exact: true });
+    await expect(worker).toContainText('line 149');
+
+    // The end of a log is shown while it is followed, and then stays where it was scrolled to.
+    const fromEnd = (): Promise<number> =>
+      worker.evaluate(
+        ({ scrollHeight, scrollTop, clientHeight }) =>
+          scrollHeight - scrollTop - clientHeight
+      );
+    await expect.poll(fromEnd).toBeLessThan(2);
+    await tab.getByLabel('Follow').uncheck();
+    await worker.evaluate(node => (node.scrollTop = 0));
+    await writeFile(file, '');
+    const { kernel_id: kernelId } = await clusterOnServer(page.request);
+    await expect
+      .poll(async () =>
+        (
+          await page.request.get(`/gpudask/api/clusters/${kernelId}/logs`)
+        ).text()
+      )
+      .toContain(long.trim());
+    await expect(worker).not.toContainText('a warning');
+    expect(await fromEnd()).toBeGreaterThan(100);
+    await tab.getByLabel('Follow').check();
+    await expect(worker).toContainText('a warning');
+    await expect.poll(fromEnd).toBeLessThan(2);
+
+    const width = (): Promise<number> =>
+      worker.evaluate(
+        ({ scrollWidth, clientWidth }) => scrollWidth - clientWidth
+      );
+    expect(await width()).toBe(0);
+    await tab.getByLabel('Wrap lines').uncheck();
+    expect(await width()).toBeGreaterThan(100);
+    await tab.getByLabel('Wrap lines').check();
+
+    await tab.getByLabel('Level').selectOption('Warnings and errors');
+    await expect(worker).not.toContainText('line 149');
+    await expect(worker).toContainText('a warning');
+    await page
+      .context()
+      .grantPermissions(['clipboard-read', 'clipboard-write']);
+    await tab.getByLabel('Worker', { exact: true }).selectOption('Worker 0');
+    await expect(tab.locator('pre')).toHaveCount(1);
+    await tab.getByRole('button', { name: 'Copy' }).click();
+    const copied = (): Promise<string> =>
+      page.evaluate(() => navigator.clipboard.readText());
+    await expect.poll(copied).toContain('# Worker 0\n');
+    expect(await copied()).toContain(long.trim());
+    expect(await copied()).not.toContain('line 149');
+    await tab.getByLabel('Level').selectOption('Errors');
+    await expect(worker).toContainText('No line matches.');
+    const saved = page.waitForEvent('download');
+    await tab.getByRole('button', { name: 'Download' }).click();
+    expect((await saved).suggestedFilename()).toBe(
+      'Logs of analysis.ipynb.txt'
+    );
+    await page.activity.closePanel('Logs: analysis.ipynb');
+  });
+
+  await test.step('it shows its results, and asks before they are lost', async () => {
+    await run(
+      page,
+      'kept = client.map(lambda _: bytes(50 * 2**20), range(2), pure=False)'
+    );
+    await expect(card).toContainText('holds 100 MiB of results');
+    const expectConfirmation = async (): Promise<void> => {
+      await expect(dialog).toContainText('Its workers hold 100 MiB of results');
+      await dialog.getByRole('button', { name: 'Cancel' }).click();
+      await expect(dialog).toBeHidden();
+    };
+    await page.keyboard.press('Control+Alt+Shift+x');
+    await expectConfirmation();
+    await chooseAction(card, 'Restart Cluster');
+    await expectConfirmation();
+    const item = await runningItem(page);
+    await item.getByTitle('Stop Cluster').click();
+    await expectConfirmation();
+    await item.getByText('analysis.ipynb').click();
+    await expect(card).toBeVisible();
+
+    await chooseAction(card, 'Release Results…');
+    await expect(dialog).toContainText('Its workers hold 100 MiB of results (');
+    await dialog.getByRole('button', { name: 'Release' }).click();
+    await expect(card).not.toContainText('of results');
+    await run(page, 'kept[0].result()');
+    await expect(
+      page.locator('.jp-OutputArea-output').filter({
+        hasText: 'Run the cells again that made the results.'
+      })
+    ).toBeVisible();
+  });
+
+  await test.step('it is scaled, and then follows the work', async () => {
+    const workers = card
+      .getByRole('list', { name: 'Workers' })
+      .getByRole('listitem');
+    await chooseAction(card, 'Scale Cluster');
+    const number = dialog.getByRole('spinbutton', { name: 'Workers' });
+    await expect(number).toBeFocused();
+    await expect(number).toHaveValue('2');
+    await number.fill('1');
+    await page.keyboard.press('Enter');
+    await expect(workers).toHaveCount(1);
+    await chooseAction(card, 'Scale Cluster');
+    await dialog.getByLabel('Adaptive').check();
+    await dialog.getByRole('spinbutton', { name: 'Most workers' }).fill('2');
+    await page.keyboard.press('Enter');
+    await expect(card).toContainText('1 to 2 workers, as needed');
+  });
+
+  await test.step('it is stopped after a warning about its tasks', async () => {
+    await submitTasks(page, 9);
+    await expect(card.getByText(/[12]\srunning, [78]\swaiting/)).toBeVisible();
+    await card.getByRole('button', { name: 'Stop' }).click();
+    await expect(dialog).toContainText('9 tasks are not finished');
+    await dialog.getByRole('button', { name: 'Stop' }).click();
+    await expect(card).toBeHidden();
+    await expect(
+      panel.getByText('analysis.ipynb has no cluster.')
+    ).toBeVisible();
+    await expect(
+      page
+        .locator('.jp-GpuDask-toolbarButton')
+        .getByRole('button', { name: 'CPU stand-in' })
+    ).toBeHidden();
+  });
 });
 
 test('a cluster on both GPUs is started from the toolbar and shows its dashboard', async ({
   page
-}, testInfo) => {
+}) => {
   const toolbar = page.locator('.jp-GpuDask-toolbarButton');
   // A page that still connects to its kernel takes the focus from a menu.
   await expect(async () => {
@@ -91,7 +294,6 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   await expect(page.locator('.jp-GpuDask-statusItem')).toHaveText(
     '2 GPUs 37 % busy, 2.0 of 280 GiB'
   );
-  await page.screenshot({ path: testInfo.outputPath('ready.png') });
 
   await page.sidebar.openTab('filebrowser');
   await expect(panel).toBeHidden();
@@ -108,7 +310,6 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   await expect(dashboard.locator('canvas').first()).toBeVisible();
 
   await panel.getByRole('button', { name: 'Choose a plot' }).click();
-  await page.screenshot({ path: testInfo.outputPath('plots.png') });
   await page.getByPlaceholder('Search the plots').fill('task str');
   await page.keyboard.press('Enter');
   const plot = page.frameLocator('iframe[title="Task Stream: analysis.ipynb"]');
@@ -125,7 +326,6 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   // What is left of the plot is a picture of the past, and said to be.
   const notice = page.getByText('The cluster of analysis.ipynb is closed.');
   await expect(notice.filter({ visible: true })).toBeVisible();
-  await page.screenshot({ path: testInfo.outputPath('closed.png') });
 
   // The notebook has another kernel now; the tabs show its cluster.
   await page.evaluate(async () => {
@@ -141,7 +341,6 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   await expect(clusterCard(page).getByText('ready')).toBeVisible();
   await expect(notice.filter({ visible: true })).toBeHidden();
   await expect(plot.locator('canvas').first()).toBeVisible();
-  await page.screenshot({ path: testInfo.outputPath('next.png') });
   await page.getByRole('tab', { name: 'Dask: analysis.ipynb' }).click();
   await expect(dashboard.locator('canvas').first()).toBeVisible();
 
@@ -156,5 +355,4 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   const progress = page.locator('iframe[title="Progress: analysis.ipynb"]');
   await expect(progress).toBeVisible();
   await expect(page.locator('.jp-NotebookPanel')).toBeVisible();
-  await page.screenshot({ path: testInfo.outputPath('layout.png') });
 });

@@ -139,19 +139,3 @@ test('a cell of over a minute that ends while the page is hidden is reported by 
   );
   await expect(tab).toHaveAttribute('aria-selected', 'true');
 });
-
-test.describe('if the browser gives no permission', () => {
-  test.use({ mockSettings: galata.DEFAULT_SETTINGS });
-
-  test('the setting says so', async ({ page }, testInfo) => {
-    await page.goto();
-    await page.menu.clickMenuItem('Settings>Settings Editor');
-    const editor = page.getByRole('tabpanel', { name: 'Settings' });
-    await editor.getByRole('tab', { name: 'GPU Dask', exact: true }).click();
-    await editor.getByLabel('Desktop notifications').check();
-    await expect(page.locator('.Toastify__toast')).toContainText(
-      'The browser blocks desktop notifications of this page.'
-    );
-    await page.screenshot({ path: testInfo.outputPath('blocked.png') });
-  });
-});

@@ -230,3 +230,34 @@ export async function chooseTheme(page: Page, name: string): Promise<void> {
     })
     .toBe(name);
 }
+
+/** The filter that makes the pages of Dask dark. */
+export const INVERTED = 'invert(0.88) hue-rotate(180deg)';
+
+/** The mean brightness of what is shown, from 0 to 1. */
+export async function brightness(part: Locator | Page): Promise<number> {
+  const png = (await part.screenshot()).toString('base64');
+  const page = 'page' in part ? part.page() : part;
+  return page.evaluate(async data => {
+    const image = new Image();
+    image.src = `data:image/png;base64,${data}`;
+    await image.decode();
+    const canvas = new OffscreenCanvas(image.width, image.height);
+    const context = canvas.getContext('2d');
+    if (!context) {
+      throw new Error('The page has no canvas.');
+    }
+    context.drawImage(image, 0, 0);
+    const { data: pixels } = context.getImageData(
+      0,
+      0,
+      image.width,
+      image.height
+    );
+    let sum = 0;
+    for (let i = 0; i < pixels.length; i += 4) {
+      sum += pixels[i] + pixels[i + 1] + pixels[i + 2];
+    }
+    return sum / (pixels.length / 4) / 3 / 255;
+  }, png);
+}

@@ -144,7 +144,7 @@ async function runCell(page: Page, index: number): Promise<void> {
 test('the plots of a joined cluster are live, and its pages have no rights at the server', async ({
   page,
   playwright
-}, testInfo) => {
+}) => {
   writeFileSync(path.join(folder, 'attack.py'), PRELOAD);
   const local = ['--host', '127.0.0.1', '--dashboard-address', '127.0.0.1:0'];
   const preload = ['--preload', 'attack.py', '--scheduler-file', file];
@@ -196,7 +196,6 @@ connected = %gpudask connect ${address()}`,
   await expect(scale).toHaveAccessibleDescription(
     `${owned} Its workers are started and stopped there.`
   );
-  await page.screenshot({ path: testInfo.outputPath('limits.png') });
   await page.keyboard.press('Escape');
   await card.getByRole('button', { name: 'Choose a plot' }).click();
   await page.getByPlaceholder('Search the plots').fill('task str');
@@ -208,11 +207,9 @@ connected = %gpudask connect ${address()}`,
   await runCell(page, 1);
   await expect.poll(() => rows(plot)).toBeGreaterThanOrEqual(300);
   await page.getByRole('tab', { name: 'Task Stream' }).click();
-  await page.screenshot({ path: testInfo.outputPath('task-stream.png') });
   await chooseAction(card, 'Open Dask Dashboard');
   const dashboard = await frameOf(page, 'Dask');
   await expect(dashboard.locator('canvas').first()).toBeVisible();
-  await page.screenshot({ path: testInfo.outputPath('dashboard.png') });
 
   // The same attempts succeed where the page has the rights of the user.
   const attempts = await page.evaluate(async base => {

@@ -38,9 +38,7 @@ async function press(page: Page, button: Locator): Promise<void> {
   await page.keyboard.press('Enter');
 }
 
-test('a cluster is started, used, looked at and stopped', async ({
-  page
-}, testInfo) => {
+test('a cluster is started, used, looked at and stopped', async ({ page }) => {
   const panel = gpuDaskPanel(page);
   const dialog = page.getByRole('dialog');
   const name = 'Untitled.ipynb';
@@ -66,7 +64,6 @@ test('a cluster is started, used, looked at and stopped', async ({
   await expect(dialog.getByLabel('Runs on')).toHaveValue('cpu');
   await tabTo(page, dialog.getByLabel('Workers'));
   await page.keyboard.type('1');
-  await page.screenshot({ path: testInfo.outputPath('dialog.png') });
   await page.keyboard.press('Enter');
   await expect(dialog).toBeHidden();
   await expect(card.getByText('ready')).toBeVisible();
@@ -91,7 +88,6 @@ test('a cluster is started, used, looked at and stopped', async ({
   await tabTo(page, logs.getByLabel('Search'));
   await page.keyboard.type('error');
   await expect(logs.getByLabel('Search')).toHaveValue('error');
-  await page.screenshot({ path: testInfo.outputPath('logs.png') });
 
   await moveFocusTo(page, panel);
   await press(page, card.getByRole('button', { name: 'Stop' }));

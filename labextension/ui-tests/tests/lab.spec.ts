@@ -1,4 +1,7 @@
-import { expect, test } from '@jupyterlab/galata';
+/**
+ * The panel, its commands and its settings in JupyterLab, with the metrics of a real server.
+ */
+import { expect, galata, test } from '@jupyterlab/galata';
 
 import {
   expectBothSections,
@@ -7,65 +10,117 @@ import {
   runFromPalette
 } from './helpers';
 
-const THEMES = {
-  light: 'JupyterLab Light',
-  dark: 'JupyterLab Dark'
-};
+const LAYOUTS = [
+  {
+    name: 'Mine',
+    plots: {
+      cpu: { mode: 'split-right', ref: null },
+      progress: { mode: 'split-bottom', ref: 'cpu' }
+    }
+  },
+  { name: 'Two', plots: { status: { mode: 'split-right', ref: null } } }
+];
 
-/** The colors of the text and of its background, as "rgb(...)". */
-async function panelColours(
-  page: Parameters<typeof gpuDaskPanel>[0]
-): Promise<{ text: string; background: string }> {
-  return gpuDaskPanel(page).evaluate(node => {
-    const style = getComputedStyle(node);
-    return { text: style.color, background: style.backgroundColor };
-  });
-}
-
-test('the panel opens from the sidebar, and its colors follow the theme', async ({
-  page
-}, testInfo) => {
-  await page.sidebar.openTab('jupyter-gpudask-panel');
-  const colors = [];
-  for (const [name, theme] of Object.entries(THEMES)) {
-    await page.theme.setTheme(theme);
-    await expectBothSections(page);
-    await page.screenshot({ path: testInfo.outputPath(`lab-${name}.png`) });
-    colors.push(await panelColours(page));
+test.use({
+  mockSettings: {
+    ...galata.DEFAULT_SETTINGS,
+    'jupyter-gpudask:settings': { layouts: LAYOUTS }
   }
-  const [light, dark] = colors;
-  expect(dark.text).not.toBe(light.text);
-  expect(dark.background).not.toBe(light.background);
 });
 
-test('the panel opens from the palette, and is restored after a reload', async ({
+test('the panel opens from the launcher, the menu, the palette and by a shortcut, and is restored after a reload', async ({
   page
 }) => {
-  const saved = layoutSaved(page, layout =>
-    layout.includes('"current":"jupyter-gpudask-panel"')
-  );
-  await expect(gpuDaskPanel(page)).toBeHidden();
-  await runFromPalette(page, 'Show GPU Dask Panel');
+  const panel = gpuDaskPanel(page);
+  const card = page.locator('.jp-LauncherCard').filter({ hasText: 'GPU Dask' });
+  await card.scrollIntoViewIfNeeded();
+  await card.click();
   await expectBothSections(page);
-  await saved;
-  await page.reload({ waitForIsReady: false });
-  await expect(gpuDaskPanel(page)).toBeVisible();
-  await expectBothSections(page);
-});
 
-test('the icon is inverted in the selected line of the palette', async ({
-  page
-}, testInfo) => {
-  await page.theme.setLightTheme();
+  const close = async (): Promise<void> => {
+    await page.sidebar.openTab('filebrowser');
+    await expect(panel).toBeHidden();
+  };
+  await close();
+  await page.menu.clickMenuItem('View>Show GPU Dask Panel');
+  await expect(panel).toBeVisible();
+  await close();
+  await page.keyboard.press('Control+Alt+g');
+  await expect(panel).toBeVisible();
+  await close();
+
   await page.keyboard.press('Control+Shift+C');
   await page
     .getByPlaceholder('SEARCH', { exact: true })
     .fill('Show GPU Dask Panel');
   const line = page.locator('.lm-CommandPalette-item.lm-mod-active');
   await expect(line).toContainText('Show GPU Dask Panel');
-  await page.screenshot({ path: testInfo.outputPath('palette.png') });
+  // The icon is inverted in the selected line.
   await expect(line.locator('svg [fill]').first()).toHaveCSS(
     'fill',
     'rgb(255, 255, 255)'
+  );
+  await page.keyboard.press('Escape');
+  const saved = layoutSaved(page, layout =>
+    layout.includes('"current":"jupyter-gpudask-panel"')
+  );
+  await runFromPalette(page, 'Show GPU Dask Panel');
+  await saved;
+  await page.reload({ waitForIsReady: false });
+  await expectBothSections(page);
+});
+
+test('settings change the panel at once, and a change of one leaves the others', async ({
+  page
+}) => {
+  await page.sidebar.openTab('jupyter-gpudask-panel');
+  const panel = gpuDaskPanel(page);
+  const memory = panel.getByRole('meter', { name: 'GPU 0 memory' });
+  await expect(memory).toHaveAttribute('aria-valuetext', '1.0 of 140 GiB');
+
+  // If no notebook is open, a button creates one.
+  await panel.getByRole('button', { name: 'New notebook' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Select' }).click();
+  await expect(panel).toContainText('has no cluster.');
+  const start = panel.getByRole('button', { name: /^Start: / });
+  await expect(start).toBeVisible();
+
+  await page.menu.clickMenuItem('Settings>Settings Editor');
+  const editor = page.getByRole('tabpanel', { name: 'Settings' });
+  await editor.getByRole('tab', { name: 'GPU Dask', exact: true }).click();
+  const form = editor.locator('.jp-SettingsPanel');
+  await form.getByRole('combobox').first().selectOption('GB');
+  await expect(memory).toHaveAttribute('aria-valuetext', '1.1 of 150 GB');
+  await expect(panel.locator('.jp-GpuDask-sparkline')).toHaveCount(4);
+  // The form saves all settings that it shows.
+  const saved = page.waitForRequest(
+    request =>
+      request.method() === 'PUT' &&
+      request.url().includes('jupyter-gpudask:settings') &&
+      JSON.parse(request.postDataJSON().raw).showSparklines === false
+  );
+  await form.getByLabel('Show sparklines').uncheck();
+  await expect(panel.locator('.jp-GpuDask-sparkline')).toHaveCount(0);
+  const settings = JSON.parse((await saved).postDataJSON().raw);
+  expect(settings).toMatchObject({ units: 'GB', layouts: LAYOUTS });
+  expect(settings.layouts[0].plots).toEqual(LAYOUTS[0].plots);
+  expect(Object.keys(settings.defaultLayout).sort()).toEqual([
+    'gpu-memory',
+    'progress',
+    'task-stream'
+  ]);
+  await form.getByLabel('Show GPUs').uncheck();
+  await expect(panel.locator('.lm-AccordionPanel-titleLabel')).toHaveText([
+    'Clusters'
+  ]);
+  await page.getByRole('tab', { name: /^Untitled/ }).click();
+  await expect(start).toBeVisible();
+  await page.getByRole('tab', { name: 'Settings', exact: true }).click();
+  await form.getByLabel('Offer to start clusters').uncheck();
+  await expect(start).toBeHidden();
+  await form.getByLabel('Desktop notifications').check();
+  await expect(page.locator('.Toastify__toast')).toContainText(
+    'The browser blocks desktop notifications of this page.'
   );
 });

@@ -23,14 +23,61 @@ export interface IScene {
   isLost?: boolean;
 }
 
-/** The changes of a cluster that did not start. */
-export const FAILED = {
+/** An error of the catalog, as the server sends it. */
+function error(
+  code: string,
+  reason: string,
+  fix: string,
+  more: object = {}
+): object {
+  const none = { fields: {}, labels: {}, field: '', actions: [] };
+  return { code, reason, fix, ...none, ...more };
+}
+
+const NOT_STARTED = {
   status: 'failed',
-  reason: 'The supervisor did not respond within 120 s.',
-  fix: 'Type: %gpudask restart',
-  log: 'Traceback: …',
+  log: '',
+  workers_ready: 0,
   state: null,
-  engine: null
+  engine: null,
+  gpus: []
+};
+
+/** Changes of a cluster that failed, by the code of its error. */
+export const FAILED = {
+  'process-silent': {
+    ...NOT_STARTED,
+    log: 'Traceback: …',
+    error: error(
+      'process-silent',
+      "The cluster's main process did not respond within {limit} s.",
+      'Type: %gpudask restart',
+      { fields: { limit: '120' } }
+    )
+  },
+  'gpus-held': {
+    ...NOT_STARTED,
+    error: error(
+      'gpus-held',
+      '{gpus}.',
+      'Type %gpudask stop there or ask its user, start on the GPUs that are free with {--gpus free}, or start both clusters with {--share yes}.',
+      {
+        fields: { gpus: 'GPU 0 is held by other.ipynb' },
+        labels: { '--gpus': 'GPUs', '--share': 'Share GPUs' },
+        field: 'gpus',
+        actions: ['start-on-free', 'share', 'wait']
+      }
+    )
+  },
+  'no-driver': {
+    ...NOT_STARTED,
+    error: error(
+      'no-driver',
+      'This machine has no NVIDIA driver.',
+      'To run on the CPU, type: %gpudask start --cpu',
+      { field: 'engine', actions: ['use-cpu'] }
+    )
+  }
 };
 
 /** A number between 0 and 1, the same in each run. */
@@ -121,6 +168,7 @@ function gpuList(scene: IScene, time: number): object {
     waiting: [],
     reason: '',
     fix: '',
+    error: null,
     ...scene.gpuList
   };
 }
@@ -147,6 +195,7 @@ function clusterOf(scene: IScene, time: number): object {
     status: 'ready',
     reason: '',
     fix: '',
+    error: null,
     log: '',
     held_gpus: [],
     spec: {},
@@ -179,60 +228,74 @@ function clusterOf(scene: IScene, time: number): object {
   };
 }
 
-/** Message `tick` of a scene; the first has the history of `past` seconds. */
+/** Message `tick` of a scene; a full one has the history of `past` seconds. */
 function message(scene: IScene, tick: number, past: number): string {
   const time = START + tick;
-  const seconds = tick === 0 ? past : 1;
   return JSON.stringify({
-    type: tick === 0 ? 'full' : 'changes',
+    type: past > 1 ? 'full' : 'changes',
     time,
     gpus: gpuList(scene, time),
     clusters: scene.workers === null ? [] : [clusterOf(scene, time)],
     removed: [],
     memory_total: 1024 * GIB,
-    history: numbers(seconds).map(back =>
-      sample(scene, time - (seconds - 1) + back)
-    )
+    history: numbers(past).map(back => sample(scene, time - (past - 1) + back))
   });
 }
+
+/** Replaces the scene in all streams of a page at once. */
+export type ShowScene = (next: IScene) => void;
 
 /**
  * Simulate each stream that the page opens from now on.
  *
  * @param page - the page
- * @param scene - the state that the stream reports; a stream with an interval follows its changes
+ * @param first - the state that the streams report first; streams with an interval follow its changes
  * @param interval - milliseconds between two messages; 0 for only one message
  */
 export async function playScene(
   page: Page,
-  scene: IScene,
+  first: IScene,
   interval = 0
-): Promise<void> {
-  let hasPlayed = false;
-  await page.routeWebSocket(/gpudask\/api\/stream/, async socket => {
+): Promise<ShowScene> {
+  let scene = first;
+  const streams = new Map<WebSocketRoute, () => void>();
+  await page.routeWebSocket(/gpudask\/api\/stream/, socket => {
     if (scene.isLost) {
-      setTimeout(() => void socket.close(), hasPlayed ? 0 : 300);
+      void socket.close();
+      return;
     }
-    if (!scene.isLost || !hasPlayed) {
-      hasPlayed = true;
-      play(socket, scene, interval);
-    }
+    const since = Number(new URL(socket.url()).searchParams.get('since'));
+    const past = Math.ceil(Math.min(900, Date.now() / 1000 - since));
+    const sendAll = (): void => {
+      // The metrics of a scene before are dropped: they are older than any view shows.
+      socket.send(message(scene, -10000, 2));
+      socket.send(message(scene, 0, past));
+    };
+    streams.set(socket, sendAll);
+    sendAll();
+    let tick = 0;
+    const timer = interval
+      ? setInterval(() => {
+          tick += 1;
+          socket.send(message(scene, tick, 1));
+          if (scene.isLost) {
+            void socket.close();
+          }
+        }, interval)
+      : undefined;
+    socket.onClose(() => {
+      clearInterval(timer);
+      streams.delete(socket);
+    });
   });
-}
-
-function play(socket: WebSocketRoute, scene: IScene, interval: number): void {
-  const since = Number(new URL(socket.url()).searchParams.get('since'));
-  const past = Math.ceil(Math.min(900, Date.now() / 1000 - since));
-  let tick = 0;
-  socket.send(message(scene, tick, past));
-  if (interval > 0) {
-    const timer = setInterval(() => {
-      tick += 1;
-      socket.send(message(scene, tick, past));
+  return next => {
+    scene = next;
+    for (const [socket, sendAll] of streams) {
+      sendAll();
       if (scene.isLost) {
         void socket.close();
+        streams.delete(socket);
       }
-    }, interval);
-    socket.onClose(() => clearInterval(timer));
-  }
+    }
+  };
 }

@@ -1,7 +1,8 @@
 /**
- * Two notebooks with a cluster each.
+ * Two notebooks that want the same GPUs, with a cluster each.
  */
 import { expect, test } from '@jupyterlab/galata';
+import { Locator } from '@playwright/test';
 
 import {
   chooseAction,
@@ -9,110 +10,190 @@ import {
   clusterOnServer,
   expectIdleKernel,
   gpuDaskPanel,
-  logsTab,
   openAnalysis,
-  startOnCpu,
   submitTasks,
   uploadNotebook
 } from './helpers';
 
-test('each notebook has its own card, whose buttons do not affect the other cluster', async ({
+test('each notebook has its own card, and a refused start offers what is possible', async ({
   page,
   request,
   tmpPath
 }, testInfo) => {
+  test.slow();
   await uploadNotebook(request, `${tmpPath}/other.ipynb`);
   await page.notebook.openByPath(`${tmpPath}/other.ipynb`);
   await expectIdleKernel(page);
   await openAnalysis(page, request, tmpPath);
-  await startOnCpu(page);
-  const cards = gpuDaskPanel(page)
-    .getByRole('list', { name: 'Clusters' })
-    .locator('> li');
+  const panel = gpuDaskPanel(page);
+  const dialog = page.getByRole('dialog');
   const ours = clusterCard(page);
   const other = clusterCard(page, 'other.ipynb');
-
-  // The cluster of the notebook in front is the first; without one, it is offered one.
-  await page.activity.activateTab('other.ipynb');
-  await expect(gpuDaskPanel(page)).toContainText('other.ipynb has no cluster.');
-  await startOnCpu(page, 'other.ipynb', 1);
-  await expect(cards).toHaveCount(2);
-  await expect(cards.first()).toHaveAccessibleName('Cluster of other.ipynb');
-  await page.activity.activateTab('analysis.ipynb');
-  await expect(cards.first()).toHaveAccessibleName('Cluster of analysis.ipynb');
-
-  await submitTasks(page, 3);
-  await expect(ours.getByText('2 running, 1 waiting')).toBeVisible();
-  await page.screenshot({ path: testInfo.outputPath('two.png') });
-
-  await ours.getByRole('button', { name: 'Logs' }).click();
-  await expect(logsTab(page)).toContainText('Scheduler');
-  // The name of a cluster shows its notebook, also one that was closed.
-  const shows = async (name: string): Promise<void> => {
-    await clusterCard(page, name)
-      .getByRole('button', { name, exact: true })
-      .press('Enter');
-    await expect(
-      page.getByRole('main').getByRole('tab', { name, exact: true })
-    ).toHaveClass(/jp-mod-current/);
+  const cards = panel
+    .getByRole('list', { name: 'Clusters', exact: true })
+    .locator('> li');
+  const stop = async (card: Locator): Promise<void> => {
+    await card.getByRole('button', { name: 'Stop' }).click();
+    await expect(card).toBeHidden();
   };
-  await shows('analysis.ipynb');
-  await page.activity.closePanel('other.ipynb');
-  await shows('other.ipynb');
-  await expect(cards.first()).toHaveAccessibleName('Cluster of other.ipynb');
-  await shows('analysis.ipynb');
-  const dialog = page.getByRole('dialog');
+  /** Click a button of a refused start, and wait until it is over. */
+  const choose = async (name: string, state = 'ready'): Promise<void> => {
+    await ours.getByRole('button', { name }).click();
+    await expect(ours.getByText(state)).toBeVisible();
+  };
+  const start = async (): Promise<void> => {
+    const { kernel_id: id } = await kernelOf('analysis.ipynb');
+    const data = { kernel_id: id, spec: { gpus: 'all' } };
+    await request.post('/gpudask/api/clusters', { data });
+    await expect(ours).toContainText(/GPU 0 is held by \S*other.ipynb/);
+  };
+  const kernelOf = async (name: string): Promise<{ kernel_id: string }> => {
+    const sessions = await (await request.get('/api/sessions')).json();
+    const { kernel } = sessions.find(
+      ({ path }: { path: string }) => path === `${tmpPath}/${name}`
+    );
+    return { kernel_id: kernel.id };
+  };
 
-  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-  await chooseAction(ours, 'Copy Dask Client Code');
-  const copied = await page.evaluate(() => navigator.clipboard.readText());
-  expect(copied).toContain('client = cluster.client');
+  await test.step('the second one starts on the GPU that the first one leaves', async () => {
+    await page.activity.activateTab('other.ipynb');
+    await panel.getByRole('button', { name: 'Options…: other.ipynb' }).click();
+    await dialog.getByRole('checkbox', { name: '1 NVIDIA H200' }).uncheck();
+    await dialog.getByRole('button', { name: 'Start' }).click();
+    await expect(other.getByText('ready')).toBeVisible();
 
-  const before = (await clusterOnServer(request)).pid;
-  const othersPid = (await clusterOnServer(request, 'other.ipynb')).pid;
-  await chooseAction(ours, 'Restart Cluster');
-  await expect(dialog).toContainText('3 tasks are not finished');
-  await dialog.getByRole('button', { name: 'Cancel' }).click();
-  expect((await clusterOnServer(request)).pid).toBe(before);
+    await page.activity.activateTab('analysis.ipynb');
+    await expect(panel).toContainText('analysis.ipynb has no cluster.');
+    await panel.getByRole('button', { name: 'Start: analysis.ipynb' }).click();
+    await expect(ours.getByText('ready')).toBeVisible();
+    for (const name of ['GPU 0: other.ipynb', 'GPU 1: analysis.ipynb']) {
+      await expect(panel.getByRole('button', { name })).toBeVisible();
+    }
+    // The cluster of the notebook in front is the first.
+    await expect(cards.first()).toHaveAccessibleName(
+      'Cluster of analysis.ipynb'
+    );
+    await page.activity.activateTab('other.ipynb');
+    await expect(cards.first()).toHaveAccessibleName('Cluster of other.ipynb');
+  });
 
-  await chooseAction(ours, 'Restart Cluster');
-  await dialog.getByRole('button', { name: 'Restart' }).click();
-  await expect(ours.getByRole('button', { name: 'Logs' })).toBeHidden();
-  await expect(ours.getByText('ready')).toBeVisible();
-  await expect(ours.getByText('2 running, 1 waiting')).toBeHidden();
-  expect((await clusterOnServer(request)).pid).not.toBe(before);
+  await test.step('a click on the name of a cluster shows its notebook, also one that was closed', async () => {
+    const shows = async (name: string): Promise<void> => {
+      await clusterCard(page, name)
+        .getByRole('button', { name, exact: true })
+        .press('Enter');
+      await expect(
+        page.getByRole('main').getByRole('tab', { name, exact: true })
+      ).toHaveClass(/jp-mod-current/);
+    };
+    await shows('analysis.ipynb');
+    await page.activity.closePanel('other.ipynb');
+    await shows('other.ipynb');
+    await shows('analysis.ipynb');
+  });
 
-  // A cluster that has ended is started with other options from its card.
-  process.kill((await clusterOnServer(request)).pid, 'SIGKILL');
-  await ours.getByRole('button', { name: 'Options…' }).click();
-  await dialog.getByLabel('Runs on').selectOption('cpu');
-  await dialog.getByLabel('Workers').fill('1');
-  await page.screenshot({ path: testInfo.outputPath('again.png') });
-  await dialog.getByRole('button', { name: 'Start' }).click();
-  await expect(ours.getByText('ready')).toBeVisible();
-  await expect(
-    ours.getByRole('list', { name: 'Workers' }).getByRole('listitem')
-  ).toHaveCount(1);
+  await test.step('a restart asks, and leaves the other cluster alone', async () => {
+    const pid = async (name?: string): Promise<number> =>
+      (await clusterOnServer(request, name)).pid;
+    await submitTasks(page, 3);
+    await expect(ours.getByText('1 running, 2 waiting')).toBeVisible();
+    const [before, others] = [await pid(), await pid('other.ipynb')];
+    await chooseAction(ours, 'Restart Cluster');
+    await expect(dialog).toContainText('3 tasks are not finished');
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    expect(await pid()).toBe(before);
+    await chooseAction(ours, 'Restart Cluster');
+    await dialog.getByRole('button', { name: 'Restart' }).click();
+    await expect.poll(pid).not.toBe(before);
+    await expect(ours.getByText('ready')).toBeVisible();
+    expect(await pid('other.ipynb')).toBe(others);
+    await stop(ours);
+  });
 
-  expect((await clusterOnServer(request, 'other.ipynb')).pid).toBe(othersPid);
-  await other.getByRole('button', { name: 'Stop' }).click();
-  await expect(other).toBeHidden();
-  await expect(ours.getByText('ready')).toBeVisible();
-  await page
-    .locator('.jp-GpuDask-toolbarButton')
-    .filter({ visible: true })
-    .getByRole('button')
-    .click();
-  await page.getByRole('menuitem', { name: 'Stop Cluster' }).click();
-  await expect(ours).toBeHidden();
-});
+  await test.step('a start on a held GPU is refused in the card and in the dialog, which keeps its height', async () => {
+    await start();
+    for (const width of [320, 230]) {
+      await page.sidebar.setWidth(width, 'left');
+      for (const theme of ['JupyterLab Dark', 'JupyterLab Light']) {
+        await page.theme.setTheme(theme);
+        await page.screenshot({
+          path: testInfo.outputPath(`${theme.slice(11)}-${width}.png`)
+        });
+      }
+    }
+    await choose('Options…', 'failed');
+    const problem = dialog
+      .getByRole('group', { name: 'GPUs' })
+      .getByRole('alert');
+    await expect(problem).toContainText(/GPU 0 is held by \S+/);
+    const form = dialog.locator('.jp-GpuDask-form');
+    const before = await form.boundingBox();
+    await dialog.getByRole('checkbox', { name: '1 NVIDIA H200' }).uncheck();
+    await expect(problem).toBeHidden();
+    expect((await form.boundingBox())?.height).toBe(before?.height);
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+  });
 
-test('if no notebook is open, a button creates one', async ({ page }) => {
-  await page.sidebar.openTab('jupyter-gpudask-panel');
-  await gpuDaskPanel(page)
-    .getByRole('button', { name: 'New notebook' })
-    .click();
-  const dialog = page.getByRole('dialog');
-  await dialog.getByRole('button', { name: 'Select' }).click();
-  await expect(gpuDaskPanel(page)).toContainText('has no cluster.');
+  await test.step('it starts on the free GPUs', async () => {
+    await choose('Start on the free GPUs');
+    await expect(ours).toContainText('1 × H200');
+    await stop(ours);
+  });
+
+  await test.step('it starts on the CPU, which is offered in the dialog', async () => {
+    await start();
+    await choose('Options…', 'failed');
+    await dialog.getByLabel('Runs on').selectOption('cpu');
+    await dialog.getByRole('button', { name: 'Start' }).click();
+    await expect(ours.getByText('ready')).toBeVisible();
+    await expect(ours).toContainText('CPU stand-in');
+    await stop(ours);
+  });
+
+  await test.step('it waits in line, and starts when the other one stops', async () => {
+    await start();
+    await choose('Wait for GPUs', 'starting');
+    const line = panel.getByRole('list', { name: 'In line for GPUs' });
+    await expect(line.getByRole('listitem')).toHaveText(
+      /^1\. .*analysis\.ipynb.*: 2 GPUs$/
+    );
+    await expect(ours).toContainText(
+      /Waiting for GPUs at place 1 in line\. GPU 0 is held by \S*other\.ipynb/
+    );
+    await page.screenshot({ path: testInfo.outputPath('line.png') });
+    await stop(other);
+    await expect(line).toBeHidden();
+    await expect(ours.getByText('ready')).toBeVisible();
+    await expect(ours).toContainText('2 × H200');
+    await stop(ours);
+  });
+
+  await test.step('after the GPU was freed, the card says so and starts again', async () => {
+    const { kernel_id: id } = await kernelOf('other.ipynb');
+    const data = { kernel_id: id, spec: { gpus: [0] } };
+    await request.post('/gpudask/api/clusters', { data });
+    await expect(other.getByText('ready')).toBeVisible();
+    await start();
+    await stop(other);
+    await expect(ours).toContainText(
+      'The cluster did not start because GPU 0 was held. It is free now.'
+    );
+    await choose('Start again');
+    // A cluster that shares is started beside one that shares.
+    await stop(ours);
+    await request.post('/gpudask/api/clusters', {
+      data: { kernel_id: id, spec: { gpus: [0], share: true } }
+    });
+    await expect(other.getByText('ready')).toBeVisible();
+    await start();
+    await choose('Share GPUs');
+    await expect(ours).toContainText('2 × H200');
+    await page
+      .locator('.jp-GpuDask-toolbarButton')
+      .filter({ visible: true })
+      .getByRole('button')
+      .click();
+    await page.getByRole('menuitem', { name: 'Stop Cluster' }).click();
+    await expect(ours).toBeHidden();
+  });
 });

@@ -1,0 +1,2 @@
+// jsdom has no clipboard, which each import of JupyterLab would report.
+Object.assign(navigator, { clipboard: {} });
