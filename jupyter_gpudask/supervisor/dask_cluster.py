@@ -28,7 +28,7 @@ from .engines import create_cluster, import_what_clusters_need
 from .job_queue import JobQueue
 from .scaling import Scaling, check_limit, plan_and_lease
 from .supervised import Status, SupervisedCluster, read_state, register_plugins
-from .workers import limit_logs, wait_for_workers
+from .workers import limit_logs, log_limit, wait_for_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ class DaskCluster(SupervisedCluster):
         progress = Progress(engine=plan.engine, gpus=tuple(gpu.uuid for gpu in plan.gpus), ready=0, total=plan.workers)
         on_progress(progress)
         os.environ[LOGS_VARIABLE] = str(self._directory.logs)
-        limit_logs(self._directory.logs, spec.environment)
+        limit_logs(self._directory.logs, log_limit(spec.environment))
         os.environ.update(spec.environment)  # Dask prefers these to those of its configuration
         environment = dask.config.get("distributed.nanny.pre-spawn-environ") | spec.environment
         dask.config.set(

@@ -14,7 +14,7 @@ from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.machine.directories import older_log, tail
 from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.supervisor.workers import cut
+from jupyter_gpudask.supervisor.workers import cut, log_limit
 
 pytestmark = pytest.mark.cluster
 
@@ -134,14 +134,13 @@ def test_a_report_that_cannot_be_written_costs_a_cell_neither_its_result_nor_the
     assert "</html>" in (disk / "report.html").read_text()
 
 
-def cpu(limit):
-    environment = {} if limit is None else {"DASK_JUPYTER_GPUDASK__LOG_LIMIT": str(limit)}
-    return ClusterSpec(engine="cpu", workers=1, environment=environment)
+def limited(limit):
+    return {"DASK_JUPYTER_GPUDASK__LOG_LIMIT": limit}
 
 
-@pytest.mark.cluster
-@pytest.mark.parametrize(("limit", "most"), [(2_000_000, 2_000_000), (None, 64 * 2**20)], ids=["set", "default"])
-def test_the_log_of_a_worker_stays_below_the_limit_and_its_end_is_shown(limit, most):
+def test_the_log_of_a_worker_stays_below_the_limit_and_its_end_is_shown():
+    most = 2_000_000
+
     def print_much():
         """In Python, and in a child process, which has the log open still."""
         for number in range(100_000):
@@ -150,11 +149,11 @@ def test_the_log_of_a_worker_stays_below_the_limit_and_its_end_is_shown(limit, m
         return subprocess.Popen("sleep 5; echo; echo the last line of the child", shell=True).pid  # noqa: S602
 
     async def run():
-        cluster = await ClusterProcess.start(cpu(limit))
+        cluster = await ClusterProcess.start(ClusterSpec(engine="cpu", workers=1, environment=limited(str(most))))
         try:
             logs = Path(cluster.ready.address.removeprefix("unix://").rpartition("/")[0]) / "logs"
             await asyncio.to_thread(use, cluster.ready)
-            await asyncio.to_thread(wait_until, lambda: sizes(logs) < most, 240)
+            await asyncio.to_thread(wait_until, lambda: sizes(logs) < most, 60)
             while "the last line of the child" not in (log := await cluster.worker_log("0", 3)):
                 await asyncio.sleep(0.1)
             return log, sizes(logs)
@@ -185,8 +184,9 @@ def test_the_end_of_a_log_is_whole_after_it_was_cut(tmp_path):
     assert older_log(log).stat().st_size == 500
 
 
-@pytest.mark.cluster
-@pytest.mark.parametrize("limit", ["much", "10 kB"])
-def test_a_limit_that_is_not_a_size_is_refused_with_one_sentence(limit):
-    with pytest.raises(ClusterStartError, match=f"log-limit is '{limit}', which is not a size of at least 1 MB"):
-        asyncio.run(ClusterProcess.start(cpu(limit)))
+def test_the_limit_is_64_mib_unless_a_size_is_set():
+    assert log_limit({}) == 64 * 2**20
+    assert log_limit(limited("1GiB")) == 2**30
+    for value in ("much", "10 kB"):
+        with pytest.raises(ClusterStartError, match=f"log-limit is '{value}', which is not a size of at least 1 MB"):
+            log_limit(limited(value))
