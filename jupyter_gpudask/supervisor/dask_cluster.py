@@ -18,7 +18,7 @@ import dask.config
 from ..comm.unix import can_listen
 from ..errors import ClusterLostError, ClusterStartError, ProfileNotFoundError
 from ..machine.directories import LOGS_VARIABLE, ClusterDirectory, tail, worker_log
-from ..machine.leases import HeldLease, LeaseFolder
+from ..machine.leases import LeaseFolder, OwnLease
 from ..machine.plan import Plan, make_plan
 from ..protocol import ClusterState, Progress, Ready, Start
 from ..scheduler.settings import shorten_logs
@@ -48,7 +48,7 @@ class DaskCluster(SupervisedCluster):
         self._directory = directory
         self._fork_server = fork_server
         self._plan: Plan
-        self._lease: HeldLease | None = None
+        self._lease: OwnLease | None = None
         self._security: Any = None
         self._sockets: Path | None = None
         self._failures: WorkerFailuresPlugin
@@ -174,12 +174,12 @@ class DaskCluster(SupervisedCluster):
         if self._lease is None:
             return
         try:
-            with LeaseFolder().locked():
+            with LeaseFolder().lock():
                 self._lease.rename(holder)
         except OSError as error:
             logger.warning("The lease on the GPUs cannot be renamed to %s: %s", holder, error)
 
-    async def finished(self) -> None:
+    async def wait_for_end(self) -> None:
         """Wait for the end of the scheduler or of all jobs.
 
         Always raises `ClusterLostError`, with the reason.
@@ -240,7 +240,7 @@ class DaskCluster(SupervisedCluster):
         if lease is not None:
             lease.release(reason)
 
-    async def _plan_and_lease(self, on_progress: Callable[[Progress], None]) -> tuple[Plan, HeldLease | None]:
+    async def _plan_and_lease(self, on_progress: Callable[[Progress], None]) -> tuple[Plan, OwnLease | None]:
         """Plan the cluster, and take the lease on its GPUs."""
         request = self._request
         if request.cluster_class is not None:

@@ -68,7 +68,7 @@ class RemoteCluster(SupervisedCluster):
                 await self._start()
                 await self._connect()
                 has_scheduler = True
-                await _awaited(self._cluster.scale(self._wanted))
+                await _await_if_needed(self._cluster.scale(self._wanted))
                 while not (ready := len(await self.on_scheduler(worker_addresses))):
                     await asyncio.sleep(0.1)
         except TimeoutError:
@@ -178,14 +178,14 @@ class RemoteCluster(SupervisedCluster):
         """Scale to `workers` workers, which ends `adapt`; new ones start later."""
         check_limit(workers, self._request.max_workers)
         self._stop_adapting()
-        await self._ask(_awaited(self._cluster.scale(workers)))
+        await self._ask(_await_if_needed(self._cluster.scale(workers)))
         self._wanted, self._range = workers, None
 
     async def adapt(self, minimum: int, maximum: int) -> None:
         """Let the number of workers follow the work, within a range."""
         check_limit(maximum, self._request.max_workers)
         self._stop_adapting()
-        self._adaptive = await self._ask(_awaited(self._cluster.adapt(minimum=minimum, maximum=maximum)))
+        self._adaptive = await self._ask(_await_if_needed(self._cluster.adapt(minimum=minimum, maximum=maximum)))
         self._wanted, self._range = minimum, (minimum, maximum)
 
     def _stop_adapting(self) -> None:
@@ -201,7 +201,7 @@ class RemoteCluster(SupervisedCluster):
         logs = await self._ask(self._client.get_worker_logs(n=lines, workers=[address]))
         return "\n".join(text for _, text in reversed(logs[address]))
 
-    async def finished(self) -> None:
+    async def wait_for_end(self) -> None:
         """Wait until the scheduler has ended or does not respond, and raise `ClusterLostError`."""
         failures = 0
         while failures < _WATCH_FAILURES:
@@ -221,7 +221,7 @@ class RemoteCluster(SupervisedCluster):
                 with suppress(OSError, TimeoutError):
                     await self._client.close(timeout=grace / 2)
             if self._cluster is not None:
-                await _awaited(self._cluster.close())
+                await _await_if_needed(self._cluster.close())
 
     @property
     def _profile(self) -> str:
@@ -246,7 +246,7 @@ class RemoteCluster(SupervisedCluster):
         return ClusterLostError("class-silent", class_=self._class.path)
 
 
-async def _awaited(result: Any) -> Any:
+async def _await_if_needed(result: Any) -> Any:
     """The result of a method that is asynchronous in some classes only."""
     return await result if inspect.isawaitable(result) else result
 

@@ -136,7 +136,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr("jupyter_gpudask.machine.plan._check_packages", lambda: None)
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     folder = LeaseFolder()
-    with folder.locked():
+    with folder.lock():
         return folder
 
 
@@ -220,7 +220,7 @@ def test_starts_that_wait_get_their_gpus_in_turn_and_nobody_two(folder):
 
 
 def test_a_cluster_may_use_the_gpu_of_its_accelerated_kernel_and_no_other(folder):
-    with folder.locked():
+    with folder.lock():
         accelerated = folder.take(["GPU-0"], holder="a.ipynb", kernel_id="a", share=False, accelerates=True)
     assert gets(gpus="all", kernel_id="a") == [0, 1, 2, 3]
     assert gets(gpus="all", kernel_id="") == [0, 1, 2, 3]  # the kernel has started it without a server
