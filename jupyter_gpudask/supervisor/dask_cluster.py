@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol import TlsCredentials
-    from ..scheduler.workers import WorkerFailuresPlugin
     from .fork_server import ForkServer
 
 logger = logging.getLogger(__name__)
@@ -51,7 +50,6 @@ class DaskCluster(SupervisedCluster):
         self._lease: OwnLease | None = None
         self._security: Any = None
         self._sockets: Path | None = None
-        self._failures: WorkerFailuresPlugin
         self._scaling: Scaling
         self._jobs: JobQueue | None = None
         self._shared: ClusterDirectory | None = None
@@ -113,7 +111,7 @@ class DaskCluster(SupervisedCluster):
             await self._jobs.wait_for_first_worker(opening, limit=spec.start_timeout, on_progress=on_ready)
         self._scaling = Scaling(self._cluster, plan, self._request.max_workers, self._jobs)
         scheduler = self._cluster.scheduler
-        self._failures = await register_plugins(scheduler, self._request.path, engine=plan.engine)
+        await self.on_scheduler(register_plugins, self._request.path, plan.engine)
         if spec.adapt is not None:
             await self.adapt(*spec.adapt)
         http_server = scheduler.http_server
@@ -137,7 +135,6 @@ class DaskCluster(SupervisedCluster):
             self._cluster,
             self._plan,
             status,
-            self._failures,
             start_timeout=self._request.spec.start_timeout,
             gpu_metrics=self._request.gpu_metrics,
         )
@@ -251,7 +248,7 @@ class DaskCluster(SupervisedCluster):
             raise ProfileNotFoundError("no-profiles", name=repr(request.spec.profile))
         if request.spec.engine == "cpu":
             plan = make_plan(request.spec)
-            self._check_limit(plan.workers)
+            check_limit(plan.workers, request.max_workers)
             return plan, None
         return await plan_and_lease(
             request, lambda note: on_progress(Progress(engine="cuda", ready=0, total=0, notes=(note,)))
@@ -276,9 +273,6 @@ class DaskCluster(SupervisedCluster):
             return token
         guard_by_header(secret or secrets.token_hex(24))
         return ""
-
-    def _check_limit(self, workers: int) -> None:
-        check_limit(workers, self._request.max_workers)
 
     def _share_directory(self, place: str) -> Path:
         """Create the directory that jobs on other machines read, by default in the home directory; its path."""
@@ -307,7 +301,7 @@ class DaskCluster(SupervisedCluster):
         )
         if request.cluster_class is not None:
             self._plan = replace(self._plan, workers=len(cluster.plan))
-            self._check_limit(self._plan.workers)
+            check_limit(self._plan.workers, request.max_workers)
         if is_job_queue(type(cluster)):
             self._jobs = JobQueue(cluster)
         self._cluster = cluster

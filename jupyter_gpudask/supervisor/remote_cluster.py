@@ -19,14 +19,13 @@ from ..machine.plan import Plan
 from ..protocol import ClusterClass, ClusterState, Progress, Ready, Start
 from ..protocol.messages import REMOTE_DASHBOARD, gateway_dashboard
 from ..protocol.state import describe_jobs
-from ..scheduler.workers import WorkerFailuresPlugin
 from .configured import GATEWAY_CLUSTER, first_line, import_class, parameters_of
 from .kubernetes import KUBE_CLUSTER, Pods, kube_options
 from .scaling import check_limit
 from .supervised import Status, SupervisedCluster, read_state, register_plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from ..protocol import JobState
 
@@ -80,7 +79,7 @@ class RemoteCluster(SupervisedCluster):
             if watching is not None:
                 watching.cancel()
         on_progress(progress.model_copy(update={"ready": ready}))
-        await self.on_scheduler(register, self._request.path, self._engine)
+        await self.on_scheduler(register_plugins, self._request.path, self._engine)
         if adaptive is not None:
             await self.adapt(*adaptive)
         return Ready(
@@ -264,16 +263,10 @@ def worker_addresses(dask_scheduler: Any) -> dict[str, str]:
     return {str(worker.name): address for address, worker in dask_scheduler.workers.items()}
 
 
-async def register(path: Sequence[str], engine: Literal["cuda", "cpu"], dask_scheduler: Any) -> None:
-    """Register the plugins of a cluster."""
-    await register_plugins(dask_scheduler, path, engine=engine)
-
-
 async def state_of(
     engine: Literal["cuda", "cpu"], status: Status, wanted: int, start_timeout: float, dask_scheduler: Any
 ) -> ClusterState:
     """The state of the cluster."""
-    failures = dask_scheduler.plugins[WorkerFailuresPlugin.name]
     cluster = SimpleNamespace(scheduler=dask_scheduler, workers={}, plan=range(wanted))
     plan = Plan(engine, workers=wanted)
-    return await read_state(cluster, plan, status, failures, start_timeout=start_timeout, gpu_metrics=False)
+    return await read_state(cluster, plan, status, start_timeout=start_timeout, gpu_metrics=False)
