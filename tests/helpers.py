@@ -251,24 +251,49 @@ def kernel_with_cupy(gpus: int, **settings: str):
         kernel.shutdown()
 
 
+class RunningCluster:
+    """A cluster and a client of it, for tests that share it or are not asynchronous; used in a ``with`` block.
+
+    The methods of `process` are coroutines, which `run` awaits.
+    """
+
+    def __init__(self, options, *, set_as_default: bool = False, **start) -> None:
+        from jupyter_gpudask.client.connect import connect
+        from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+        from jupyter_gpudask.protocol import ClusterSpec
+
+        self._runner = asyncio.Runner()
+        try:
+            self.process = self.run(ClusterProcess.start(ClusterSpec.parse(options), **({"path": sys.path} | start)))
+        except BaseException:
+            self._runner.close()
+            raise
+        self.client = connect(self.process.ready, set_as_default=set_as_default)
+
+    def run(self, coroutine):
+        return self._runner.run(coroutine)
+
+    def state(self):
+        return self.run(self.process.state())
+
+    def wait_for_workers(self, count: int) -> None:
+        wait_until(lambda: len(self.state().workers) == count, 60)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.client.close(1)
+        self.run(self.process.close())
+        self._runner.close()
+
+
 @contextmanager
 def client_of(options):
     """A client of a new cluster, on a machine with two GPUs that only NVML pretends to have."""
-    from jupyter_gpudask.client.connect import connect
-    from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-    from jupyter_gpudask.protocol import ClusterSpec
-
     wait_for_supervisors()
-    loop = asyncio.new_event_loop()
-    try:
-        spec = ClusterSpec.parse(options)
-        cluster = loop.run_until_complete(ClusterProcess.start(spec, path=sys.path, environment=fake_gpu_environment()))
-        client = connect(cluster.ready)
-        yield client
-        client.close()
-        loop.run_until_complete(cluster.close())
-    finally:
-        loop.close()
+    with RunningCluster(options, set_as_default=True, environment=fake_gpu_environment()) as cluster:
+        yield cluster.client
 
 
 def places_of(secrets: list[str], *folders: Path) -> list[str]:

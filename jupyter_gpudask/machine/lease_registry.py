@@ -25,7 +25,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from .locked_files import Contents, create_locked, opened, remove_if_stale, remove_locked, stale_files, valid_files
+from .locked_files import Contents, create_locked, open_file, remove_if_stale, remove_locked, stale_files, valid_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -72,7 +72,7 @@ def append_usage(folder: Path, usage: Usage) -> None:
     """Append a record to the file of this user, which only this user and root can read."""
     line = json.dumps({name: value for name, value in asdict(usage).items() if name != "uid"}).encode() + b"\n"
     for path in folder.glob(f"{os.geteuid()}-*{_USAGE_SUFFIX}"):
-        with suppress(OSError), opened(path, os.O_WRONLY | os.O_APPEND) as (file, status):
+        with suppress(OSError), open_file(path, os.O_WRONLY | os.O_APPEND) as (file, status):
             if status.st_uid == os.geteuid():  # others can only take the name
                 os.write(file, line)
                 return
@@ -87,7 +87,7 @@ def read_usage(folder: Path) -> list[Usage]:
     """The records of the users whose files this user can read: all users for root."""
     found: dict[tuple[int, int], list[Usage]] = {}  # by inode: a hard link is no second file
     for path in sorted(folder.glob(f"*{_USAGE_SUFFIX}")):
-        with suppress(OSError), opened(path) as (file, status):
+        with suppress(OSError), open_file(path) as (file, status):
             if (key := (status.st_dev, status.st_ino)) not in found:
                 records = (Usage.from_line(status.st_uid, line) for line in _lines(file))
                 found[key] = [record for record in records if record is not None]
@@ -217,7 +217,7 @@ class LeaseRegistry:
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(self.path))
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """While no other process of any user can take a lease; stale ones of this user are removed.
 
         Raises `OSError` if the directory cannot be used, see `check`, or is locked by another process for too long.
@@ -237,9 +237,9 @@ class LeaseRegistry:
             self._contents = None
             os.close(directory)
 
-    def take(self, gpus: Sequence[str], *, share: bool) -> HeldPublicLease:
-        """Take a lease; only inside `locked`."""
-        return HeldPublicLease(*write_lease(self.path, _SUFFIX, gpus, share=share))
+    def take(self, gpus: Sequence[str], *, share: bool) -> OwnPublicLease:
+        """Take a lease; only inside `lock`."""
+        return OwnPublicLease(*write_lease(self.path, _SUFFIX, gpus, share=share))
 
     def read(self) -> list[PublicLease]:
         """The leases whose process lives; empty if the directory cannot be read."""
@@ -247,9 +247,9 @@ class LeaseRegistry:
 
     def usage(self) -> list[Usage]:
         """Who holds or held which GPUs: of this user, and for root of all users."""
-        held = [_usage(lease, "", time.time()) for lease, _ in self._read(locked=True)]
+        current = [_usage(lease, "", time.time()) for lease, _ in self._read(locked=True)]
         ended = [_usage(lease, _PROCESS_ENDED, seen) for lease, seen in self._read(locked=False)]
-        return [each for each in read_usage(self.path) + ended + held if os.geteuid() in (0, each.uid)]
+        return [each for each in read_usage(self.path) + ended + current if os.geteuid() in (0, each.uid)]
 
     def _read(self, *, locked: bool) -> list[tuple[PublicLease, float]]:
         """The leases, and when their processes were last seen alive."""
@@ -271,7 +271,7 @@ class LeaseRegistry:
                 return
 
 
-class HeldPublicLease:
+class OwnPublicLease:
     """A lease of this process; it ends with `release` or with the process.
 
     - `path`, `file`: its file, and the descriptor of that.

@@ -27,7 +27,7 @@ from .waiting_line import IDLE_SUFFIX, WaitingLine
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from .lease_registry import HeldPublicLease
+    from .lease_registry import OwnPublicLease
     from .waiting_line import Place
 
 logger = logging.getLogger(__name__)
@@ -80,10 +80,10 @@ class Lease:
             return None
 
 
-class HeldLease:
+class OwnLease:
     """A lease of this process; it ends with `release` or with the process."""
 
-    def __init__(self, lease: Lease, folder: Path, public: HeldPublicLease | None = None) -> None:
+    def __init__(self, lease: Lease, folder: Path, public: OwnPublicLease | None = None) -> None:
         self._lease, self._public = lease, public
         unfinished, self._lock = _write(lease, folder)
         self._path = unfinished.rename(unfinished.with_suffix(_SUFFIX))
@@ -95,7 +95,7 @@ class HeldLease:
             self._public.release(reason)
 
     def rename(self, holder: str) -> None:
-        """Change the name of the holder, inside `LeaseFolder.locked`; an `OSError` leaves the lease unchanged."""
+        """Change the name of the holder, inside `LeaseFolder.lock`; an `OSError` leaves the lease unchanged."""
         lease = replace(self._lease, holder=holder)
         unfinished, lock = _write(lease, self._path.parent)
         unfinished.replace(self._path)
@@ -140,24 +140,24 @@ class LeaseFolder:
         self.line, self.idle = WaitingLine(place), WaitingLine(place, IDLE_SUFFIX)
 
     @contextmanager
-    def locked(self) -> Iterator[list[Lease]]:
+    def lock(self) -> Iterator[list[Lease]]:
         """The current leases, while no other process can take one; stale ones are removed."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         mutex = os.open(self.path / _MUTEX, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(mutex, fcntl.LOCK_EX)
             for path in [*self._files(), *self.path.glob(f"*{_UNFINISHED}")]:
-                if not _is_held(path):
+                if not _is_locked(path):
                     path.unlink(missing_ok=True)
-            with self._registry.locked() if self._registry else nullcontext():
+            with self._registry.lock() if self._registry else nullcontext():
                 yield self.read()
         finally:
             os.close(mutex)
 
     def take(
         self, gpus: Sequence[str], *, holder: str, kernel_id: str, share: bool, accelerates: bool = False
-    ) -> HeldLease:
-        """Take a lease on the GPUs with these UUIDs; only inside `locked`."""
+    ) -> OwnLease:
+        """Take a lease on the GPUs with these UUIDs; only inside `lock`."""
         public = self._registry.take(gpus, share=share) if self._registry else None
         lease = Lease(
             gpus=tuple(gpus),
@@ -169,14 +169,14 @@ class LeaseFolder:
             accelerates=accelerates,
         )
         try:
-            return HeldLease(lease, self.path, public)
+            return OwnLease(lease, self.path, public)
         except OSError:
             if public is not None:
                 public.release("")
             raise
 
     def place_of(self, error: OSError) -> Path:
-        """The directory that an error of `locked` or `take` is about."""
+        """The directory that an error of `lock` or `take` is about."""
         registry = self._registry
         is_public = registry is not None and error.filename and Path(error.filename).is_relative_to(registry.path)
         return registry.path if registry is not None and is_public else self.path
@@ -219,14 +219,14 @@ class LeaseFolder:
         return found
 
     def _read_own(self) -> list[Lease]:
-        found = (Lease.from_file(path) for path in self._files() if _is_held(path))
+        found = (Lease.from_file(path) for path in self._files() if _is_locked(path))
         return [lease for lease in found if lease is not None]
 
     def remove_stale(self) -> None:
         """Remove the leases of processes that have ended."""
         try:
-            if any(not _is_held(path) for path in self._files()):
-                with self.locked():
+            if any(not _is_locked(path) for path in self._files()):
+                with self.lock():
                     pass
         except OSError as error:  # they hold nothing, and the next process that takes a lease removes them
             logger.warning("Stale leases cannot be removed from %s: %s", self.path, error)
@@ -265,7 +265,7 @@ def leases_of_others(leases: Iterable[Lease], kernel_id: str) -> list[Lease]:
     ]
 
 
-def _is_held(path: Path) -> bool:
+def _is_locked(path: Path) -> bool:
     """Whether the process that wrote the file lives. The lock is shared, so that several processes can check."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)

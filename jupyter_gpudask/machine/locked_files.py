@@ -65,7 +65,7 @@ def valid_files(
         files_of_user[status.st_uid] += 1
         if status.st_size > _MAX_BYTES or files_of_user[status.st_uid] > _MAX_FILES:
             continue
-        with suppress(OSError), _opened(path, status) as file:
+        with suppress(OSError), _open_unchanged(path, status) as file:
             if _is_locked(file) is not locked:
                 continue
             version = status.st_dev, status.st_ino, status.st_ctime_ns
@@ -101,13 +101,13 @@ def _files(folder: Path, suffix: str) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _is_stale(path: Path, status: os.stat_result) -> bool:
-    with suppress(OSError), _opened(path, status) as file:
+    with suppress(OSError), _open_unchanged(path, status) as file:
         return not _is_locked(file)
     return False
 
 
 @contextmanager
-def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[tuple[int, os.stat_result]]:
+def open_file(path: Path, flags: int = os.O_RDONLY) -> Iterator[tuple[int, os.stat_result]]:
     """A regular file; neither a symbolic link nor a pipe, which other users may have put there."""
     file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -120,8 +120,8 @@ def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[tuple[int, os.stat_
 
 
 @contextmanager
-def _opened(path: Path, status: os.stat_result) -> Iterator[int]:
-    with opened(path) as (file, now):
+def _open_unchanged(path: Path, status: os.stat_result) -> Iterator[int]:
+    with open_file(path) as (file, now):
         if not os.path.samestat(status, now):
             raise OSError(errno.ESTALE, "it was replaced")
         yield file

@@ -36,21 +36,21 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
     chosen = gpus.select_gpus("all" if spec.gpus == "free" else spec.gpus, visible)
     # If there are fewer free GPUs than the requested count, name the holders of all GPUs.
     concerned = visible if isinstance(spec.gpus, int) else chosen
-    held = [gpu for gpu in concerned if gpu.uuid in holders]
-    if held:
+    leased = [gpu for gpu in concerned if gpu.uuid in holders]
+    if leased:
         by_holder: dict[str, list[str]] = {}
-        for gpu in held:
+        for gpu in leased:
             by_holder.setdefault(" and ".join(holders[gpu.uuid]), []).append(str(gpu.index))
         in_the_way = [lease for lease in leases if any(gpu.uuid in lease.gpus for gpu in concerned)]
         code = "gpus-held" if free else "all-gpus-held"
         if all(lease.accelerates for lease in in_the_way):  # kernels share with no cluster
             code = "gpus-accelerated"
-        said = ", ".join(f"{_listed(indices)} held by {holder}" for holder, indices in by_holder.items())
-        raise GpuHeldError(code, gpus=said, held=(gpu.uuid for gpu in held))
+        said = ", ".join(f"{_list_gpus(indices)} held by {holder}" for holder, indices in by_holder.items())
+        raise GpuHeldError(code, gpus=said, held=(gpu.uuid for gpu in leased))
     return chosen
 
 
-def _listed(indices: Sequence[str]) -> str:
+def _list_gpus(indices: Sequence[str]) -> str:
     *first, last = indices
     return f"GPUs {', '.join(first)} and {last} are" if first else f"GPU {last} is"
 

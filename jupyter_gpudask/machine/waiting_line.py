@@ -160,8 +160,8 @@ def _needed(waiting: Waiting) -> int:
 
 def _exceeds(max_gpus: int | None, waiting: Waiting, leases: Sequence[PublicLease]) -> bool:
     """Whether the user of a start would hold more GPUs than allowed, so that it would fail."""
-    held = {uuid for lease in leases if lease.uid == waiting.lease.uid for uuid in lease.gpus}
-    return max_gpus is not None and len(held) + _needed(waiting) > max_gpus
+    leased = {uuid for lease in leases if lease.uid == waiting.lease.uid for uuid in lease.gpus}
+    return max_gpus is not None and len(leased) + _needed(waiting) > max_gpus
 
 
 def _clusters_for(
@@ -170,14 +170,14 @@ def _clusters_for(
     conflicting = [lease for lease in leases if not (lease.share and waiting.lease.share)]
     holders = Counter(uuid for lease in conflicting for uuid in set(lease.gpus))
     missing = _needed(waiting) - len(wanted - set(holders))
-    held_by = {(lease.uid, uuid) for lease in conflicting for uuid in lease.gpus}
+    leased_by = {(lease.uid, uuid) for lease in conflicting for uuid in lease.gpus}
     chosen: list[Waiting] = []
     counted: set[str] = set()
     for cluster in idle:
         gained = {
             uuid
             for uuid in wanted.intersection(cluster.lease.gpus) - counted
-            if holders[uuid] == 1 and (cluster.lease.uid, uuid) in held_by
+            if holders[uuid] == 1 and (cluster.lease.uid, uuid) in leased_by
         }
         if missing > 0 and gained:
             chosen.append(cluster)

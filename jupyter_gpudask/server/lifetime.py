@@ -202,7 +202,7 @@ def _publish_and_choose(
     """Publish clusters that have become idle, by their GPUs and seconds; their places, and all that are asked."""
     places: list[Place] = []
     if idle:
-        with folder.locked():
+        with folder.lock():
             try:
                 for gpus, seconds in idle:
                     places.append(folder.idle.enter(gpus, since=time.time() - seconds))

@@ -13,7 +13,7 @@ from ..errors import AccelerationError, GpuHeldError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..machine.leases import HeldLease, Lease
+    from ..machine.leases import Lease, OwnLease
     from ..protocol import GpuState
 
 _NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
@@ -57,9 +57,9 @@ def lease_first_device(visible: Sequence[GpuState], kernel_id: str, supervisor: 
     from ..machine.leases import LeaseFolder
 
     folder = LeaseFolder()
-    lease: HeldLease | None = None
+    lease: OwnLease | None = None
     try:
-        with folder.locked() as leases:
+        with folder.lock() as leases:
             first = _set_first_unleased_device(visible, leases, kernel_id, supervisor)
             if not any(each.is_of_this_process for each in leases):
                 notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).name or f"process {os.getpid()}"

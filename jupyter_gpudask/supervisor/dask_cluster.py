@@ -18,7 +18,7 @@ import dask.config
 from ..comm.unix import can_listen
 from ..errors import ClusterLostError, ClusterStartError, ProfileNotFoundError
 from ..machine.directories import LOGS_VARIABLE, ClusterDirectory, tail, worker_log
-from ..machine.leases import HeldLease, LeaseFolder
+from ..machine.leases import LeaseFolder, OwnLease
 from ..machine.plan import Plan, make_plan
 from ..protocol import ClusterState, Progress, Ready, Start
 from ..scheduler.settings import shorten_logs
@@ -28,13 +28,12 @@ from .engines import create_cluster, import_what_clusters_need
 from .job_queue import JobQueue
 from .scaling import Scaling, check_limit, plan_and_lease
 from .supervised import Status, SupervisedCluster, read_state, register_plugins
-from .workers import limit_logs, wait_for_workers
+from .workers import limit_logs, log_limit, wait_for_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol import TlsCredentials
-    from ..scheduler.workers import WorkerFailuresPlugin
     from .fork_server import ForkServer
 
 logger = logging.getLogger(__name__)
@@ -48,10 +47,9 @@ class DaskCluster(SupervisedCluster):
         self._directory = directory
         self._fork_server = fork_server
         self._plan: Plan
-        self._lease: HeldLease | None = None
+        self._lease: OwnLease | None = None
         self._security: Any = None
         self._sockets: Path | None = None
-        self._failures: WorkerFailuresPlugin
         self._scaling: Scaling
         self._jobs: JobQueue | None = None
         self._shared: ClusterDirectory | None = None
@@ -68,7 +66,7 @@ class DaskCluster(SupervisedCluster):
         progress = Progress(engine=plan.engine, gpus=tuple(gpu.uuid for gpu in plan.gpus), ready=0, total=plan.workers)
         on_progress(progress)
         os.environ[LOGS_VARIABLE] = str(self._directory.logs)
-        limit_logs(self._directory.logs, spec.environment)
+        limit_logs(self._directory.logs, log_limit(spec.environment))
         os.environ.update(spec.environment)  # Dask prefers these to those of its configuration
         environment = dask.config.get("distributed.nanny.pre-spawn-environ") | spec.environment
         dask.config.set(
@@ -113,7 +111,7 @@ class DaskCluster(SupervisedCluster):
             await self._jobs.wait_for_first_worker(opening, limit=spec.start_timeout, on_progress=on_ready)
         self._scaling = Scaling(self._cluster, plan, self._request.max_workers, self._jobs)
         scheduler = self._cluster.scheduler
-        self._failures = await register_plugins(scheduler, self._request.path, engine=plan.engine)
+        await self.on_scheduler(register_plugins, self._request.path, plan.engine)
         if spec.adapt is not None:
             await self.adapt(*spec.adapt)
         http_server = scheduler.http_server
@@ -137,7 +135,6 @@ class DaskCluster(SupervisedCluster):
             self._cluster,
             self._plan,
             status,
-            self._failures,
             start_timeout=self._request.spec.start_timeout,
             gpu_metrics=self._request.gpu_metrics,
         )
@@ -174,12 +171,12 @@ class DaskCluster(SupervisedCluster):
         if self._lease is None:
             return
         try:
-            with LeaseFolder().locked():
+            with LeaseFolder().lock():
                 self._lease.rename(holder)
         except OSError as error:
             logger.warning("The lease on the GPUs cannot be renamed to %s: %s", holder, error)
 
-    async def finished(self) -> None:
+    async def wait_for_end(self) -> None:
         """Wait for the end of the scheduler or of all jobs.
 
         Always raises `ClusterLostError`, with the reason.
@@ -240,7 +237,7 @@ class DaskCluster(SupervisedCluster):
         if lease is not None:
             lease.release(reason)
 
-    async def _plan_and_lease(self, on_progress: Callable[[Progress], None]) -> tuple[Plan, HeldLease | None]:
+    async def _plan_and_lease(self, on_progress: Callable[[Progress], None]) -> tuple[Plan, OwnLease | None]:
         """Plan the cluster, and take the lease on its GPUs."""
         request = self._request
         if request.cluster_class is not None:
@@ -251,7 +248,7 @@ class DaskCluster(SupervisedCluster):
             raise ProfileNotFoundError("no-profiles", name=repr(request.spec.profile))
         if request.spec.engine == "cpu":
             plan = make_plan(request.spec)
-            self._check_limit(plan.workers)
+            check_limit(plan.workers, request.max_workers)
             return plan, None
         return await plan_and_lease(
             request, lambda note: on_progress(Progress(engine="cuda", ready=0, total=0, notes=(note,)))
@@ -276,9 +273,6 @@ class DaskCluster(SupervisedCluster):
             return token
         guard_by_header(secret or secrets.token_hex(24))
         return ""
-
-    def _check_limit(self, workers: int) -> None:
-        check_limit(workers, self._request.max_workers)
 
     def _share_directory(self, place: str) -> Path:
         """Create the directory that jobs on other machines read, by default in the home directory; its path."""
@@ -307,7 +301,7 @@ class DaskCluster(SupervisedCluster):
         )
         if request.cluster_class is not None:
             self._plan = replace(self._plan, workers=len(cluster.plan))
-            self._check_limit(self._plan.workers)
+            check_limit(self._plan.workers, request.max_workers)
         if is_job_queue(type(cluster)):
             self._jobs = JobQueue(cluster)
         self._cluster = cluster

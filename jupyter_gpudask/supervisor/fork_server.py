@@ -94,7 +94,7 @@ class ForkServer:
 
     def suits(self, engine: str | None, environment: Mapping[str, str]) -> bool:
         """Whether workers of that engine can be forked, with these variables besides those of this process."""
-        return engine == self.engine and not _imported(environment)
+        return engine == self.engine and not _variables_of_imports(environment)
 
     async def check(self, engine: str, limit: float) -> None:
         """Wait for the imports, at most `limit` seconds, and find out whether it can be forked."""
@@ -112,7 +112,7 @@ class ForkServer:
     def use(self) -> None:
         """Let Dask fork the next workers, if that is possible, and spawn them once the fork server has ended."""
         environment = _environment_of_workers(os.environ, dask.config.get(_PRE_SPAWN))
-        both = _imported(environment).items() ^ _imported(self._environment).items()
+        both = _variables_of_imports(environment).items() ^ _variables_of_imports(self._environment).items()
         if not self.refusal and both:
             self.refusal = f"environment variables have changed: {', '.join(sorted({name for name, _ in both}))}"
         if self.refusal:
@@ -172,7 +172,7 @@ def may_fork_gpu_workers() -> bool:
     return method == "forkserver" and hasattr(os, "pidfd_open") and has_usable_gpus()
 
 
-def _imported(environment: Mapping[str, str]) -> dict[str, str]:
+def _variables_of_imports(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that the imports of workers may read: all but one, which is set later."""
     return {name: value for name, value in environment.items() if name != LOGS_VARIABLE}
 

@@ -19,14 +19,13 @@ from ..machine.plan import Plan
 from ..protocol import ClusterClass, ClusterState, Progress, Ready, Start
 from ..protocol.messages import REMOTE_DASHBOARD, gateway_dashboard
 from ..protocol.state import describe_jobs
-from ..scheduler.workers import WorkerFailuresPlugin
 from .configured import GATEWAY_CLUSTER, first_line, import_class, parameters_of
 from .kubernetes import KUBE_CLUSTER, Pods, kube_options
 from .scaling import check_limit
 from .supervised import Status, SupervisedCluster, read_state, register_plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from ..protocol import JobState
 
@@ -68,7 +67,7 @@ class RemoteCluster(SupervisedCluster):
                 await self._start()
                 await self._connect()
                 has_scheduler = True
-                await _awaited(self._cluster.scale(self._wanted))
+                await _await_if_needed(self._cluster.scale(self._wanted))
                 while not (ready := len(await self.on_scheduler(worker_addresses))):
                     await asyncio.sleep(0.1)
         except TimeoutError:
@@ -80,7 +79,7 @@ class RemoteCluster(SupervisedCluster):
             if watching is not None:
                 watching.cancel()
         on_progress(progress.model_copy(update={"ready": ready}))
-        await self.on_scheduler(register, self._request.path, self._engine)
+        await self.on_scheduler(register_plugins, self._request.path, self._engine)
         if adaptive is not None:
             await self.adapt(*adaptive)
         return Ready(
@@ -178,14 +177,14 @@ class RemoteCluster(SupervisedCluster):
         """Scale to `workers` workers, which ends `adapt`; new ones start later."""
         check_limit(workers, self._request.max_workers)
         self._stop_adapting()
-        await self._ask(_awaited(self._cluster.scale(workers)))
+        await self._ask(_await_if_needed(self._cluster.scale(workers)))
         self._wanted, self._range = workers, None
 
     async def adapt(self, minimum: int, maximum: int) -> None:
         """Let the number of workers follow the work, within a range."""
         check_limit(maximum, self._request.max_workers)
         self._stop_adapting()
-        self._adaptive = await self._ask(_awaited(self._cluster.adapt(minimum=minimum, maximum=maximum)))
+        self._adaptive = await self._ask(_await_if_needed(self._cluster.adapt(minimum=minimum, maximum=maximum)))
         self._wanted, self._range = minimum, (minimum, maximum)
 
     def _stop_adapting(self) -> None:
@@ -201,7 +200,7 @@ class RemoteCluster(SupervisedCluster):
         logs = await self._ask(self._client.get_worker_logs(n=lines, workers=[address]))
         return "\n".join(text for _, text in reversed(logs[address]))
 
-    async def finished(self) -> None:
+    async def wait_for_end(self) -> None:
         """Wait until the scheduler has ended or does not respond, and raise `ClusterLostError`."""
         failures = 0
         while failures < _WATCH_FAILURES:
@@ -221,7 +220,7 @@ class RemoteCluster(SupervisedCluster):
                 with suppress(OSError, TimeoutError):
                     await self._client.close(timeout=grace / 2)
             if self._cluster is not None:
-                await _awaited(self._cluster.close())
+                await _await_if_needed(self._cluster.close())
 
     @property
     def _profile(self) -> str:
@@ -246,7 +245,7 @@ class RemoteCluster(SupervisedCluster):
         return ClusterLostError("class-silent", class_=self._class.path)
 
 
-async def _awaited(result: Any) -> Any:
+async def _await_if_needed(result: Any) -> Any:
     """The result of a method that is asynchronous in some classes only."""
     return await result if inspect.isawaitable(result) else result
 
@@ -264,16 +263,10 @@ def worker_addresses(dask_scheduler: Any) -> dict[str, str]:
     return {str(worker.name): address for address, worker in dask_scheduler.workers.items()}
 
 
-async def register(path: Sequence[str], engine: Literal["cuda", "cpu"], dask_scheduler: Any) -> None:
-    """Register the plugins of a cluster."""
-    await register_plugins(dask_scheduler, path, engine=engine)
-
-
 async def state_of(
     engine: Literal["cuda", "cpu"], status: Status, wanted: int, start_timeout: float, dask_scheduler: Any
 ) -> ClusterState:
     """The state of the cluster."""
-    failures = dask_scheduler.plugins[WorkerFailuresPlugin.name]
     cluster = SimpleNamespace(scheduler=dask_scheduler, workers={}, plan=range(wanted))
     plan = Plan(engine, workers=wanted)
-    return await read_state(cluster, plan, status, failures, start_timeout=start_timeout, gpu_metrics=False)
+    return await read_state(cluster, plan, status, start_timeout=start_timeout, gpu_metrics=False)

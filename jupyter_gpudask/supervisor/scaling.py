@@ -17,7 +17,7 @@ from .ssh import check_capacity
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from ..machine.leases import HeldLease, Lease
+    from ..machine.leases import Lease, OwnLease
     from ..machine.plan import Plan
     from ..machine.waiting_line import Place
     from ..protocol import ClusterSpec, Start
@@ -179,7 +179,7 @@ def check_limit(workers: int, limit: int | None) -> None:
 _INTERVAL = 0.5
 
 
-async def plan_and_lease(request: Start, on_wait: Callable[[str], None]) -> tuple[Plan, HeldLease | None]:
+async def plan_and_lease(request: Start, on_wait: Callable[[str], None]) -> tuple[Plan, OwnLease | None]:
     """Plan the cluster of a request, and take the lease on its GPUs.
 
     `request`: the request; with ``wait`` it stands in line while others hold the GPUs, and leaves the line if
@@ -208,10 +208,10 @@ async def plan_and_lease(request: Start, on_wait: Callable[[str], None]) -> tupl
             place.leave()
 
 
-def _try(request: Start, folder: LeaseFolder, place: Place | None) -> tuple[Plan, HeldLease | None]:
+def _try(request: Start, folder: LeaseFolder, place: Place | None) -> tuple[Plan, OwnLease | None]:
     spec = request.spec
     try:
-        with folder.locked() as leases:
+        with folder.lock() as leases:
             plan = _plan(spec, folder, leases_of_others(leases, request.kernel_id), place)
             check_limit(plan.workers, request.max_workers)
             if spec.adapt is not None:
@@ -234,22 +234,22 @@ def _plan(spec: ClusterSpec, folder: LeaseFolder, leases: list[Lease], place: Pl
     plan = make_plan(spec, leases)
     if not plan.gpus:
         return plan
-    before = folder.wanted_before(place, place.gpus if place else _wanted(spec))
+    before = folder.wanted_before(place, place.gpus if place else _wanted_uuids(spec))
     try:
         return make_plan(spec, [*leases, *before]) if before else plan
     except GpuHeldError:
         raise GpuHeldError("others-wait", waiting=before[0].holder) from None
 
 
-def _wanted(spec: ClusterSpec) -> list[str]:
+def _wanted_uuids(spec: ClusterSpec) -> list[str]:
     return [gpu.uuid for gpu in wanted_gpus(spec, gpus.require_gpus())]
 
 
 def _enter_line(request: Start, folder: LeaseFolder) -> Place:
     spec = request.spec
     try:
-        with folder.locked():
-            wanted = _wanted(spec)
+        with folder.lock():
+            wanted = _wanted_uuids(spec)
             count = {"free": 1, "all": len(wanted)}.get(spec.gpus) if isinstance(spec.gpus, str) else None
             count = count or (spec.gpus if isinstance(spec.gpus, int) else len(wanted))
             return folder.line.enter(wanted, share=spec.share, count=count)

@@ -47,15 +47,14 @@ if TYPE_CHECKING:
     from ..machine.plan import Plan
 
 
-async def register_plugins(
-    scheduler: Any, path: Sequence[str], *, engine: Literal["cuda", "cpu"]
-) -> WorkerFailuresPlugin:
+async def register_plugins(path: Sequence[str], engine: Literal["cuda", "cpu"], dask_scheduler: Any) -> None:
     """Register the plugins; workers that start later get theirs, too.
 
     - `path`: folders from which the scheduler and the workers can import modules.
     - `engine`: on ``cuda`` graphs are not opened in the scheduler, and the device memory and the energy of cells are
       measured.
     """
+    scheduler = dask_scheduler
     failures = WorkerFailuresPlugin(scheduler)
     scheduler.add_plugin(failures)
     scheduler.handlers[CONTEXT_LOST] = failures.lose_context
@@ -81,20 +80,13 @@ async def register_plugins(
     await scheduler.register_nanny_plugin(
         comm=None, plugin=dumps(ExitReportPlugin()), name=EXIT_REPORT_PLUGIN, idempotent=True
     )
-    return failures
 
 
 Status = Literal["starting", "ready", "closing", "closed"]
 
 
 async def read_state(
-    cluster: Any,
-    plan: Plan,
-    status: Status,
-    failures: WorkerFailuresPlugin,
-    *,
-    start_timeout: float,
-    gpu_metrics: bool = True,
+    cluster: Any, plan: Plan, status: Status, *, start_timeout: float, gpu_metrics: bool = True
 ) -> ClusterState:
     """The state of a cluster; no worker is asked, and no CUDA context is created.
 
@@ -107,6 +99,7 @@ async def read_state(
         # In a thread: NVML can take tens of milliseconds for a GPU, and this is also the scheduler's event loop.
         devices = await asyncio.to_thread(_read_devices, plan)
     scheduler = cluster.scheduler
+    failures: WorkerFailuresPlugin = scheduler.plugins[WorkerFailuresPlugin.name]
     order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
     pids = {str(name): getattr(worker, "pid", None) for name, worker in cluster.workers.items()}
     held = held_results(scheduler.clients.values())

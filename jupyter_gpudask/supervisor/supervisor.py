@@ -70,7 +70,7 @@ class Supervisor(Reporter):
         try:
             await asyncio.wait({starting, listening, ending}, return_when=asyncio.FIRST_COMPLETED)
             if starting.done() and starting.result():
-                closing = asyncio.create_task(self._cluster.finished())
+                closing = asyncio.create_task(self._cluster.wait_for_end())
                 await asyncio.wait({listening, ending, closing}, return_when=asyncio.FIRST_COMPLETED)
                 if closing.done() and isinstance(loss := closing.exception(), GpuDaskError):
                     self._fail(loss)

@@ -112,11 +112,11 @@ _MINIMUM = 10**6
 _INTERVAL = 0.5
 
 
-def limit_logs(logs: Path, environment: Mapping[str, str]) -> None:
-    """Keep the logs of workers below the limit, in a thread.
+def log_limit(environment: Mapping[str, str]) -> int:
+    """How many bytes the log of a worker may take, as Dask's configuration has it.
 
-    `logs`: their directory. `environment`: environment variables, which may have a setting of Dask, besides those of
-    this process. Raises `ClusterStartError` if the limit that is set is not a size.
+    `environment`: environment variables, which may have that setting, besides those of this process. Raises
+    `ClusterStartError` if what is set is not a size.
     """
     value = dask.config.get(_SETTING, _DEFAULT, config=dask.config.collect(env={**os.environ, **environment}))
     try:
@@ -125,6 +125,11 @@ def limit_logs(logs: Path, environment: Mapping[str, str]) -> None:
         limit = 0
     if limit < _MINIMUM:
         raise ClusterStartError("log-limit", setting=_SETTING, value=repr(value))
+    return limit
+
+
+def limit_logs(logs: Path, limit: int) -> None:
+    """Keep the log of each worker in the directory `logs` below `limit` bytes, in a thread."""
     threading.Thread(target=_keep_below, args=(logs, limit), name="gpudask-log-limit", daemon=True).start()
 
 

@@ -23,12 +23,12 @@ def first_device() -> dict[str, Any] | None:
 
 
 async def examine_libraries(names: Sequence[str]) -> dict[str, str]:
-    """Import libraries, in a thread: the version of each, by name; empty for one that cannot be imported."""
+    """As `versions_of`, in a thread."""
     return await asyncio.to_thread(versions_of, names)
 
 
 def versions_of(names: Sequence[str]) -> dict[str, str]:
-    """Import libraries, and return their versions; see `examine_libraries`."""
+    """Import libraries: the version of each, by name; empty for one that cannot be imported."""
     return {name: _version(name) for name in names}
 
 

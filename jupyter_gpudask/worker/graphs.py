@@ -220,14 +220,14 @@ class MaterializePlugin(WorkerPlugin):
 
 def _try_to_materialize(expression: PickledExpression, keys: Sequence[Any]) -> dict[str, Any]:
     try:
-        with _collecting_rarely():
+        with _collect_rarely():
             return {"status": "OK", "graph": materialize(expression, keys)}
     except Exception as error:  # noqa: BLE001 - raised by the user's code, and reported as the error of the computation
         return dict(error_message(error, status="failed"))
 
 
 @contextmanager
-def _collecting_rarely() -> Iterator[None]:
+def _collect_rarely() -> Iterator[None]:
     """Let the garbage collector run rarely while a graph is made, which would otherwise take a third longer."""
     young, *older = gc.get_threshold()
     gc.set_threshold(_RARELY * young, *older)

@@ -15,13 +15,24 @@ GPUS = [
 
 ASK = """
 import json
+import sitecustomize
 from jupyter_gpudask import errors
 from jupyter_gpudask.machine import gpus
-try:
-    print(json.dumps([gpu.model_dump() for gpu in gpus.visible_gpus()]))
-except errors.GpuUnavailableError as error:
-    print(json.dumps(str(error)))
+
+def ask(function, *arguments):
+    try:
+        return [gpu.model_dump() for gpu in function(*arguments)]
+    except errors.GpuUnavailableError as error:
+        return str(error)
+
 """
+ALL = "print(json.dumps(ask(gpus.list_gpus)))"
+
+
+@pytest.fixture
+def ask(run_python):
+    """The JSON that a script prints, on a machine with pretend GPUs."""
+    return lambda script, **settings: json.loads(run_python(ASK + script, fake_gpu_environment(**settings)))
 
 
 @pytest.mark.parametrize(
@@ -53,21 +64,16 @@ def test_gpus_that_are_not_there_are_named(wanted, sentence):
         select_gpus(wanted, GPUS)
 
 
-@pytest.mark.parametrize(
-    ("environment", "sentence"),
-    [
-        ({"FAKE_GPUS": "0"}, "the NVIDIA driver lists none"),
-        ({"CUDA_VISIBLE_DEVICES": ""}, 'CUDA_VISIBLE_DEVICES="" hides all GPUs of this machine'),
-        ({"CUDA_VISIBLE_DEVICES": "-1"}, 'CUDA_VISIBLE_DEVICES="-1" hides all GPUs of this machine'),
-    ],
-)
-def test_no_visible_gpu_has_its_reason_and_a_way_out(run_python, environment, sentence):
-    ask = ASK.replace("gpus.visible_gpus()", "gpus.require_gpus()")
-    assert sentence in json.loads(run_python(ask, fake_gpu_environment(**environment)))
+def test_no_visible_gpu_has_its_reason_and_a_way_out(ask):
+    values = ["", "-1"]
+    answers = ask(f"print(json.dumps([ask(gpus.require_gpus, {{'CUDA_VISIBLE_DEVICES': each}}) for each in {values}]))")
+    for value, answer in zip(values, answers, strict=True):
+        assert f'CUDA_VISIBLE_DEVICES="{value}" hides all GPUs of this machine' in answer
+    assert "the NVIDIA driver lists none" in ask("print(json.dumps(ask(gpus.require_gpus, {})))", FAKE_GPUS="0")
 
 
-def test_nvml_tells_every_metric(run_python):
-    first, second = json.loads(run_python(ASK, fake_gpu_environment()))
+def test_nvml_tells_every_metric(ask):
+    first, second = ask(ALL)
     assert (first["index"], first["name"], first["temperature"], first["power"]) == (0, "NVIDIA H200", 46, 191.0)
     assert first["memory_total"] == 140 * 2**30
     assert first["processes"] == [{"pid": 812, "memory": 2**29}]
@@ -111,70 +117,69 @@ def test_the_use_of_some_gpus_is_read_by_asking_those_alone_and_nothing_else_of_
     assert lost == {"index": 9, "uuid": "GPU-lost", "name": "H200"}
 
 
-def test_what_went_over_the_links_is_told_by_those_that_count_it(run_python):
-    first, _ = json.loads(run_python(ASK, fake_gpu_environment(FAKE_TRAFFIC=str(2**20))))
+def test_what_went_over_the_links_is_told_by_those_that_count_it(ask):
+    first, _ = ask(ALL, FAKE_TRAFFIC=str(2**20))
     assert first["nvlink_bytes"] == pytest.approx(time.time() * 2**20, rel=1e-6)
     assert first["pcie_bytes"] == pytest.approx(time.time() * 2**20, rel=1e-6)
-    short, _ = json.loads(run_python(ASK, fake_gpu_environment(FAKE_TRAFFIC=str(2**20), FAKE_TRAFFIC_TYPE="1")))
-    silent, _ = json.loads(run_python(ASK, fake_gpu_environment(FAKE_TRAFFIC="-1")))
+    short, _ = ask(ALL, FAKE_TRAFFIC=str(2**20), FAKE_TRAFFIC_TYPE="1")
+    silent, _ = ask(ALL, FAKE_TRAFFIC="-1")
     for gpu in (short, silent):
         assert (gpu["nvlink_bytes"], gpu["pcie_bytes"]) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("devices", "indices"),
-    [
-        ("1", [1]),
-        ("1,0", [1, 0]),
-        ("", []),
-        ("-1", []),
-        ("-1,0", []),
-        ("1,-1,0", [1]),
-        ("all", []),
-        ("NoDevFiles", []),
-        ("0,9,1", [0]),
-        ("0,0", [0]),
-        ("GPU-00000001", [1]),
-        ("GPU-0", []),
-    ],
-)
-def test_cuda_visible_devices_is_read_as_cuda_reads_it(run_python, devices, indices):
-    gpus = json.loads(run_python(ASK, fake_gpu_environment(CUDA_VISIBLE_DEVICES=devices)))
-    assert [gpu["index"] for gpu in gpus] == indices
+def visible(ask, environments, **settings):
+    """The indices of the GPUs that a program with each of these environments sees, or why that is not known."""
+    answers = ask(f"print(json.dumps([ask(gpus.visible_gpus, each) for each in {environments}]))", **settings)
+    return [answer if isinstance(answer, str) else [gpu["index"] for gpu in answer] for answer in answers]
 
 
-TWO_KINDS = {"FAKE_GPU_NAMES": "NVIDIA T400,NVIDIA H200"}
+def test_cuda_visible_devices_is_read_as_cuda_reads_it(ask):
+    expected = {
+        "1": [1],
+        "1,0": [1, 0],
+        "": [],
+        "-1": [],
+        "-1,0": [],
+        "1,-1,0": [1],
+        "all": [],
+        "NoDevFiles": [],
+        "0,9,1": [0],
+        "0,0": [0],
+        "GPU-00000001": [1],
+        "GPU-0": [],
+    }
+    found = visible(ask, [{"CUDA_VISIBLE_DEVICES": devices} for devices in expected])
+    assert dict(zip(expected, found, strict=True)) == expected
 
 
-@pytest.mark.parametrize(
-    ("settings", "indices"),
-    [
-        ({"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, [1]),
-        ({"CUDA_VISIBLE_DEVICES": "GPU-00000001"}, [1]),
-        ({"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, [0, 1]),
-        ({"CUDA_VISIBLE_DEVICES": ""}, []),
-    ],
-)
-def test_gpus_of_several_kinds_are_numbered_by_the_bus_where_the_user_says_so(run_python, settings, indices):
-    gpus = json.loads(run_python(ASK, fake_gpu_environment(**TWO_KINDS, **settings)))
-    assert [gpu["index"] for gpu in gpus] == indices
+def test_gpus_of_several_kinds_are_numbered_by_the_bus_where_the_user_says_so_and_else_not_guessed(ask):
+    environments = [
+        {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+        {"CUDA_VISIBLE_DEVICES": "GPU-00000001"},
+        {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"},
+        {"CUDA_VISIBLE_DEVICES": ""},
+        {"CUDA_VISIBLE_DEVICES": "1"},
+        {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"},
+    ]
+    *known, default, fastest = visible(ask, environments, FAKE_GPU_NAMES="NVIDIA T400,NVIDIA H200")
+    assert known == [[1], [1], [0, 1], []]
+    for answer in (default, fastest):
+        assert "CUDA_VISIBLE_DEVICES=1 is ambiguous: this machine has different GPUs" in answer
+        assert "PCI_BUS_ID" in answer
 
 
-@pytest.mark.parametrize("order", [{}, {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}])
-def test_what_a_number_means_is_not_guessed(run_python, order):
-    answer = json.loads(run_python(ASK, fake_gpu_environment(CUDA_VISIBLE_DEVICES="1", **TWO_KINDS, **order)))
-    assert "CUDA_VISIBLE_DEVICES=1 is ambiguous: this machine has different GPUs" in answer
-    assert "PCI_BUS_ID" in answer
-
-
-@pytest.mark.parametrize(
-    ("error", "sentence"),
-    [
-        ("LIBRARY_NOT_FOUND", "no NVIDIA driver"),
-        ("DRIVER_NOT_LOADED", "not loaded"),
-        ("NO_PERMISSION", "may not use"),
-        ("UNKNOWN", "nvidia-smi"),
-    ],
-)
-def test_each_way_of_having_no_driver_is_a_sentence(run_python, error, sentence):
-    assert sentence in json.loads(run_python(ASK, fake_gpu_environment(FAKE_NVML_ERROR=error)))
+def test_each_way_of_having_no_driver_is_a_sentence(ask):
+    expected = {
+        "LIBRARY_NOT_FOUND": "no NVIDIA driver",
+        "DRIVER_NOT_LOADED": "not loaded",
+        "NO_PERMISSION": "may not use",
+        "UNKNOWN": "nvidia-smi",
+    }
+    answers = ask(f"""
+answers = []
+for sitecustomize.ERROR in {list(expected)}:
+    answers.append(ask(gpus.list_gpus))
+print(json.dumps(answers))
+""")
+    for answer, sentence in zip(answers, expected.values(), strict=True):
+        assert sentence in answer

@@ -26,7 +26,7 @@ from jupyter_gpudask.magics.settings import MagicsSettings
 from jupyter_gpudask.protocol import ClusterSpec
 
 HOLD = """
-with leases.locked():
+with leases.lock():
     lease = leases.take([UUID], holder="secret.ipynb", kernel_id="k", share=False)
 print("held", flush=True)
 sys.stdin.read()
@@ -57,7 +57,7 @@ def run_as(uid, registry, script):
 def test_a_user_sees_who_holds_a_gpu_and_since_when_but_not_the_notebook(registry, tmp_path):
     own = LeaseFolder(tmp_path, registry)
     with held_by(ANNA, registry):
-        with own.locked() as leases:
+        with own.lock() as leases:
             [theirs] = leases
             assert theirs.gpus == (UUID,)
             assert re.fullmatch(f"user nobody {SINCE}", theirs.holder)
@@ -68,7 +68,7 @@ def test_a_user_sees_who_holds_a_gpu_and_since_when_but_not_the_notebook(registr
         assert re.search(rf"'user nobody {SINCE}', \('GPU-0", seen)
         assert re.search(rf"'user root {SINCE}', \('GPU-1", seen)
         assert "ipynb" not in seen + "".join(path.read_text() for path in registry.path.iterdir())
-        with own.locked():
+        with own.lock():
             mine.rename("renamed.ipynb")
         assert sorted(lease.holder[:9] for lease in own.read()) == ["renamed.i", "user nobo"]
         mine.release()
@@ -85,7 +85,7 @@ def test_nobody_waits_while_the_files_of_others_are_read(registry, monkeypatch):
     read, original = [], os.pread
     monkeypatch.setattr(os, "pread", pread)
     with held_by(ANNA, registry):
-        with registry.locked():
+        with registry.lock():
             assert len(read) == 1
             assert [lease.gpus for lease in registry.read()] == [(UUID,)]
             assert len(read) == 1
@@ -139,7 +139,7 @@ def test_a_user_can_neither_break_nor_forge_nor_prolong_the_lease_of_another(reg
         holder.kill()
         holder.wait()
         assert own.read() == []
-        with own.locked() as leases:
+        with own.lock() as leases:
             assert leases == []
     claimed = json.dumps({"gpus": [UUID], "share": False, "since": 0, "uid": ANNA, "holder": "user nobody"})
     forge = f"""
@@ -181,7 +181,7 @@ def test_neither_links_nor_many_nor_large_files_of_one_user_slow_the_starts_of_o
     with held_by(ANNA, registry), process_of(BERT, registry, FLOOD, imports=MORE_FILES) as flooder:
         assert flooder.stdout.readline() == "done\n"
         monkeypatch.setattr(os, "open", lambda path, *options, **more: opened.append(path) or os_open(path, *options))
-        with own.locked() as leases:
+        with own.lock() as leases:
             opened_for_a_start = len(opened)
         monkeypatch.undo()
         holders = [lease.holder.split()[1] for lease in leases]
@@ -205,7 +205,7 @@ def test_a_lease_ends_with_its_process_and_its_owner_removes_the_file(registry, 
             process.kill()
         wait_until(lambda: own.read() == [], 60)
         assert len(list(registry.path.iterdir())) == 1
-    run_as(ANNA, registry, "with leases.locked() as found: assert found == []")
+    run_as(ANNA, registry, "with leases.lock() as found: assert found == []")
     assert list(registry.path.glob("*.lease")) == []
 
 
@@ -226,7 +226,7 @@ def test_a_cluster_does_not_get_the_gpu_of_another_user(registry):
 def test_a_lease_of_the_same_user_without_its_own_folder_counts_too(registry, tmp_path):
     """As in two containers that share the directory, and not the home."""
     first, second = (LeaseFolder(tmp_path / name, registry) for name in ("first", "second"))
-    with first.locked():
+    with first.lock():
         lease = first.take(["GPU-0"], holder="a.ipynb", kernel_id="k", share=False)
     assert [found.holder for found in first.read()] == ["a.ipynb"]
     assert [found.holder.split()[0] for found in second.read()] == ["user"]
@@ -243,7 +243,7 @@ def test_a_kernel_without_a_server_has_the_directory_of_its_own_settings(registr
 
 def test_a_directory_that_cannot_hold_leases_is_refused_with_the_reason(registry, tmp_path, monkeypatch):
     def problem(path):
-        with pytest.raises(OSError) as raised, LeaseFolder(tmp_path / "own", LeaseRegistry(path)).locked():  # noqa: PT011
+        with pytest.raises(OSError) as raised, LeaseFolder(tmp_path / "own", LeaseRegistry(path)).lock():  # noqa: PT011
             pass
         assert LeaseFolder(tmp_path / "own", LeaseRegistry(path)).place_of(raised.value) == path
         return raised.value.strerror
@@ -325,7 +325,7 @@ def run_usage(registry, *arguments):
 HOLD_TWICE = """
 import time
 for reason in ("idle", ""):
-    with leases.locked():
+    with leases.lock():
         lease = leases.take([UUID], holder="secret.ipynb", kernel_id="k", share=False)
     if reason:
         time.sleep(0.2)
@@ -372,7 +372,7 @@ def test_root_reads_who_held_gpus_and_why_it_ended_and_no_user_forges_the_record
     with process_of(
         ANNA,
         registry,
-        "with leases.locked(): pass\nprint([each.reason for each in registry_usage()])",
+        "with leases.lock(): pass\nprint([each.reason for each in registry_usage()])",
         imports="registry_usage = lambda: leases._registry.usage()\n",
     ) as anna:
         assert anna.communicate(timeout=120)[0] == "['idle', 'process ended']\n"
@@ -398,7 +398,7 @@ def test_gpu_hours_count_a_gpu_once_that_clusters_of_one_user_share():
 def test_a_lease_shows_when_its_process_was_last_alive(registry, tmp_path, monkeypatch):
     monkeypatch.setattr(registry_module, "_INTERVAL", 0.05)
     folder = LeaseFolder(tmp_path, registry)
-    with folder.locked():
+    with folder.lock():
         lease = folder.take([UUID], holder="a.ipynb", kernel_id="k", share=False)
     [path] = registry.path.glob("*.lease")
     os.utime(path, (0, 0))
@@ -412,7 +412,7 @@ def test_a_full_disk_does_not_keep_a_lease_from_being_released(registry, tmp_pat
         raise OSError(28, "No space left on device")
 
     folder = LeaseFolder(tmp_path, registry)
-    with folder.locked():
+    with folder.lock():
         lease = folder.take([UUID], holder="a.ipynb", kernel_id="k", share=False)
     monkeypatch.setattr("jupyter_gpudask.machine.lease_registry.append_usage", full)
     lease.release("stopped")

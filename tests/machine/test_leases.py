@@ -19,7 +19,7 @@ HOLDER = """
 import sys, time, pathlib
 from jupyter_gpudask.machine.leases import LeaseFolder
 folder = LeaseFolder(pathlib.Path(sys.argv[1]))
-with folder.locked():
+with folder.lock():
     lease = folder.take(["GPU-0"], holder="analysis.ipynb", kernel_id="k", share=False)
 print("held", flush=True)
 time.sleep(60)
@@ -30,7 +30,7 @@ def test_a_lease_is_seen_by_other_processes_and_ends_with_its_holder_however_tha
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
         folder = LeaseFolder(tmp_path)
-        with folder.locked() as leases:
+        with folder.lock() as leases:
             assert leases == [Lease(("GPU-0",), "analysis.ipynb", "k", holder.pid, share=False)]
         os.kill(holder.pid, signal.SIGKILL)
     assert folder.read() == []
@@ -40,7 +40,7 @@ def test_a_lease_is_seen_by_other_processes_and_ends_with_its_holder_however_tha
 
 def test_a_lease_that_is_given_back_leaves_no_file(tmp_path):
     folder = LeaseFolder(tmp_path)
-    with folder.locked():
+    with folder.lock():
         lease = folder.take(["GPU-0"], holder="", kernel_id="", share=True)
     assert [(lease.pid, lease.share) for lease in folder.read()] == [(os.getpid(), True)]
     lease.release()
@@ -52,7 +52,7 @@ def test_holders_with_the_same_pid_as_of_two_containers_do_not_meet(tmp_path, mo
     folder = LeaseFolder(tmp_path)
     leases = []
     for gpu in ("GPU-0", "GPU-1"):
-        with folder.locked():
+        with folder.lock():
             leases.append(folder.take([gpu], holder="", kernel_id="", share=False))
     assert sorted(lease.gpus for lease in folder.read()) == [("GPU-0",), ("GPU-1",)]
     leases[0].release()
@@ -68,7 +68,7 @@ def test_a_lease_is_not_read_before_it_is_complete(tmp_path, monkeypatch):
         seen.append(list(tmp_path.glob("*.lease")))
         return write(*arguments)
 
-    with folder.locked():
+    with folder.lock():
         monkeypatch.setattr(os, "write", write_while_others_look)
         lease = folder.take(["GPU-0"], holder="", kernel_id="", share=False)
     assert seen == [[]]
@@ -78,7 +78,7 @@ def test_a_lease_is_not_read_before_it_is_complete(tmp_path, monkeypatch):
 
 def test_what_is_left_of_one_who_died_while_taking_a_lease_is_removed(tmp_path):
     (tmp_path / "57-abc.unfinished").touch()
-    with LeaseFolder(tmp_path).locked() as leases:
+    with LeaseFolder(tmp_path).lock() as leases:
         assert leases == []
     assert [path.name for path in tmp_path.iterdir()] == ["mutex"]
 

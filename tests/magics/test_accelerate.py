@@ -30,7 +30,7 @@ held = []
 
 def hold(index, **lease):
     folder = LeaseFolder()
-    with folder.locked():
+    with folder.lock():
         held.append(folder.take([gpus[index]], holder="other.ipynb", share=False, **{"kernel_id": "other", **lease}))
 
 def accelerate():

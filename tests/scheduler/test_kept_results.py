@@ -1,16 +1,12 @@
 """Limits on what the processes of a cluster keep of finished computations."""
 
-import asyncio
 import gc
-import sys
 import time
 
 import dask
 import pytest
+from helpers import RunningCluster
 
-from jupyter_gpudask.client.connect import connect
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.worker.plugins import RETENTION_PLUGIN
 
 pytestmark = pytest.mark.cluster
@@ -18,12 +14,8 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def client():
-    with asyncio.Runner() as runner:
-        process = runner.run(ClusterProcess.start(ClusterSpec(engine="cpu", workers=1), path=sys.path))
-        client = connect(process.ready, set_as_default=False)
-        yield client
-        client.close(1)
-        runner.run(process.close())
+    with RunningCluster({"engine": "cpu", "workers": 1}) as cluster:
+        yield cluster.client
 
 
 def test_a_scheduler_deletes_the_spans_of_old_computations_and_keeps_those_of_results_that_a_client_holds(client):

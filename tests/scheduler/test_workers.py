@@ -1,16 +1,12 @@
 """Workers that end, hosts that are lost, and tasks that run out of device memory."""
 
-import asyncio
-import sys
 from types import SimpleNamespace
 
 import pytest
 from distributed.metrics import time
+from helpers import RunningCluster
 
-from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.device_errors import is_out_of_device_memory
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.scheduler.workers import LostHostsPlugin
 
 pytestmark = pytest.mark.cluster
@@ -65,30 +61,16 @@ def test_device_memory_that_is_used_up_is_told_apart_from_other_errors(error, is
 def test_tasks_that_run_out_of_device_memory_are_counted_and_the_scheduler_opens_none_of_them(tmp_path):
     log = tmp_path / "unpickled"
 
-    async def run():
-        cluster = await ClusterProcess.start(ClusterSpec(engine="cpu", workers=2, threads=1), path=sys.path)
-        try:
-            await asyncio.to_thread(work, cluster.ready)
-            state = await cluster.state()
-            return cluster.ready.pid, {worker.name: worker.out_of_memory for worker in state.workers}
-        finally:
-            await cluster.close()
-
-    def work(ready):
-        client = connect(ready, set_as_default=False)
-        try:
-            short = [client.submit(allocate, str(log), workers=1, pure=False) for _ in range(3)]
-            later = client.submit(fail, short[0])  # fails with the one that it needs
-            other = client.submit(fail, 0, workers=0)
-            again = client.submit(allocate, str(log), workers=0, retries=2, pure=False)
-            errors = [type(future.exception()) for future in (*short, later, other, again)]
-            assert errors == [OutOfMemoryError] * 4 + [MemoryError, OutOfMemoryError]
-        finally:
-            client.close()
-
-    supervisor, out_of_memory = asyncio.run(run())
-    assert out_of_memory == {"0": 1, "1": 3}
-    assert str(supervisor) not in log.read_text().split()
+    with RunningCluster({"engine": "cpu", "workers": 2, "threads": 1}) as cluster:
+        client = cluster.client
+        short = [client.submit(allocate, str(log), workers=1, pure=False) for _ in range(3)]
+        later = client.submit(fail, short[0])  # fails with the one that it needs
+        other = client.submit(fail, 0, workers=0)
+        again = client.submit(allocate, str(log), workers=0, retries=2, pure=False)
+        errors = [type(future.exception()) for future in (*short, later, other, again)]
+        assert errors == [OutOfMemoryError] * 4 + [MemoryError, OutOfMemoryError]
+        assert {worker.name: worker.out_of_memory for worker in cluster.state().workers} == {"0": 1, "1": 3}
+    assert str(cluster.process.ready.pid) not in log.read_text().split()
 
 
 LOST = "handle-worker-cleanup-1.5"

@@ -106,7 +106,7 @@ def kernel_with_gpu(server_with_gpus):
     assert server_with_gpus.start(kernel, engine="cuda", gpus=[0], workers=None)["status"] == "ready"
     kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start")
     folder = LeaseFolder(server_with_gpus.runtime / "gpudask-leases")
-    with folder.locked():
+    with folder.lock():
         lease = folder.take(
             ["GPU-00000001-1111-2222-3333-444444444444"], holder="other.ipynb", kernel_id="", share=False
         )

@@ -141,7 +141,7 @@ def test_the_server_reports_held_gpus_their_use_and_cells_with_what_these_comput
 
 
 HOLD = """
-with leases.locked():
+with leases.lock():
     lease = leases.take([UUID], holder="secret.ipynb", kernel_id="k", share=True)
 print("held", flush=True)
 sys.stdin.read()

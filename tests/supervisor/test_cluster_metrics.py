@@ -1,46 +1,33 @@
 """How the state of a cluster is put together."""
 
 import asyncio
-import threading
 from types import SimpleNamespace
 
-import pynvml
 import pytest
 
 from jupyter_gpudask.machine.plan import Plan
-from jupyter_gpudask.protocol import GpuState
 from jupyter_gpudask.scheduler.cells import handle_beginnings
 from jupyter_gpudask.scheduler.workers import WorkerFailuresPlugin
 from jupyter_gpudask.supervisor.supervised import read_state
 from jupyter_gpudask.worker.preload import LOGS_VARIABLE, METRICS, MetricsPlugin
 
 
-def scheduler_with(*workers):
+def state_with(worker, plan):
     scheduler = SimpleNamespace(
-        address="tcp://b:1", unrunnable=(), queued=(), task_groups={}, clients={}, extensions={}, stream_handlers={}
+        address="tcp://b:1",
+        workers={worker.address: worker},
+        plugins={},
+        unrunnable=(),
+        queued=(),
+        task_groups={},
+        clients={},
+        extensions={},
+        stream_handlers={},
     )
-    scheduler.workers = {worker.address: worker for worker in workers}
+    scheduler.plugins[WorkerFailuresPlugin.name] = WorkerFailuresPlugin(scheduler)
     handle_beginnings(scheduler, pass_on=False)
-    return scheduler
-
-
-def test_the_schedulers_loop_turns_while_nvml_is_asked(monkeypatch):
-    turned = threading.Event()
-
-    def init():
-        assert turned.wait(30)
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
-
-    monkeypatch.setattr(pynvml, "nvmlInit", init)
-    plan = Plan("cuda", workers=1, gpus=(GpuState(index=0, uuid="GPU-0", name="H200"),))
-    scheduler = scheduler_with()
-
-    async def run():
-        asyncio.get_running_loop().call_later(0.01, turned.set)
-        cluster = SimpleNamespace(scheduler=scheduler, workers={}, plan=set())
-        return await read_state(cluster, plan, "ready", WorkerFailuresPlugin(scheduler), start_timeout=60)
-
-    assert asyncio.run(run()).engine == "cuda"
+    cluster = SimpleNamespace(scheduler=scheduler, workers={}, plan={worker.name})
+    return asyncio.run(read_state(cluster, plan, "ready", start_timeout=60, gpu_metrics=False))
 
 
 def worker_named(name, metrics):
@@ -55,21 +42,6 @@ def worker_named(name, metrics):
         memory_limit=0,
         status=SimpleNamespace(name="running"),
     )
-
-
-def state_with(worker, plan):
-    scheduler = scheduler_with(worker)
-    cluster = SimpleNamespace(scheduler=scheduler, workers={}, plan={worker.name})
-    return asyncio.run(
-        read_state(cluster, plan, "ready", WorkerFailuresPlugin(scheduler), start_timeout=60, gpu_metrics=False)
-    )
-
-
-def test_nvml_is_not_asked_for_a_parent_that_reads_it_itself(monkeypatch):
-    monkeypatch.setattr(pynvml, "nvmlInit", lambda: pytest.fail("NVML was opened"))
-    plan = Plan("cuda", workers=1, gpus=(GpuState(index=3, uuid="GPU-3", name="H200"),))
-    state = state_with(worker_named("GPU-3", {}), plan)
-    assert (state.workers[0].gpu_index, state.workers[0].device_memory_used) == (3, None)
 
 
 @pytest.mark.parametrize(("engine", "expected"), [("cuda", (2, 40, 30, 80)), ("cpu", (None,) * 4)])

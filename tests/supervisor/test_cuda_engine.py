@@ -1,86 +1,81 @@
 """The cuda engine on a real LocalCUDACluster, whose GPUs only NVML pretends to have."""
 
-import asyncio
+import json
 import os
 
 import pytest
-from helpers import fake_gpu_environment, pids_of_session
+from helpers import RunningCluster, fake_gpu_environment, pids_of_session
 
-from jupyter_gpudask.client.connect import connect
-from jupyter_gpudask.errors import ClusterStartError, GpuPackagesMissingError, GpuUnavailableError
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.errors import ClusterStartError, GpuPackagesMissingError
 
 pytestmark = pytest.mark.cluster
 
 UUIDS = [f"GPU-0000000{index}-1111-2222-3333-444444444444" for index in range(2)]
 
 
-def start(options, use=None, **settings):
-    async def run():
-        environment = fake_gpu_environment(**settings)
-        cluster = await ClusterProcess.start(ClusterSpec.parse(options), environment=environment)
-        try:
-            return cluster.ready, None if use is None else await use(cluster), cluster.pid
-        finally:
-            await cluster.close()
-
-    return asyncio.run(run())
+def start(options, **settings):
+    return RunningCluster(options, environment=fake_gpu_environment(**settings))
 
 
-def on_workers(function):
-    async def use(cluster):
-        def run():
-            with connect(cluster.ready, set_as_default=False) as client:
-                return client.run(function), client.run_on_scheduler(lambda: dict(os.environ))
-
-        return *await asyncio.to_thread(run), await cluster.state()
-
-    return use
+def environment_and_store(dask_worker):
+    setup = next(plugin for plugin in dask_worker.plugins.values() if type(plugin).__name__ == "RMMSetup")
+    return (
+        dict(os.environ),
+        getattr(getattr(dask_worker.data, "device_buffer", None), "n", None),
+        (setup.initial_pool_size, setup.async_alloc, setup.external_lib_list),
+    )
 
 
-def test_auto_takes_every_gpu_and_each_worker_gets_its_own_by_uuid():
-    ready, (environments, scheduler, state), pid = start({}, on_workers(lambda: dict(os.environ)))
+def test_auto_takes_every_gpu_each_worker_gets_its_own_by_uuid_and_without_a_pool_nothing_is_reserved():
+    with start({}) as cluster:
+        ready, state = cluster.process.ready, cluster.state()
+        environments, _, allocators = zip(*cluster.client.run(environment_and_store).values(), strict=True)
+        scheduler = cluster.client.run_on_scheduler(lambda: dict(os.environ))
     assert ready.engine == "cuda"
     assert [gpu.uuid for gpu in ready.gpus] == UUIDS
-    assert sorted(env["CUDA_VISIBLE_DEVICES"].split(",")[0] for env in environments.values()) == UUIDS
-    assert {env["CUDA_DEVICE_ORDER"] for env in environments.values()} == {"PCI_BUS_ID"}
+    assert sorted(env["CUDA_VISIBLE_DEVICES"].split(",")[0] for env in environments) == UUIDS
+    assert {env["CUDA_DEVICE_ORDER"] for env in environments} == {"PCI_BUS_ID"}
+    assert allocators == ((None, False, ["cupy"]),) * 2
     assert scheduler["CUDA_VISIBLE_DEVICES"] == "", "the supervisor can make no CUDA context"
     assert [(worker.gpu_index, worker.gpu_uuid) for worker in state.workers] == list(enumerate(UUIDS))
     first = state.workers[0]
     assert (first.utilization, first.device_memory_total, first.threads) == (37.0, 140 * 2**30, 1)
-    assert pids_of_session(pid) == []
+    assert pids_of_session(cluster.process.pid) == []
 
 
-def test_named_gpus_alone_are_used():
-    ready, (environments, _, state), _ = start({"gpus": "1,"}, on_workers(lambda: dict(os.environ)))
+def test_named_gpus_alone_are_used_and_spill_threshold_and_pool_reach_the_workers_in_bytes():
+    with start({"gpus": "1,", "pool": 0.5, "spill_threshold": "20GB"}) as cluster:
+        ready, state = cluster.process.ready, cluster.state()
+        ((environment, threshold, allocator),) = cluster.client.run(environment_and_store).values()
     assert [gpu.index for gpu in ready.gpus] == [1]
-    assert [env["CUDA_VISIBLE_DEVICES"] for env in environments.values()] == [UUIDS[1]]
+    assert environment["CUDA_VISIBLE_DEVICES"] == UUIDS[1]
     assert [worker.gpu_index for worker in state.workers] == [1]
+    assert threshold == 20 * 10**9
+    assert allocator == (70 * 2**30, False, ["cupy"])
 
 
-def test_gpus_hidden_from_the_kernel_are_not_used():
-    ready, _, _ = start({}, CUDA_VISIBLE_DEVICES="1")
-    assert [gpu.index for gpu in ready.gpus] == [1]
+PLAN = """
+import json
+from jupyter_gpudask.errors import GpuDaskError
+from jupyter_gpudask.machine.plan import check_memory, make_plan
+from jupyter_gpudask.protocol import ClusterSpec
+try:
+    plan = make_plan(ClusterSpec.parse(OPTIONS))
+    check_memory(plan.pool, plan.gpus)
+    print(json.dumps([plan.engine, [gpu.index for gpu in plan.gpus], plan.stand_in]))
+except GpuDaskError as error:
+    print(json.dumps([type(error).__name__, str(error)]))
+"""
 
 
-def test_spill_threshold_and_pool_reach_the_workers_in_bytes():
-    def look(dask_worker):
-        setup = next(plugin for plugin in dask_worker.plugins.values() if type(plugin).__name__ == "RMMSetup")
-        return dask_worker.data.device_buffer.n, setup.initial_pool_size, setup.async_alloc
+@pytest.fixture
+def plan(run_python):
+    """What a cluster with these options would be, or the error of its start."""
 
-    options = {"gpus": 1, "pool": 0.5, "spill_threshold": "20GB"}
-    _, (found, _, _), _ = start(options, on_workers(look))
-    assert list(found.values()) == [(20 * 10**9, 70 * 2**30, False)]
+    def plan(options, **settings):
+        return json.loads(run_python(f"OPTIONS = {options!r}{PLAN}", fake_gpu_environment(**settings)))
 
-
-def test_without_a_pool_nothing_is_reserved_and_cupy_allocates_through_rmm():
-    def look(dask_worker):
-        setup = next(plugin for plugin in dask_worker.plugins.values() if type(plugin).__name__ == "RMMSetup")
-        return setup.initial_pool_size, setup.external_lib_list
-
-    _, (found, _, _), _ = start({"gpus": 1}, on_workers(look))
-    assert list(found.values()) == [(None, ["cupy"])]
+    return plan
 
 
 def test_a_gpu_without_the_packages_is_an_error_with_the_command_and_no_stand_in():
@@ -106,30 +101,34 @@ def test_a_gpu_without_the_packages_is_an_error_with_the_command_and_no_stand_in
         ({"engine": "cuda"}, {"FAKE_GPUS": "0"}, "No GPU is visible"),
     ],
 )
-def test_gpus_that_cannot_be_had_are_refused_before_a_worker_starts(options, settings, sentence):
-    with pytest.raises(GpuUnavailableError, match=sentence):
-        start(options, **settings)
+def test_gpus_that_cannot_be_had_are_refused(plan, options, settings, sentence):
+    error, message = plan(options, **settings)
+    assert error == "GpuUnavailableError"
+    assert sentence in message
 
 
-@pytest.mark.parametrize("settings", [{"FAKE_NVML_ERROR": "LIBRARY_NOT_FOUND"}, {"FAKE_GPUS": "0"}])
-def test_auto_falls_back_to_the_stand_in_and_says_why(settings):
-    ready, _, _ = start({}, **settings)
-    assert ready.engine == "cpu"
-    assert ready.stand_in
+HIDDEN = 'CUDA_VISIBLE_DEVICES="{}" hides all GPUs of this machine (2) from the kernel.'
+NONE = "No GPU is visible to this kernel: the NVIDIA driver lists none."
 
 
-@pytest.mark.parametrize("options", [{}, {"engine": "cpu"}])
-@pytest.mark.parametrize("devices", ["-1", "all"])
-def test_a_value_of_cuda_visible_devices_that_is_no_gpu_means_that_there_is_none(options, devices):
-    ready, _, _ = start(options, CUDA_VISIBLE_DEVICES=devices)
-    assert ready.engine == "cpu"
-    hidden = f'CUDA_VISIBLE_DEVICES="{devices}" hides all GPUs of this machine (2) from the kernel.'
-    assert options or ready.stand_in == hidden
+@pytest.mark.parametrize(
+    ("options", "settings", "expected"),
+    [
+        ({}, {"FAKE_NVML_ERROR": "LIBRARY_NOT_FOUND"}, ["cpu", [], "This machine has no NVIDIA driver."]),
+        ({}, {"FAKE_GPUS": "0"}, ["cpu", [], NONE]),
+        ({}, {"CUDA_VISIBLE_DEVICES": "-1"}, ["cpu", [], HIDDEN.format(-1)]),
+        ({}, {"CUDA_VISIBLE_DEVICES": "all"}, ["cpu", [], HIDDEN.format("all")]),
+        ({}, {"CUDA_VISIBLE_DEVICES": "1"}, ["cuda", [1], ""]),
+    ],
+)
+def test_auto_takes_the_visible_gpus_or_else_the_stand_in_and_says_why(plan, options, settings, expected):
+    assert plan(options, **settings) == expected
 
 
-def test_the_stand_in_runs_where_a_gpu_is_listed_by_the_beginning_of_its_uuid():
-    ready, _, _ = start({"engine": "cpu"}, CUDA_VISIBLE_DEVICES=UUIDS[1][:12])
-    assert ready.engine == "cpu"
+@pytest.mark.parametrize("devices", ["-1", UUIDS[1][:12]])
+def test_the_stand_in_runs_whatever_cuda_visible_devices_is(devices):
+    with start({"engine": "cpu", "workers": 1}, CUDA_VISIBLE_DEVICES=devices) as cluster:
+        assert cluster.process.ready.engine == "cpu"
 
 
 def test_a_worker_that_cannot_set_up_its_gpu_shows_its_reason_and_its_log():

@@ -1,20 +1,18 @@
 """Workers that are forked from one process: which are, what they share, and what is left when a process dies."""
 
-import asyncio
 import os
 import signal
 import sys
+import time
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import dask.config
 import psutil
 import pytest
-from helpers import fake_gpu_environment, leftover_directories, pids_of_session, promised, wait_until
+from helpers import RunningCluster, fake_gpu_environment, leftover_directories, pids_of_session, promised, wait_until
 
-from jupyter_gpudask.client.connect import connect
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.supervisor import fork_preload
 from jupyter_gpudask.supervisor.fork_server import METHOD, ForkServer
 
@@ -30,44 +28,25 @@ def forked(monkeypatch):
     monkeypatch.setenv(VARIABLE, "forkserver")
 
 
-def with_cluster(use, options=CPU, **start):
-    """Start a cluster, `await use(cluster, client)`, and close it; nothing of it is left."""
-
-    async def run():
-        cluster = await ClusterProcess.start(ClusterSpec.parse(options), **({"path": sys.path} | start))
-        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
-        try:
-            return cluster.pid, await use(cluster, client)
-        finally:
-            await asyncio.to_thread(client.close, 1)
-            await cluster.close()
-
-    pid, result = asyncio.run(run())
-    assert pids_of_session(pid) == []
+@contextmanager
+def running(options=CPU, **start):
+    """A cluster of which nothing is left."""
+    with RunningCluster(options, **start) as cluster:
+        yield cluster
+    assert pids_of_session(cluster.process.pid) == []
     assert leftover_directories() == []
-    return pid, result
-
-
-def on_workers(function):
-    async def use(_, client):
-        return list((await asyncio.to_thread(client.run, function)).values())
-
-    return use
 
 
 def parents(options=CPU, **start):
-    """The supervisor, and the parent of each worker."""
-    return with_cluster(on_workers(os.getppid), options, **start)
+    """The supervisor, and the parent of its worker."""
+    with running(options, **start) as cluster:
+        return cluster.process.pid, next(iter(cluster.client.run(os.getppid).values()))
 
 
-async def workers_of(client, count):
+def workers_of(client, count):
     """The pids of the workers and of their parents, once there are so many workers."""
-
-    def look():
-        wait_until(lambda: len(client.scheduler_info()["workers"]) == count, 60)
-        return client.run(lambda: (os.getpid(), os.getppid()))
-
-    return list((await asyncio.to_thread(look)).values())
+    wait_until(lambda: len(client.scheduler_info()["workers"]) == count, 60)
+    return list(client.run(lambda: (os.getpid(), os.getppid())).values())
 
 
 def what_is_random():
@@ -83,42 +62,35 @@ def what_is_random():
     return own, da.random.random(3, chunks=3).compute(scheduler="sync").tolist(), hash("same on all"), os.getppid()
 
 
-def test_workers_are_forked_from_one_process_and_share_no_random_state():
-    supervisor, seen = with_cluster(on_workers(what_is_random), CPU | {"workers": 2})
-    (first, array, number, parent), (second, other_array, other_number, other_parent) = seen
-    assert not set(first) & set(second)
-    assert array != other_array
-    assert number == other_number, "Dask partitions by hash"
-    assert parent == other_parent != supervisor
-
-
-def test_a_killed_worker_is_forked_again():
-    async def use(cluster, client):
-        ((worker, parent),) = await workers_of(client, 1)
-        os.kill(worker, signal.SIGKILL)
-        await asyncio.to_thread(wait_until, lambda: not psutil.pid_exists(worker), 5)
-        ((new_worker, new_parent),) = await workers_of(client, 1)
-        assert (new_worker != worker, new_parent) == (True, parent)
-        (end,) = (await cluster.state()).worker_exits
-        assert (end.pid, end.reason) == (worker, "was killed by signal 9")
-
-    with_cluster(use)
+def test_workers_are_forked_from_one_process_share_no_random_state_and_are_forked_again_when_they_are_killed():
+    with running(CPU | {"workers": 2}) as cluster:
+        seen = list(cluster.client.run(what_is_random).values())
+        (first, array, number, parent), (second, other_array, other_number, other_parent) = seen
+        assert not set(first) & set(second)
+        assert array != other_array
+        assert number == other_number, "Dask partitions by hash"
+        assert parent == other_parent != cluster.process.pid
+        killed, kept = first[0], second[0]
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: not psutil.pid_exists(killed))
+        ((new, new_parent),) = [each for each in workers_of(cluster.client, 2) if each[0] != kept]
+        assert (new != killed, new_parent) == (True, parent)
+        (end,) = cluster.state().worker_exits
+        assert (end.pid, end.reason) == (killed, "was killed by signal 9")
 
 
 @pytest.mark.slow
 def test_after_the_fork_server_is_killed_workers_start_without_it():
-    async def use(cluster, client):
-        before = await workers_of(client, 2)
+    with running(CPU | {"workers": 2}) as cluster:
+        before = workers_of(cluster.client, 2)
         os.kill(before[0][1], signal.SIGKILL)
-        await asyncio.to_thread(wait_until, lambda: not any(psutil.pid_exists(pid) for pid, _ in before), 5)
-        after = await workers_of(client, 2)
-        assert {parent for _, parent in after} == {cluster.pid}
-        assert await asyncio.to_thread(lambda: client.submit(sum, [1, 2]).result(30)) == 3
-        await cluster.scale(3)
-        assert {parent for _, parent in await workers_of(client, 3)} == {cluster.pid}
-        assert "The fork server has ended" in cluster.log()
-
-    with_cluster(use, CPU | {"workers": 2})
+        wait_until(lambda: not any(psutil.pid_exists(pid) for pid, _ in before))
+        assert {parent for _, parent in workers_of(cluster.client, 2)} == {cluster.process.pid}
+        assert cluster.client.submit(sum, [1, 2]).result(30) == 3
+        cluster.run(cluster.process.scale(3))
+        assert {parent for _, parent in workers_of(cluster.client, 3)} == {cluster.process.pid}
+        cluster.state()
+        assert "The fork server has ended" in cluster.process.log()
 
 
 def hold_gil(seconds):
@@ -128,25 +100,17 @@ def hold_gil(seconds):
 
 
 def test_neither_the_fork_server_nor_a_stuck_worker_outlives_a_killed_supervisor():
-    async def use(cluster, client):
-        ((_, server),) = await workers_of(client, 1)
-        stuck = client.submit(hold_gil, 60)
-        await asyncio.sleep(1)
-        assert {server, cluster.pid} <= set(pids_of_session(cluster.pid))
-        # Stopped, the launcher cannot help: it is Linux that must end both.
-        cluster._reading.cancel()
+    with running() as cluster:
+        pid = cluster.process.pid
+        ((_, server),) = workers_of(cluster.client, 1)
+        stuck = cluster.client.submit(hold_gil, 60)
+        time.sleep(1)
+        assert {server, pid} <= set(pids_of_session(pid))
+        # Without its loop the launcher cannot help: it is Linux that must end both.
         with promised(3):
-            os.kill(cluster.pid, signal.SIGKILL)
-            await asyncio.to_thread(wait_until, lambda: not pids_of_session(cluster.pid), 120)
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: not pids_of_session(pid), 120)
         stuck.cancel()
-
-    with_cluster(use)
-
-
-@pytest.mark.slow
-def test_workers_are_forked_or_not_as_dask_is_configured_in_the_kernel():
-    supervisor, (parent,) = parents(settings={"distributed": {"worker": {"multiprocessing-method": "spawn"}}})
-    assert parent == supervisor
 
 
 @pytest.mark.slow
@@ -154,26 +118,27 @@ def test_the_fork_server_imports_nothing_from_the_notebooks_folder(tmp_path, mon
     for name in ("dask", "distributed", "numpy", "scipy", "jupyter_gpudask"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('imported from the folder of the notebook')")
     monkeypatch.chdir(tmp_path)
-    supervisor, (parent,) = parents(path=[])
+    supervisor, parent = parents(path=[])
     assert parent != supervisor, "it could be used"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("variable", "logged"),
+    ("environment", "settings", "logged"),
     [
-        (f"{VARIABLE}=spawn", ""),
-        ("PYTHONPATH=/nonexistent", ""),
+        (f"{VARIABLE}=spawn", {}, ""),
+        ("", {"distributed": {"worker": {"multiprocessing-method": "spawn"}}}, ""),  # of the kernel
+        ("PYTHONPATH=/nonexistent", {}, ""),
         # OpenBLAS starts a thread for each.
-        ("OPENBLAS_NUM_THREADS=2", "its imports have started threads: python"),
+        ("OPENBLAS_NUM_THREADS=2", {}, "its imports have started threads: python"),
     ],
 )
-def test_workers_are_spawned_if_dask_is_configured_so_or_a_fork_is_not_safe(variable, logged):
-    async def use(cluster, client):
-        return await workers_of(client, 1), cluster.log()
-
-    supervisor, (((_, parent),), log) = with_cluster(use, CPU | {"environment": variable})
-    assert parent == supervisor
+def test_workers_are_spawned_if_dask_is_configured_so_or_a_fork_is_not_safe(environment, settings, logged):
+    with running(CPU | {"environment": environment}, settings=settings) as cluster:
+        ((_, parent),) = workers_of(cluster.client, 1)
+        cluster.state()
+        log = cluster.process.log()
+    assert parent == cluster.process.pid
     assert (logged or "not forked") in log if logged else "not forked" not in log
 
 
@@ -186,22 +151,19 @@ def test_the_variables_of_a_cluster_are_those_that_the_imports_of_its_workers_sa
         return [(started.get(name), os.environ.get(name)) for name in names], os.getppid()
 
     options = CPU | {"environment": {"COLOUR": "green", "MKL_NUM_THREADS": "3"}}
-    supervisor, ((seen, parent),) = with_cluster(
-        on_workers(look), options, environment={**os.environ, "COLOUR": "blue"}
-    )
+    with running(options, environment={**os.environ, "COLOUR": "blue"}) as cluster:
+        ((seen, parent),) = cluster.client.run(look).values()
     assert seen == [("green", "green"), ("3", "3"), ("65536", "65536"), ("6640", "6640")]
-    assert parent != supervisor
+    assert parent != cluster.process.pid
 
 
 @pytest.mark.parametrize(
     ("method", "options", "forks"),
     [
-        ("forkserver", {}, True),
-        ("forkserver", {"environment": {"COLOUR": "red"}}, True),
-        ("spawn", {}, False),
         (None, {}, True),
+        ("forkserver", {"environment": {"COLOUR": "red"}}, True),
         (None, {"environment": {"COLOUR": "red"}}, False),
-        (None, CPU, False),
+        ("spawn", {}, False),
     ],
 )
 def test_workers_on_gpus_are_forked_unless_their_variables_are_others_and_each_sees_its_own(method, options, forks):
@@ -209,13 +171,11 @@ def test_workers_on_gpus_are_forked_unless_their_variables_are_others_and_each_s
         return os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0], os.getppid(), "cudf" in sys.modules
 
     environment = {name: value for name, value in fake_gpu_environment().items() if name != VARIABLE}
-    supervisor, seen = with_cluster(
-        on_workers(look), options, environment=environment | ({VARIABLE: method} if method else {})
-    )
+    with running(options, environment=environment | ({VARIABLE: method} if method else {})) as cluster:
+        seen = list(cluster.client.run(look).values())
     parent = seen[0][1]
-    assert (parent != supervisor) == forks
-    if options != CPU:
-        assert sorted(seen) == [(uuid, parent, True) for uuid in UUIDS]
+    assert (parent != cluster.process.pid) == forks
+    assert sorted(seen) == [(uuid, parent, True) for uuid in UUIDS]
 
 
 @pytest.mark.slow
@@ -226,17 +186,14 @@ def test_what_tasks_register_to_run_at_the_end_of_a_worker_runs(tmp_path):
         atexit.register(path.touch)
         return os.getppid()
 
-    async def use(_, client):
-        return await asyncio.to_thread(lambda: client.submit(register, tmp_path / "ended").result())
-
-    supervisor, parent = with_cluster(use)
-    assert parent != supervisor
+    with running() as cluster:
+        assert cluster.client.submit(register, tmp_path / "ended").result() != cluster.process.pid
     assert (tmp_path / "ended").exists()
 
 
 def test_workers_are_spawned_if_dask_is_not_configured(monkeypatch):
     monkeypatch.delenv(VARIABLE)
-    supervisor, (parent,) = parents()
+    supervisor, parent = parents()
     assert parent == supervisor
 
 

@@ -1,20 +1,16 @@
 """The logs of workers, and disks that are full."""
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from helpers import Kernel, fake_gpu_environment, fill_disk, pids_of_session, small_disk, wait_until
+from helpers import Kernel, RunningCluster, fake_gpu_environment, fill_disk, pids_of_session, small_disk, wait_until
 
-from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import ClusterStartError
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.machine.directories import older_log, tail
 from jupyter_gpudask.machine.leases import LeaseFolder
-from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.supervisor.workers import cut
+from jupyter_gpudask.supervisor.workers import cut, log_limit
 
 pytestmark = pytest.mark.cluster
 
@@ -27,10 +23,10 @@ def disk(tmp_path):
         yield folder
 
 
-def start(disk, *, scratch=None, holder="before.ipynb"):
-    """A cluster on a pretend GPU whose lease, logs and scratch space are on `disk`."""
-    environment = fake_gpu_environment(FAKE_GPUS="1", JUPYTER_RUNTIME_DIR=str(disk), TMPDIR=str(scratch or disk))
-    return ClusterProcess.start(ClusterSpec.parse({}), environment=environment, path=sys.path, holder=holder)
+def start(disk, *, scratch=None, gpus="1"):
+    """A cluster on pretend GPUs whose lease, logs and scratch space are on `disk`."""
+    environment = fake_gpu_environment(FAKE_GPUS=gpus, JUPYTER_RUNTIME_DIR=str(disk), TMPDIR=str(scratch or disk))
+    return RunningCluster({}, environment=environment, holder="before.ipynb")
 
 
 def print_much():
@@ -46,31 +42,19 @@ def test_a_cluster_goes_on_and_keeps_its_gpu_when_neither_lease_nor_log_can_be_w
     def holders():
         return [lease.holder for lease in folder.read()]
 
-    def compute(ready):
-        with connect(ready, set_as_default=False) as client:
-            return client.submit(print_much, pure=False).result(30)
-
-    async def run():
-        cluster = await start(disk)
+    with start(disk) as cluster:
         filler = fill_disk(disk)
-        cluster.rename("after.ipynb")
-        state = await cluster.state()
-        seen = [state.status, holders(), list(disk.rglob("*.unfinished"))]
-        computed = await asyncio.to_thread(compute, cluster.ready)
+        cluster.process.rename("after.ipynb")
+        state = cluster.state()
+        assert (state.status, holders(), list(disk.rglob("*.unfinished"))) == ("ready", ["before.ipynb"], [])
+        assert cluster.client.submit(print_much, pure=False).result(30) == "computed"
         filler.unlink()
-        cluster.rename("later.ipynb")
-        await cluster.state()
-        later, log, pid = holders(), cluster.log(), cluster.pid
+        cluster.process.rename("later.ipynb")
+        cluster.state()
+        assert holders() == ["later.ipynb"]
+        assert "No space left on device" in cluster.process.log()
         fill_disk(disk)
-        await cluster.close()
-        return seen, computed, later, log, pid
-
-    seen, computed, later, log, pid = asyncio.run(run())
-    assert seen == ["ready", ["before.ipynb"], []]
-    assert "No space left on device" in log
-    assert computed == "computed"
-    assert later == ["later.ipynb"]
-    assert pids_of_session(pid) == []
+    assert pids_of_session(cluster.process.pid) == []
     assert sorted(path.name for path in disk.iterdir()) == ["filler", "gpudask-leases"]
     assert [path.name for path in (disk / "gpudask-leases").iterdir()] == ["mutex"]
 
@@ -78,12 +62,9 @@ def test_a_cluster_goes_on_and_keeps_its_gpu_when_neither_lease_nor_log_can_be_w
 def test_a_gpu_that_cannot_be_held_is_not_taken(disk, tmp_path):
     fill_disk(disk)
 
-    async def run():
-        with pytest.raises(ClusterStartError, match="No space left on device") as refusal:
-            await start(disk, scratch=tmp_path)
-        return refusal.value
-
-    refusal = asyncio.run(run())
+    with pytest.raises(ClusterStartError, match="No space left on device") as raised:
+        start(disk, scratch=tmp_path)
+    refusal = raised.value
     assert str(disk / "gpudask-leases") in refusal.reason
     assert "\n" not in f"{refusal.reason} {refusal.fix}"
     assert not list(disk.rglob("*.unfinished"))
@@ -92,28 +73,17 @@ def test_a_gpu_that_cannot_be_held_is_not_taken(disk, tmp_path):
 
 def test_a_folder_that_cannot_be_finished_is_a_clear_error_and_is_removed(tmp_path):
     with small_disk(tmp_path / "disk", files=3) as disk:  # one is the folder itself
-
-        async def run():
-            with pytest.raises(ClusterStartError, match=f"The directory of the cluster cannot be created: .*{disk}"):
-                await start(tmp_path, scratch=disk)
-
-        asyncio.run(run())
+        with pytest.raises(ClusterStartError, match=f"The directory of the cluster cannot be created: .*{disk}"):
+            start(tmp_path, scratch=disk)
         assert list(disk.iterdir()) == []
 
 
 def test_a_cluster_without_gpus_needs_no_lease(disk, tmp_path):
     fill_disk(disk)
     (disk / "gpudask-leases").touch()  # where the folder would be
-
-    async def run():
-        environment = fake_gpu_environment(FAKE_GPUS="0", JUPYTER_RUNTIME_DIR=str(disk), TMPDIR=str(tmp_path))
-        cluster = await ClusterProcess.start(ClusterSpec.parse({}), environment=environment)
-        try:
-            return cluster.ready.stand_in
-        finally:
-            await cluster.close()
-
-    assert asyncio.run(run()) == "No GPU is visible to this kernel: the NVIDIA driver lists none."
+    with start(disk, scratch=tmp_path, gpus="0") as cluster:
+        stand_in = cluster.process.ready.stand_in
+    assert stand_in == "No GPU is visible to this kernel: the NVIDIA driver lists none."
 
 
 def test_a_report_that_cannot_be_written_costs_a_cell_neither_its_result_nor_the_next_cell(disk):
@@ -134,43 +104,32 @@ def test_a_report_that_cannot_be_written_costs_a_cell_neither_its_result_nor_the
     assert "</html>" in (disk / "report.html").read_text()
 
 
-def cpu(limit):
-    environment = {} if limit is None else {"DASK_JUPYTER_GPUDASK__LOG_LIMIT": str(limit)}
-    return ClusterSpec(engine="cpu", workers=1, environment=environment)
+def limited(limit):
+    return {"DASK_JUPYTER_GPUDASK__LOG_LIMIT": limit}
 
 
-@pytest.mark.cluster
-@pytest.mark.parametrize(("limit", "most"), [(2_000_000, 2_000_000), (None, 64 * 2**20)], ids=["set", "default"])
-def test_the_log_of_a_worker_stays_below_the_limit_and_its_end_is_shown(limit, most):
+def test_the_log_of_a_worker_stays_below_the_limit_and_its_end_is_shown():
+    most = 2_000_000
+
     def print_much():
         """In Python, and in a child process, which has the log open still."""
         for number in range(100_000):
             sys.stdout.write(f"line {number} of the worker {'.' * 20}\n")
         subprocess.run(["head", "-c", str(5 * most), "/dev/zero"], check=True)
-        return subprocess.Popen("sleep 5; echo; echo the last line of the child", shell=True).pid  # noqa: S602
+        return subprocess.Popen("sleep 2; echo; echo the last line of the child", shell=True).pid  # noqa: S602
 
-    async def run():
-        cluster = await ClusterProcess.start(cpu(limit))
-        try:
-            logs = Path(cluster.ready.address.removeprefix("unix://").rpartition("/")[0]) / "logs"
-            await asyncio.to_thread(use, cluster.ready)
-            await asyncio.to_thread(wait_until, lambda: sizes(logs) < most, 240)
-            while "the last line of the child" not in (log := await cluster.worker_log("0", 3)):
-                await asyncio.sleep(0.1)
-            return log, sizes(logs)
-        finally:
-            await cluster.close()
-
-    def use(ready):
-        with connect(ready, set_as_default=False) as client:
-            client.submit(print_much).result()
-
-    def sizes(logs):
+    def sizes():
         return sum(log.stat().st_size for log in logs.iterdir())
 
-    log, size = asyncio.run(run())
-    assert log.endswith("the last line of the child")
-    assert size < most
+    def last_lines():
+        return cluster.run(cluster.process.worker_log("0", 3))
+
+    with RunningCluster({"engine": "cpu", "workers": 1, "environment": limited(str(most))}) as cluster:
+        logs = Path(cluster.process.ready.address.removeprefix("unix://").rpartition("/")[0]) / "logs"
+        cluster.client.submit(print_much).result()
+        wait_until(lambda: sizes() < most, 60)
+        wait_until(lambda: last_lines().endswith("the last line of the child"), 60)
+        assert sizes() < most
 
 
 def test_the_end_of_a_log_is_whole_after_it_was_cut(tmp_path):
@@ -185,8 +144,9 @@ def test_the_end_of_a_log_is_whole_after_it_was_cut(tmp_path):
     assert older_log(log).stat().st_size == 500
 
 
-@pytest.mark.cluster
-@pytest.mark.parametrize("limit", ["much", "10 kB"])
-def test_a_limit_that_is_not_a_size_is_refused_with_one_sentence(limit):
-    with pytest.raises(ClusterStartError, match=f"log-limit is '{limit}', which is not a size of at least 1 MB"):
-        asyncio.run(ClusterProcess.start(cpu(limit)))
+def test_the_limit_is_64_mib_unless_a_size_is_set():
+    assert log_limit({}) == 64 * 2**20
+    assert log_limit(limited("1GiB")) == 2**30
+    for value in ("much", "10 kB"):
+        with pytest.raises(ClusterStartError, match=f"log-limit is '{value}', which is not a size of at least 1 MB"):
+            log_limit(limited(value))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from distributed import Client, Nanny, wait
 
-from jupyter_gpudask.errors import GpuHeldError, ScaleError
+from jupyter_gpudask.errors import GpuDaskError, GpuHeldError, ScaleError
 from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.machine.plan import Plan
 from jupyter_gpudask.protocol import ClusterSpec, GpuState, Start
@@ -17,8 +17,6 @@ from jupyter_gpudask.supervisor.scaling import Scaling, plan_and_lease
 from jupyter_gpudask.supervisor.ssh import HostsCluster
 
 pytestmark = pytest.mark.cluster
-
-HOSTS = ("a", "b", "c")
 
 
 class Pair:
@@ -62,19 +60,20 @@ def compute(size, seconds, folder):
 
 
 @asynccontextmanager
-async def running(per_host=1):
-    """A cluster of three hosts, its scaling, and a client."""
+async def running(hosts="abc", per_host=1):
+    """A cluster of some hosts, its scaling, and a client."""
+    workers = len(hosts) * per_host
     options = {"nthreads": 1, "host": "127.0.0.1", "dashboard": False}
-    spec = {name: {"cls": Nanny, "options": options} for name in HOSTS}
+    spec = {name: {"cls": Nanny, "options": options} for name in hosts}
     if per_host > 1:
-        spec = {name: {"cls": Pair, "options": options, "group": ["-0", "-1"]} for name in HOSTS}
+        spec = {name: {"cls": Pair, "options": options, "group": ["-0", "-1"]} for name in hosts}
     scheduler = {"host": "127.0.0.1", "port": 0, "dashboard": False}
     async with (
-        HostsCluster(spec, per_host, 3 * per_host, scheduler, security=None) as cluster,
+        HostsCluster(spec, per_host, workers, scheduler, security=None) as cluster,
         Client(cluster, asynchronous=True) as client,
     ):
-        await client.wait_for_workers(3 * per_host, timeout=60)
-        yield cluster, Scaling(cluster, Plan("cpu", workers=3 * per_host), None, None), client
+        await client.wait_for_workers(workers, timeout=60)
+        yield cluster, Scaling(cluster, Plan("cpu", workers=workers), None, None), client
 
 
 async def results_on_each_worker(cluster, client, folder, *, seconds=0.0):
@@ -118,12 +117,12 @@ def test_a_worker_closes_after_its_results_were_moved_however_long_that_takes_an
 
 def test_a_host_with_several_workers_closes_with_all_of_them_after_their_results_were_moved(tmp_path):
     async def run():
-        async with running(per_host=2) as (cluster, scaled, client):
+        async with running(hosts="ab", per_host=2) as (cluster, scaled, client):
             held = await results_on_each_worker(cluster, client, tmp_path)
-            await scaled.scale(3)
-            await become(cluster, "b-0", "b-1", "c-0", "c-1")
-            assert [value.size for value in await client.gather(held)] == [10000 * number for number in range(1, 7)]
-            assert len(list(tmp_path.iterdir())) == 6
+            await scaled.scale(1)
+            await become(cluster, "b-0", "b-1")
+            assert [value.size for value in await client.gather(held)] == [10000 * number for number in range(1, 5)]
+            assert len(list(tmp_path.iterdir())) == 4
 
     asyncio.run(run())
 
@@ -136,7 +135,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr("jupyter_gpudask.machine.plan._check_packages", lambda: None)
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     folder = LeaseFolder()
-    with folder.locked():
+    with folder.lock():
         return folder
 
 
@@ -176,6 +175,24 @@ def test_a_start_does_not_get_gpus_that_somebody_waits_for(folder, waiting, opti
     assert gets(**options) == expected
     place.leave()
     assert isinstance(gets(**options), list)
+
+
+@pytest.mark.parametrize(
+    ("options", "limits", "sentence"),
+    [
+        ({"gpus": "free", "adapt": "1,4"}, {}, "4 workers need 4 GPUs, and this cluster holds 3"),
+        ({"engine": "cpu", "workers": 1, "adapt": "1,3"}, {"max_workers": 2}, "workers of a cluster to 2; 3 were"),
+        ({"gpus": 2}, {"max_workers": 1}, "This server limits the workers of a cluster to 1; 2 were requested"),
+        ({"gpus": 1}, {"max_gpus": 1}, r"limits the GPUs of a user to 1; this cluster needs 1, and .* hold 1\."),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_a_cluster_that_is_or_could_grow_too_large_is_not_started(options, limits, sentence):
+    _, held = lease(gpus=[3])
+    request = Start(spec=ClusterSpec.parse(options), path=(), **limits)
+    with pytest.raises(GpuDaskError, match=sentence):
+        asyncio.run(plan_and_lease(request, print))
+    held.release()
 
 
 def test_starts_that_share_do_not_wait_for_each_other(folder):
@@ -220,7 +237,7 @@ def test_starts_that_wait_get_their_gpus_in_turn_and_nobody_two(folder):
 
 
 def test_a_cluster_may_use_the_gpu_of_its_accelerated_kernel_and_no_other(folder):
-    with folder.locked():
+    with folder.lock():
         accelerated = folder.take(["GPU-0"], holder="a.ipynb", kernel_id="a", share=False, accelerates=True)
     assert gets(gpus="all", kernel_id="a") == [0, 1, 2, 3]
     assert gets(gpus="all", kernel_id="") == [0, 1, 2, 3]  # the kernel has started it without a server

@@ -17,7 +17,7 @@ from clusters import CPU, compute_a_sum, with_cluster
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from distributed import Client, Security, rpc
 from distributed.system import MEMORY_LIMIT
-from helpers import command_line, leftover_directories, pids_of_session, promised, wait_until
+from helpers import RunningCluster, command_line, leftover_directories, pids_of_session, promised, wait_until
 
 from jupyter_gpudask.client import kernel_client
 from jupyter_gpudask.client.connect import connect
@@ -80,62 +80,45 @@ def test_closing_takes_under_five_seconds_even_when_a_worker_is_stuck():
     assert pids_of_session(pid) == []
 
 
-def test_a_client_that_shuts_down_the_cluster_is_the_reason_of_its_loss():
-    losses = []
+def test_a_client_that_shuts_down_the_cluster_is_the_reason_of_its_loss_before_its_processes_have_ended():
+    losses, pids = [], []
 
-    async def use(cluster):
-        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
-        await asyncio.to_thread(client.shutdown)
-        await asyncio.to_thread(wait_until, lambda: losses)
-        return cluster.pid
-
-    pid = with_cluster(use, on_lost=losses.append)
-    assert losses[0].reason.startswith("A client or Dask's idle timeout has shut down the cluster;")
-    assert losses[0].log == ""
-    assert pids_of_session(pid) == []
-
-
-def test_a_loss_is_reported_before_the_processes_have_ended_and_close_waits_for_their_end():
-    pids, left = [], []
+    def lose(loss):
+        losses.append((loss, pids_of_session(pids[0])))
 
     async def use(cluster):
         pids.append(cluster.pid)
         client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
         await asyncio.to_thread(client.shutdown)
-        await asyncio.to_thread(wait_until, lambda: left)
+        await asyncio.to_thread(wait_until, lambda: losses)
         assert not cluster.running
         await cluster.close()
         return pids_of_session(cluster.pid)
 
-    assert with_cluster(use, on_lost=lambda _: left.append(pids_of_session(pids[0]))) == []
-    assert len(left) == 1
-    assert left[0] != []
+    assert with_cluster(use, on_lost=lose) == []
+    [(loss, left)] = losses
+    assert loss.reason.startswith("A client or Dask's idle timeout has shut down the cluster;")
+    assert loss.log == ""
+    assert left != []
 
 
-def test_code_that_waits_for_a_cluster_that_was_killed_gets_one_message_also_if_nobody_knows_why(monkeypatch):
-    monkeypatch.setattr(kernel_client, "_REASON_TIMEOUT", 0.5)
-
-    async def use(cluster):
-        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
-        waiting = asyncio.create_task(asyncio.to_thread(client.submit(time.sleep, 1000).result))
-        await asyncio.sleep(1)
-        os.kill(cluster.pid, signal.SIGKILL)
-        with pytest.raises(ResultsLostError, match="The connection to the scheduler of the cluster was lost"):
-            await waiting
-        await asyncio.to_thread(client.close, 1)
-
-    with_cluster(use)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_a_signal_to_the_supervisor_ends_everything_and_the_parent_is_told(number):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_to_the_supervisor_ends_everything_and_the_parent_and_code_that_waits_are_told(monkeypatch, number):
+    monkeypatch.setattr(kernel_client, "_REASON_TIMEOUT", 0.5)  # nobody tells the client the reason
     losses = []
 
     async def use(cluster):
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        future = client.submit(time.sleep, 1000)
+        waiting = asyncio.create_task(asyncio.to_thread(future.result))
+        await asyncio.to_thread(wait_until, lambda: any(client.processing().values()))
         os.kill(cluster.pid, number)
         await asyncio.to_thread(wait_until, lambda: losses)
         with pytest.raises(ClusterLostError):
             await cluster.state()
+        with pytest.raises(ResultsLostError, match="The connection to the scheduler of the cluster was lost"):
+            await waiting
+        await asyncio.to_thread(client.close, 1)
         return cluster.pid
 
     pid = with_cluster(use, on_lost=losses.append)
@@ -145,50 +128,37 @@ def test_a_signal_to_the_supervisor_ends_everything_and_the_parent_is_told(numbe
     assert leftover_directories() == []
 
 
-def test_state_and_log_report_the_workers_that_were_killed_and_not_those_that_were_restarted():
-    async def use(cluster):
-        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
-        restarted = (await cluster.state()).workers[0].pid
-        await asyncio.to_thread(client.restart)
-        killed = (await cluster.state()).workers[0].pid
+def test_state_and_log_report_the_workers_that_were_killed_or_used_too_much_memory_and_not_those_restarted():
+    with RunningCluster(CPU | {"memory_limit": 500_000_000}) as cluster:
+        client, process = cluster.client, cluster.process
+
+        def next_exit(pid, number):
+            # The nanny logs it before the scheduler knows; `state` also reads the log.
+            wait_until(lambda: len(cluster.state().worker_exits) >= number and f"process {pid} " in process.log())
+            return cluster.state().worker_exits[number - 1]
+
+        restarted = cluster.state().workers[0].pid
+        client.restart()
+        killed = cluster.state().workers[0].pid
+        assert restarted != killed
         os.kill(killed, signal.SIGKILL)
-        await asyncio.to_thread(wait_until, lambda: str(killed) in cluster.log(), 3)
-        while not (exits := (await cluster.state()).worker_exits):  # the nanny logs it before the scheduler knows
-            await asyncio.sleep(0.02)
-        await asyncio.to_thread(client.close, 1)
-        return restarted, killed, exits, cluster.log()
-
-    restarted, killed, exits, log = with_cluster(use)
-    assert restarted != killed
-    (end,) = exits
-    assert (end.worker, end.pid, end.reason, end.over_memory_limit) == (
-        "0",
-        killed,
-        "was killed by signal 9",
-        False,
-    )
-    assert abs(end.time - time.time()) < 60
-    assert f"Worker process {killed} was killed by signal 9" in log
-    assert re.search(r"^\d{4}-\d\d-\d\d .* - distributed.nanny - ", log, re.MULTILINE), "Dask's lines have a time"
-    assert f"Worker process {restarted} " not in log
-
-
-def test_state_and_log_report_the_worker_that_exceeded_its_memory_limit():
-    async def use(cluster):
-        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
-        pid = (await cluster.state()).workers[0].pid
+        end = next_exit(killed, 1)
+        assert (end.worker, end.pid, end.reason) == ("0", killed, "was killed by signal 9")
+        assert not end.over_memory_limit
+        assert abs(end.time - time.time()) < 60
+        assert f"Worker process {killed} was killed by signal 9" in process.log()
+        assert re.search(r"^\d{4}-\d\d-\d\d .* - distributed.nanny - ", process.log(), re.MULTILINE), (
+            "Dask logs the time"
+        )
+        assert f"Worker process {restarted} " not in process.log()
+        client.wait_for_workers(1, timeout=60)
+        pid = next(iter(client.run(os.getpid).values()))
         hog = client.submit(lambda: b"x" * 600_000_000, pure=False)
-        await asyncio.to_thread(wait_until, lambda: f"Worker process {pid} " in cluster.log(), 10)
+        end = next_exit(pid, 2)
         hog.cancel()
-        exits = (await cluster.state()).worker_exits
-        await asyncio.to_thread(client.close, 1)
-        return pid, exits, cluster.log()
-
-    pid, exits, log = with_cluster(use, CPU | {"memory_limit": 500_000_000})
-    (end,) = exits
-    assert (end.pid, end.over_memory_limit) == (pid, True)
-    assert re.fullmatch(r"used \d+ MiB of host memory, and its limit is 477 MiB", end.reason)
-    assert f"(pid={pid}) exceeded 95% memory budget" in log
+        assert (end.pid, end.over_memory_limit) == (pid, True)
+        assert re.fullmatch(r"used \d+ MiB of host memory, and its limit is 477 MiB", end.reason)
+        assert f"(pid={pid}) exceeded 95% memory budget" in process.log()
 
 
 def test_a_worker_that_is_stuck_in_compiled_code_does_not_outlive_a_killed_supervisor():
@@ -231,37 +201,26 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize(
-    ("number", "arguments"),
-    [(signal.SIGKILL, []), (signal.SIGTERM, []), (signal.SIGKILL, ["fork"]), (signal.SIGKILL, ["busy"])],
-)
-def test_nothing_outlives_the_parent_by_three_seconds(number, arguments):
-    with subprocess.Popen([sys.executable, "-c", PARENT, *arguments], stdout=subprocess.PIPE, text=True) as parent:
-        supervisor = int(parent.stdout.readline())
-        children = psutil.Process(parent.pid).children()
-        assert len(pids_of_session(supervisor)) >= 2
-        with promised(3):
-            parent.send_signal(number)
-            parent.stdout.close()
-            wait_until(lambda: not pids_of_session(supervisor), 120)
-        for child in children:
-            if child.pid != supervisor and child.is_running():
-                child.kill()
-    assert leftover_directories() == []
-
-
-def test_a_supervisor_ends_with_its_parent_in_little_processor_time():
-    """On a machine with much other work it would take many times as long."""
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+@pytest.mark.parametrize("hindrance", ["nothing", "fork", "busy"])
+def test_nothing_outlives_the_parent_by_three_seconds_and_its_end_takes_little_processor_time(hindrance):
+    """On a machine with much other work, much processor time would take many times as long."""
+    with subprocess.Popen([sys.executable, "-c", PARENT, hindrance], stdout=subprocess.PIPE, text=True) as parent:
         supervisor = psutil.Process(int(parent.stdout.readline()))
+        children = psutil.Process(parent.pid).children()
+        assert len(pids_of_session(supervisor.pid)) >= 2
         before = after = sum(supervisor.cpu_times()[:2])
-        parent.kill()
-        parent.stdout.close()
-        with suppress(psutil.Error):
-            while supervisor.status() != psutil.STATUS_ZOMBIE:
-                after = sum(supervisor.cpu_times()[:2])
-                time.sleep(0.005)
-    assert after - before < 0.2
+        with promised(3):
+            parent.kill()
+            parent.stdout.close()
+            with suppress(psutil.Error):
+                while supervisor.status() != psutil.STATUS_ZOMBIE:
+                    after = sum(supervisor.cpu_times()[:2])
+                    time.sleep(0.005)
+            wait_until(lambda: not pids_of_session(supervisor.pid), 120)
+        for child in children:
+            if child != supervisor and child.is_running():
+                child.kill()
+    assert hindrance != "nothing" or after - before < 0.2
     assert leftover_directories() == []
 
 
@@ -284,51 +243,49 @@ def test_a_cluster_that_does_not_come_up_fails_loudly_and_leaves_nothing(options
     ]
 
 
-def test_a_client_without_the_credentials_gets_nothing():
-    async def use(cluster):
-        address = cluster.ready.address
-        plain = address.replace("tls://", "tcp://")
-        other = Security.temporary()
-        for where, security in ((plain, None), (address, other)):
+@pytest.fixture(scope="module")
+def with_tls():
+    with RunningCluster(CPU | {"protocol": "tcp"}) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def on_sockets():
+    options = CPU | {"environment": "COLOUR=green", "resources": "GPU=1", "threads": 1}
+    with RunningCluster(options, environment={**os.environ, "COLOUR": "blue"}) as cluster:
+        yield cluster
+
+
+def test_a_client_without_the_credentials_gets_nothing(with_tls):
+    address, other = with_tls.process.ready.address, Security.temporary()
+    workers = list(with_tls.client.scheduler_info()["workers"])
+    assert [each.rpartition(":")[0] for each in workers] == ["tls://127.0.0.1"]
+
+    def plain(address):
+        return address.replace("tls://", "tcp://")
+
+    async def run():
+        for where, security in ((plain(address), None), (address, other)):
             with pytest.raises((OSError, TimeoutError)):
-                await Client(where, security=security, asynchronous=True, timeout=3, set_as_default=False)
-        for address in await asyncio.to_thread(worker_addresses, cluster.ready):
-            for where, security in ((address.replace("tls://", "tcp://"), Security()), (address, other)):
-                with pytest.raises((OSError, TimeoutError)):
-                    async with rpc(where, connection_args=security.get_connection_args("worker"), timeout=3) as worker:
-                        await worker.identity()
-        return await asyncio.to_thread(compute_a_sum, cluster.ready)
+                await Client(where, security=security, asynchronous=True, timeout=2, set_as_default=False)
+        for where, security in ((plain(workers[0]), Security()), (workers[0], other)):
+            with pytest.raises((OSError, TimeoutError)):
+                async with rpc(where, connection_args=security.get_connection_args("worker"), timeout=2) as worker:
+                    await worker.identity()
 
-    assert with_cluster(use, CPU | {"protocol": "tcp"}) == 5050
-
-
-def worker_addresses(ready):
-    with connect(ready, set_as_default=False) as client:
-        addresses = list(client.scheduler_info()["workers"])
-    assert all(address.startswith("tls://127.0.0.1:") for address in addresses)
-    assert addresses
-    return addresses
+    with_tls.run(run())
+    assert with_tls.client.submit(sum, range(101)).result() == 5050
 
 
-def listening(session):
-    for pid in pids_of_session(session):
-        for connection in psutil.Process(pid).net_connections(kind="inet"):
-            if connection.status == psutil.CONN_LISTEN:
-                yield connection
-
-
-IMPOSTOR_LIMIT = 5
-
-
-def test_a_client_refuses_a_scheduler_without_the_key_of_the_cluster():
+def test_a_client_refuses_a_scheduler_without_the_key_of_the_cluster(with_tls):
     heard = []
 
     async def hear(_, writer):
         heard.append(True)
         writer.close()
 
-    async def use(cluster):
-        own, other = cluster.ready.credentials, Security.temporary()
+    async def run():
+        own, other = with_tls.process.ready.credentials, Security.temporary()
         assert load_pem_private_key(own.key.encode(), None).key_size == 2048
         context = other.get_listen_args("scheduler")["ssl_context"]
         context.verify_mode = ssl.CERT_NONE  # the impostor accepts everybody
@@ -336,13 +293,15 @@ def test_a_client_refuses_a_scheduler_without_the_key_of_the_cluster():
             address = f"tls://127.0.0.1:{impostor.sockets[0].getsockname()[1]}"
             given = TlsCredentials(ca=other.tls_ca_file, certificate=other.tls_client_cert, key=other.tls_client_key)
             for credentials, is_heard in ((own, False), (given, True)):
-                ready = cluster.ready.model_copy(update={"address": address, "credentials": credentials})
+                ready = with_tls.process.ready.model_copy(update={"address": address, "credentials": credentials})
                 with pytest.raises(OSError):  # noqa: PT011 - whichever it is
                     await asyncio.to_thread(connect, ready, set_as_default=False, timeout=IMPOSTOR_LIMIT)
                 assert bool(heard) is is_heard
 
-    with_cluster(use, CPU | {"protocol": "tcp"})
+    with_tls.run(run())
 
+
+IMPOSTOR_LIMIT = 5
 
 WITHOUT_UNIX_SOCKETS = """
 import errno, socket
@@ -359,59 +318,38 @@ socket.socket = Socket
 
 def test_where_the_file_system_does_not_support_unix_sockets_a_cluster_has_tls(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_UNIX_SOCKETS)
-
-    async def use(cluster):
-        assert cluster.ready.address.startswith("tls://127.0.0.1:")
-        return await asyncio.to_thread(compute_a_sum, cluster.ready)
-
-    assert with_cluster(use, environment={**os.environ, "PYTHONPATH": str(tmp_path)}) == 5050
+    with RunningCluster(CPU, environment={**os.environ, "PYTHONPATH": str(tmp_path)}) as cluster:
+        assert cluster.process.ready.address.startswith("tls://127.0.0.1:")
+        assert cluster.client.submit(sum, range(101)).result() == 5050
 
 
-@pytest.mark.parametrize("protocol", ["unix", "tcp"])
-def test_every_port_is_on_the_loopback_address(protocol):
-    async def use(cluster):
-        return [connection.laddr for connection in listening(cluster.pid)], cluster.ready
-
-    ports, ready = with_cluster(use, CPU | {"protocol": protocol})
-    assert len(ports) == (2 if protocol == "unix" else 5)  # HTTP servers; scheduler, nanny and worker
-    assert ready.dashboard_port is None
+@pytest.mark.parametrize(("fixture", "count"), [("on_sockets", 2), ("with_tls", 5)])
+def test_every_port_is_on_the_loopback_address(fixture, count, request):
+    process = request.getfixturevalue(fixture).process
+    connections = (each for pid in pids_of_session(process.pid) for each in psutil.Process(pid).net_connections("inet"))
+    ports = [each.laddr for each in connections if each.status == psutil.CONN_LISTEN]
+    assert len(ports) == count  # HTTP servers; scheduler, nanny and worker
+    assert process.ready.dashboard_port is None
     assert {port.ip for port in ports} == {"127.0.0.1"}
     assert 8787 not in [port.port for port in ports]
 
 
-def test_the_log_of_a_worker_has_what_its_tasks_print():
+def test_the_log_of_a_worker_has_what_its_tasks_print(on_sockets):
     def speak():
         sys.stdout.write("a word from the worker\n")
         sys.stdout.flush()
 
-    async def use(cluster):
-        def run():
-            with connect(cluster.ready, set_as_default=False) as client:
-                client.submit(speak).result()
-
-        await asyncio.to_thread(run)
-        return await cluster.worker_log("0"), await cluster.worker_log("1")
-
-    log, none = with_cluster(use)
-    assert "a word from the worker" in log
-    assert none == ""
+    on_sockets.client.submit(speak).result()
+    assert "a word from the worker" in on_sockets.run(on_sockets.process.worker_log("0"))
+    assert on_sockets.run(on_sockets.process.worker_log("1")) == ""
 
 
-def test_the_environment_the_resources_and_the_memory_reach_the_workers():
+def test_the_environment_the_resources_and_the_memory_reach_the_workers(on_sockets):
     def look(dask_worker):
         state, memory = dask_worker.state, dask_worker.memory_manager.memory_limit
         return os.environ.get("COLOUR"), state.total_resources, state.nthreads, memory
 
-    async def use(cluster):
-        def run():
-            with connect(cluster.ready, set_as_default=False) as client:
-                return list(client.run(look).values())
-
-        return await asyncio.to_thread(run)
-
-    options = CPU | {"environment": "COLOUR=green", "resources": "GPU=1", "threads": 1}
-    seen = with_cluster(use, options, environment={**os.environ, "COLOUR": "blue"})
-    assert seen == [("green", {"GPU": 1.0}, 1, MEMORY_LIMIT)]
+    assert list(on_sockets.client.run(look).values()) == [("green", {"GPU": 1.0}, 1, MEMORY_LIMIT)]
 
 
 @pytest.mark.parametrize("error", [TimeoutError, OSError, asyncio.CancelledError])

@@ -40,17 +40,13 @@ def store(tmp_path):
     return DeviceHostFile(str(tmp_path), device_memory_limit=2.5 * SIZE, memory_limit=4.5 * SIZE)
 
 
-def test_the_tasks_that_it_has_run_are_counted(store):
+def test_results_that_left_the_device_count_where_they_are(store):
     assert metrics(store)["executed"] == 7
-
-
-def test_nothing_is_spilled_at_first(store):
     store["a"] = OnDevice()
     store["b"] = np.zeros(SIZE, dtype="u1")
     assert (metrics(store)["spilled_to_host"], metrics(store)["spilled_to_disk"]) == (0, 0)
-
-
-def test_results_that_left_the_device_count_where_they_are(store):
+    for key in "ab":
+        del store[key]
     for number in range(5):
         store[f"device-{number}"] = OnDevice()
     assert metrics(store)["spilled_to_host"] == pytest.approx(3 * SIZE, rel=0.1)
