@@ -24,6 +24,7 @@ from jupyter_gpudask.machine.lease_registry import LEASE_DIRECTORY_VARIABLE, Lea
 from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.magics.settings import MagicsSettings
 from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.server.commands import UsageApp
 
 HOLD = """
 with leases.lock():
@@ -317,9 +318,17 @@ def test_a_start_without_a_turn_is_refused_while_another_user_waits(registry, mo
             asyncio.run(start())
 
 
-def run_usage(registry, *arguments):
-    command = [sys.executable, "-m", "jupyter", "gpudask", "usage", f"--lease-directory={registry.path}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+def usage_records(registry, capsys):
+    app = UsageApp()
+    app.initialize([f"--lease-directory={registry.path}", "--json"])
+    app.start()
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def usage_table(registry, since):
+    command = [sys.executable, "-m", "jupyter", "gpudask", "usage", f"--lease-directory={registry.path}"]
+    command += [f"--since={since}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
 
 
 HOLD_TWICE = """
@@ -351,12 +360,12 @@ print([denied(action) for action in (
 
 
 @as_root
-def test_root_reads_who_held_gpus_and_why_it_ended_and_no_user_forges_the_record_of_another(registry):
+def test_root_reads_who_held_gpus_and_why_it_ended_and_no_user_forges_the_record_of_another(registry, capsys):
     with process_of(ANNA, registry, HOLD_TWICE) as anna:
         assert anna.stdout.readline() == "held\n"
         with process_of(BERT, registry, ATTACK_ON_USAGE) as bert:
             assert bert.communicate(timeout=120)[0] == f"{[True] * 4}\n"
-        records = [json.loads(line) for line in run_usage(registry, "--json").splitlines()]
+        records = usage_records(registry, capsys)
         assert [(each["user"], each["reason"]) for each in records] == [
             (str(BERT), "stopped"),
             ("nobody", "idle"),
@@ -379,7 +388,7 @@ def test_root_reads_who_held_gpus_and_why_it_ended_and_no_user_forges_the_record
     assert list(registry.path.glob("*.lease")) == []
     assert ended in registry.usage()
     assert "secret" not in "".join(path.read_text() for path in registry.path.glob("6*.usage") if path.is_file())
-    table = run_usage(registry, "--since=1970-01-01T00:30").splitlines()
+    table = usage_table(registry, "1970-01-01T00:30")
     assert [line.split() for line in table[:2]] == [["User", "GPU", "hours", "Clusters"], [str(BERT), "0.50", "1"]]
     assert re.fullmatch(r"nobody +0\.00 +2", table[2])
 
@@ -424,9 +433,9 @@ def test_a_full_disk_does_not_keep_a_lease_from_being_released(registry, tmp_pat
 def test_the_record_says_why_a_cluster_ended(registry):
     environment = fake_gpu_environment(FAKE_GPUS="1", **{LEASE_DIRECTORY_VARIABLE: str(registry.path)})
 
-    async def start(**settings):
-        spec = ClusterSpec.parse({"gpus": 1})
-        return await ClusterProcess.start(spec, path=sys.path, environment=environment | settings)
+    async def start(**options):
+        spec = ClusterSpec.parse({"gpus": 1} | options)
+        return await ClusterProcess.start(spec, path=sys.path, environment=environment)
 
     async def run():
         cluster = await start()
@@ -437,7 +446,7 @@ def test_the_record_says_why_a_cluster_ended(registry):
         await asyncio.wait_for(cluster._reading, 60)
         await cluster.close()
         with pytest.raises(ClusterStartError):
-            await start(FAKE_BROKEN_PACKAGE="cudf")
+            await start(start_timeout=0.01)
 
     asyncio.run(run())
     assert [each.reason for each in registry.usage()] == ["lifetime", "parent ended", "failed"]

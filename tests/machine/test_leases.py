@@ -9,7 +9,7 @@ import sys
 import pytest
 from helpers import fake_gpu_environment, wait_until
 
-from jupyter_gpudask.errors import GpuHeldError, GpuUnavailableError, LimitError
+from jupyter_gpudask.errors import GpuHeldError, GpuUnavailableError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.machine.leases import Lease, LeaseFolder
 from jupyter_gpudask.machine.plan import check_replacement, make_plan
@@ -199,9 +199,9 @@ def test_two_clusters_with_gpus_respect_each_other_and_starts_wait_in_line(tmp_p
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     environment = fake_gpu_environment(FAKE_GPUS="2")
 
-    def start(**options):
-        limits = {name: options.pop(name, None) for name in ("max_workers", "max_gpus", "on_progress")}
-        return ClusterProcess.start(ClusterSpec.parse(options), environment=environment, holder="a.ipynb", **limits)
+    def start(on_progress=None, **options):
+        spec = ClusterSpec.parse(options)
+        return ClusterProcess.start(spec, environment=environment, holder="a.ipynb", on_progress=on_progress)
 
     async def wait_in_line(**options):
         """A start that waits, and what it says."""
@@ -211,15 +211,9 @@ def test_two_clusters_with_gpus_respect_each_other_and_starts_wait_in_line(tmp_p
         return starting, said
 
     async def run():
-        with pytest.raises(LimitError, match="This server limits the workers of a cluster to 1; 2 were requested"):
-            await start(gpus=2, max_workers=1)
         first = await start(gpus=1)
         with pytest.raises(GpuHeldError, match=r"GPU 0 is held by a\.ipynb\."):
-            await start(gpus="all")
-        with pytest.raises(GpuHeldError):
             await start(gpus=[0], share=True)
-        with pytest.raises(LimitError, match=r"limits the GPUs of a user to 1; this cluster needs 1, and .* hold 1\."):
-            await start(gpus=1, max_gpus=1)
         folder = LeaseFolder(tmp_path / "gpudask-leases")
         next_one, said = await wait_in_line(gpus="all")
         assert said == ["Waiting for GPUs at place 1 in line. GPU 0 is held by a.ipynb."]

@@ -76,30 +76,21 @@ def test_a_guarded_dashboard_answers_only_who_knows_its_secret():
     assert others <= {404, None}
 
 
-def test_without_a_server_the_dashboard_is_off():
-    def use(cluster):
-        return cluster.ready, answers(ports_of(cluster))
+def links_shown(cluster):
+    """The dashboard's link of a client, and the links that the client shows."""
+    with connect(cluster.ready, set_as_default=False) as client:
+        return client.dashboard_link, re.findall('href="([^"]*)"', client._repr_html_())
 
-    ready, others = in_thread_with_cluster(use)
+
+def test_without_a_server_the_dashboard_is_off_and_the_client_links_to_none():
+    def use(cluster):
+        return cluster.ready, answers(ports_of(cluster)), links_shown(cluster)
+
+    ready, others, links = in_thread_with_cluster(use)
     assert (ready.dashboard_port, ready.dashboard_token) == (None, "")
     assert 403 in others
     assert others <= {403, 404, None}
-
-
-@pytest.mark.parametrize("options", [{}, {"dashboard": True}], ids=["off", "on"])
-def test_without_a_server_the_client_links_to_a_dashboard_that_opens_or_to_none(options):
-    def use(cluster):
-        with connect(cluster.ready, set_as_default=False) as client:
-            link, shown = client.dashboard_link, client._repr_html_()
-            if link is None:
-                return link, shown
-            with urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(link) as answer:
-                assert answer.status == 200
-            return link, shown
-
-    link, shown = in_thread_with_cluster(use, CPU | options)
-    assert (link is not None) == bool(options)
-    assert re.findall('href="([^"]*)"', shown) == ([link] if options else [])
+    assert links == (None, [])
 
 
 def test_a_browser_that_was_given_the_token_sees_the_dashboard_and_nobody_else_does():
@@ -114,6 +105,10 @@ def test_a_browser_that_was_given_the_token_sees_the_dashboard_and_nobody_else_d
         (static,) = re.findall(r'src="(static/[^"]+bokeh.min.js[^"]*)"', page)
         with browser.open(f"{address}/{static}") as script:
             assert script.status == 200
+        link, shown = links_shown(cluster)
+        assert shown == [link]
+        with urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(link) as answer:
+            assert answer.status == 200
         (cookie,) = jar
         (bokeh_token,) = re.findall(r'"token":"([^"]+)"', page)
         assert token not in page + str(get_token_payload(bokeh_token))
