@@ -119,11 +119,11 @@ class RunningCluster:
         """Close the client after the cluster was closed or lost; code that waits for results raises `end`."""
         from ..switch.context import default_client
 
+        if default_client.refuse(self.client, partial(ResultsLostError, "cluster-ended", end=end)):
+            # Else closing it would set Dask's scheduler back, and the running cell could compute in this process.
+            self.client._set_as_default = False  # noqa: SLF001
         self.client.end = end
-        try:
-            self.client.close(timeout=timeout)
-        finally:
-            default_client.refuse(self.client, partial(ResultsLostError, "cluster-ended", end=end))
+        self.client.close(timeout=timeout)
 
     def begin_cell(self) -> bool:
         """Begin to count the tasks of a cell; returns whether its device memory and energy are measured, too.

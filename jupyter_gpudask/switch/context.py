@@ -120,17 +120,22 @@ class DefaultClient:
                 elif is_counted:
                     self._give_back(client)
 
-    def refuse(self, client: Client, error: Callable[[], Exception]) -> None:
-        """Raise an error where the cells that use a closed client compute: without a client, Dask would use threads."""
+    def refuse(self, client: Client, error: Callable[[], Exception]) -> bool:
+        """Raise an error where the cells that use `client` compute; returns whether there are some.
+
+        When it is closed, they have no client, and Dask would use threads.
+        """
 
         def raise_error(*_: Any, **__: Any) -> Any:
             __tracebackhide__ = True
             raise error()
 
         with self._lock:
-            if self._users and self._users[-1][0] is client:
+            is_used = bool(self._users) and self._users[-1][0] is client
+            if is_used:
                 self._refusing = raise_error
                 dask.config.set(scheduler=raise_error)
+            return is_used
 
     def _take(self, client: Client) -> None:
         if distributed_client._get_global_client() is not client:  # noqa: SLF001
