@@ -39,13 +39,12 @@ def _may_have_partitions_on_gpus() -> bool:
 
 
 def rechunk(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.rechunk`; arrays on GPUs are rechunked by tasks unless the user has chosen a method."""
+    """As `dask.array.rechunk`; arrays on GPUs are rechunked by tasks, also where ``p2p`` is chosen, which would fail."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
-    if call.arguments.get("method") is None and place_of(call.arguments["x"]) == "gpu":
-        call.arguments["method"] = dask.config.get("array.rechunk.method", None) or "tasks"
-        return original(*call.args, **call.kwargs)
-    return original(*args, **kwargs)
+    if call.arguments.get("method") in (None, "p2p") and place_of(call.arguments["x"]) == "gpu":
+        call.arguments["method"] = "tasks"
+    return original(*call.args, **call.kwargs)
 
 
 def split_in_order(frame: Any, groups: Any, number: int, *, ignore_index: bool) -> dict[int, Any]:

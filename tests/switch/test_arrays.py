@@ -256,8 +256,9 @@ def test_quantiles_have_the_blocks_that_dask_chooses_so_that_each_fits_in_memory
 
 
 def test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses(client):
-    def way(array):
-        return "p2p" if any("p2p" in str(key) for key in dict(array.rechunk((1000, 10)).__dask_graph__())) else "tasks"
+    def way(array, **method):
+        graph = array.rechunk((1000, 10), **method).__dask_graph__()
+        return "p2p" if any("p2p" in str(key) for key in dict(graph)) else "tasks"
 
     with client.as_current():
         with switched_to("cupy", "pandas"):
@@ -265,7 +266,8 @@ def test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses(client
         outside = da.ones((1000, 1000), chunks=(10, 1000))
         assert (way(inside), way(outside)) == ("tasks", "p2p")
         with dask.config.set({"array.rechunk.method": "p2p"}):
-            assert way(inside) == "p2p"
+            assert (way(inside), way(outside)) == ("tasks", "p2p")
+        assert (way(inside, method="p2p"), way(outside, method="tasks")) == ("tasks", "tasks")
 
 
 def test_percentiles_are_those_of_dask_whatever_another_library_registers(monkeypatch):
