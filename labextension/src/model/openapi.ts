@@ -404,6 +404,12 @@ export type components = {
        */
       threads: number | null;
       /**
+       * Scratch folder
+       * @description a path
+       * @default
+       */
+      scratch: string;
+      /**
        * Share GPUs
        * @description yes or no
        * @default false
@@ -1333,6 +1339,12 @@ export type components = {
            * @default null
            */
           threads: number | null;
+          /**
+           * Scratch folder
+           * @description the folder to which workers spill; empty for the cluster's own
+           * @default
+           */
+          scratch: string;
           /**
            * Share GPUs
            * @description allow other clusters that are also started with it to use the same GPUs
