@@ -692,6 +692,11 @@ export type components = {
        */
       temperature: number | null;
       /**
+       * Fan
+       * @default null
+       */
+      fan: number | null;
+      /**
        * Power
        * @default null
        */
