@@ -163,7 +163,6 @@ def _read(index: int, handle: Any) -> GpuState | None:
         name=ask(pynvml.nvmlDeviceGetName, handle) or "NVIDIA GPU",
         **_use(handle),
         temperature=ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
-        fan=ask(pynvml.nvmlDeviceGetFanSpeed, handle),
         power=None if power is None else power / 1000,
         nvlink_bytes=nvlink,
         pcie_bytes=pcie,

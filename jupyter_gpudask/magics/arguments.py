@@ -153,8 +153,6 @@ def _parse_command(line: str) -> LineArguments:
         raise usage_error("release-not-taken", command=command, names=",".join(release))
     if lines is not None and command != "logs":
         raise usage_error("lines-not-taken", command=command, lines=lines)
-    if lines is not None and lines < 1:
-        raise usage_error("lines-of-none", lines=lines)
     if lines is not None and not 1 <= lines <= _MOST_LINES:
         raise usage_error("lines-out-of-range", lines=lines, most=f"{_MOST_LINES:,}")
     if given and command not in ("start", "restart"):

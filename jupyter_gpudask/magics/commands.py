@@ -80,10 +80,6 @@ class Commands:
         cluster = self._session.require()
         return StatusView(cluster.ask(cluster.process.adapt, arguments.number, arguments.maximum))
 
-    def _rebalance(self, _: LineArguments) -> View:
-        cluster = self._session.require()
-        return StatusView(cluster.ask(cluster.process.rebalance))
-
     def _on(self, arguments: LineArguments) -> View:
         self._settings.on_options, self._settings.on = arguments.cell, True
         return Note(describe_on(arguments.cell))

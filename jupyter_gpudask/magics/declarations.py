@@ -62,7 +62,6 @@ COMMANDS = {
     "adapt": Command(
         "let Dask close idle workers and start them when there is work, from MIN to MAX", "MIN MAX", _STATE
     ),
-    "rebalance": Command("move results between the workers until each holds about as much", value=_STATE),
     "status": Command("show the state of each worker", value=_STATE),
     "gpus": Command(
         "show the GPUs of the machine, the clusters that hold them, and their processes",

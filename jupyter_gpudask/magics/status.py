@@ -112,7 +112,7 @@ def _with_hosts(
 class GpusView(View):
     """The GPUs of the machine with their metrics, and by UUID the clusters that hold them, as a table."""
 
-    _HEADS = ("GPU", "name", "busy", "memory", "temperature", "fan", "power", "held by", "processes")
+    _HEADS = ("GPU", "name", "busy", "memory", "temperature", "power", "held by", "processes")
 
     def __init__(self, gpus: Sequence[GpuState], holders: Mapping[str, Sequence[str]]) -> None:
         self.gpus = tuple(gpus)
@@ -136,7 +136,6 @@ class GpusView(View):
                 _DASH if gpu.utilization is None else f"{gpu.utilization:.0f} %",
                 _used_of(gpu.memory_used, gpu.memory_total),
                 _DASH if gpu.temperature is None else f"{gpu.temperature:.0f} °C",
-                _DASH if gpu.fan is None else f"{gpu.fan:.0f} %",
                 _DASH if gpu.power is None else f"{gpu.power:.0f} W",
                 ", ".join(self.holders.get(gpu.uuid, ())) or _DASH,
                 ", ".join(

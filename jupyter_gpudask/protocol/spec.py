@@ -137,9 +137,6 @@ class ClusterSpec(BaseModel):
         int | None,
         Option("N", "threads of each worker; 1 on a GPU, and an equal share of the cores on the CPU stand-in"),
     ] = Field(None, ge=1, le=256, title="Threads", description="a whole number from 1 to 256")
-    scratch: Annotated[str, Option("PATH", "the folder to which workers spill; empty for the cluster's own")] = Field(
-        "", title="Scratch folder", description="a path"
-    )
     share: Annotated[
         bool, Option("yes|no", "allow other clusters that are also started with it to use the same GPUs", engine="cuda")
     ] = Field(default=False, title="Share GPUs", description="yes or no")

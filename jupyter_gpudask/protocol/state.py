@@ -121,7 +121,6 @@ class GpuState(_Model):
     - `memory_total`, `memory_used`: device memory in bytes, total and used by all processes.
     - `utilization`: part of the last sample period in which a CUDA kernel ran, in percent.
     - `temperature`: in degrees Celsius.
-    - `fan`: speed of the fan, in percent.
     - `power`: in watts.
     - `nvlink_bytes`, `pcie_bytes`: bytes sent and received over NVLink, and over PCIe, since a time that the driver
       chooses.
@@ -135,7 +134,6 @@ class GpuState(_Model):
     memory_used: int | None = None
     utilization: float | None = None
     temperature: float | None = None
-    fan: float | None = None
     power: float | None = None
     nvlink_bytes: int | None = None
     pcie_bytes: int | None = None

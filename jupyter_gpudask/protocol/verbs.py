@@ -213,10 +213,6 @@ class ClusterVerbs:
     async def release(self) -> ClusterState:
         """Release the finished results that clients hold on the workers; unfinished tasks go on."""
 
-    @_verb(operation="rebalanceResults")
-    async def rebalance(self) -> ClusterState:
-        """Move results between the workers until each holds about as much."""
-
     @_verb(operation="keepCluster", answer=Kept)
     async def keep(self) -> str:
         """Keep the GPUs of an idle cluster, which somebody waits for; its idle time begins anew.

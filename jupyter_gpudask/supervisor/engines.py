@@ -97,7 +97,7 @@ def create_cluster(
         "dashboard_address": "127.0.0.1:0",
         "scheduler_kwargs": {"dashboard": dashboard},
         "worker_dashboard_address": None,
-        "local_directory": spec.scratch or str(directory),
+        "local_directory": str(directory),
         "preload": ["jupyter_gpudask.worker.preload"],
         # Tasks that request a GPU as a Dask resource run one at a time on each worker, on the stand-in too.
         "resources": {"GPU": 1} | spec.resources,

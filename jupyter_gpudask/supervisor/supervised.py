@@ -201,10 +201,6 @@ class SupervisedCluster:
         """Release the finished results that clients hold; unfinished tasks go on."""
         await self.on_scheduler(release_results)
 
-    async def rebalance(self) -> None:
-        """Move results between the workers until each holds about as much."""
-        await self.on_scheduler(lambda dask_scheduler: dask_scheduler.rebalance())
-
     def rename(self, holder: str) -> None:
         """Change the name under which the GPUs are held."""
 

@@ -142,23 +142,6 @@ export type paths = {
     patch?: never;
     trace?: never;
   };
-  '/clusters/{kernel_id}/rebalance': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    get?: never;
-    put?: never;
-    /** Move results between the workers until each holds about as much. */
-    post: operations['rebalanceResults'];
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
   '/clusters/{kernel_id}/keep': {
     parameters: {
       query?: never;
@@ -420,12 +403,6 @@ export type components = {
        * @default null
        */
       threads: number | null;
-      /**
-       * Scratch folder
-       * @description a path
-       * @default
-       */
-      scratch: string;
       /**
        * Share GPUs
        * @description yes or no
@@ -708,11 +685,6 @@ export type components = {
        * @default null
        */
       temperature: number | null;
-      /**
-       * Fan
-       * @default null
-       */
-      fan: number | null;
       /**
        * Power
        * @default null
@@ -1362,12 +1334,6 @@ export type components = {
            */
           threads: number | null;
           /**
-           * Scratch folder
-           * @description the folder to which workers spill; empty for the cluster's own
-           * @default
-           */
-          scratch: string;
-          /**
            * Share GPUs
            * @description allow other clusters that are also started with it to use the same GPUs
            * @default false
@@ -1894,55 +1860,6 @@ export interface operations {
     requestBody?: never;
     responses: {
       /** @description Release the finished results that clients hold on the workers; unfinished tasks go on. */
-      200: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['ClusterInfo'];
-        };
-      };
-      /** @description The request is not authenticated, or not authorized. */
-      403: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-      /** @description The kernel, cluster or profile does not exist. */
-      404: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-      /** @description The state of the cluster or of the server does not allow this. */
-      409: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-    };
-  };
-  rebalanceResults: {
-    parameters: {
-      query?: never;
-      header?: never;
-      path: {
-        kernel_id: string;
-      };
-      cookie?: never;
-    };
-    requestBody?: never;
-    responses: {
-      /** @description Move results between the workers until each holds about as much. */
       200: {
         headers: {
           [name: string]: unknown;

@@ -222,11 +222,6 @@ function Sensors({ gpu }: { gpu: IGpu }): JSX.Element {
           {trans.__('%1 °C', gpu.temperature.toFixed(0))}
         </span>
       )}
-      {gpu.fan !== null && (
-        <span title={trans.__('Fan')}>
-          {trans.__('%1 %', gpu.fan.toFixed(0))}
-        </span>
-      )}
       {gpu.power !== null && (
         <span title={trans.__('Power')}>
           {trans.__('%1 W', gpu.power.toFixed(0))}
