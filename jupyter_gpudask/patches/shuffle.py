@@ -39,7 +39,7 @@ def _may_have_partitions_on_gpus() -> bool:
 
 
 def rechunk(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.rechunk`; arrays on GPUs are rechunked by tasks, also where ``p2p`` is chosen, which would fail."""
+    """As `dask.array.rechunk`; arrays on GPUs are rechunked by tasks, also where ``p2p`` is chosen."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
     if call.arguments.get("method") in (None, "p2p") and place_of(call.arguments["x"]) == "gpu":

@@ -146,7 +146,8 @@ class WorkerFailuresPlugin(LostHostsPlugin):
             limit = f", and its limit is {format_bytes(allowed)}" if allowed else ""
             self._over_limit[msg["worker"], msg["pid"]] = f"used {format_bytes(msg['rss'])} of host memory{limit}"
         elif topic == EXIT_TOPIC:
-            self._limits.pop(msg["worker"], None)
+            if msg["worker"] not in self._scheduler.workers:  # the next process may have its address
+                self._limits.pop(msg["worker"], None)
             excess = self._over_limit.pop((msg["worker"], msg["pid"]), None)
             lost_context = dict(self._lost_contexts).get(msg["worker"])
             over_limit, reason = excess is not None, excess or lost_context or describe_exit(msg["exitcode"])

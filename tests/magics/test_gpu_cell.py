@@ -83,7 +83,7 @@ def test_what_cupy_lacks_runs_on_the_cpu_and_the_footer_says_so(kernel):
 def test_ordinary_cells_compute_what_is_on_gpus_as_gpu_cells_do(kernel):
     kernel.ok(f"%%gpudask --dataframe pandas{HOST_ONLY}")
     reply = kernel.ok("int(y.sum().compute()), type((y + 1).compute())")
-    assert (reply.value, reply.displayed) == ("(15, cupy.ndarray)", ["On the CPU: host_only (line 6), 6 blocks"])
+    assert (reply.value, reply.displayed) == ("(15, cupy.ndarray)", ["On the CPU: host_only (line 5), 6 blocks"])
     kernel.ok('%config GpuDask.results = "host"')
     try:
         reply = kernel.ok("import dask\ntype((x + 1).compute()), type(dask.delayed(cupy.ones)(3).compute())")

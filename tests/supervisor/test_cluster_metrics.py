@@ -9,6 +9,7 @@ from jupyter_gpudask.machine.plan import Plan
 from jupyter_gpudask.scheduler.cells import handle_beginnings
 from jupyter_gpudask.scheduler.workers import WorkerFailuresPlugin
 from jupyter_gpudask.supervisor.supervised import read_state
+from jupyter_gpudask.worker.plugins import EXIT_TOPIC
 from jupyter_gpudask.worker.preload import LOGS_VARIABLE, METRICS, MetricsPlugin
 
 
@@ -61,3 +62,17 @@ def test_the_gpu_of_another_host_is_read_by_its_worker(monkeypatch, engine, expe
     assert worker.executed == 7
     found = worker.gpu_index, worker.utilization, worker.device_memory_used, worker.device_memory_total
     assert found == expected
+
+
+def test_a_process_that_follows_a_killed_one_at_its_address_keeps_the_limit():
+    worker = worker_named("0", {})
+    worker.memory_limit = 2**30
+    failures = WorkerFailuresPlugin(SimpleNamespace(address="tcp://b:1", workers={worker.address: worker}))
+    of_worker = {"worker": "tcp://a", "name": "0"}
+    failures.log_event(EXIT_TOPIC, of_worker | {"pid": 1, "exitcode": -9})  # after the next process has joined
+    failures.log_event("worker-restart-memory", of_worker | {"pid": 2, "rss": 2**30})
+    failures.log_event(EXIT_TOPIC, of_worker | {"pid": 2, "exitcode": -9})
+    assert [each.reason for each in failures.exits] == [
+        "was killed by signal 9",
+        "used 1.0 GiB of host memory, and its limit is 1.0 GiB",
+    ]
