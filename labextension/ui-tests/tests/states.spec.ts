@@ -283,6 +283,7 @@ for (const theme of ['light', 'dark']) {
     await page.setViewportSize(VIEWPORT);
     await page.notebook.close(false);
 
+    await reshow(SCENES.busy);
     show({ ...SCENES.busy, isLost: true });
     await expect(panel.getByText('Retrying in').first()).toBeVisible();
     await check(page, panel, theme, 'panel-connection-lost');

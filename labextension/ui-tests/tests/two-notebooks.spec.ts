@@ -155,7 +155,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
     await choose('Wait for GPUs', 'starting');
     const line = panel.getByRole('list', { name: 'In line for GPUs' });
     await expect(line.getByRole('listitem')).toHaveText(
-      /^1\. .*analysis\.ipynb.*: 2 GPUs$/
+      /^1\. user .* since .*: 2 GPUs$/
     );
     await expect(ours).toContainText(
       /Waiting for GPUs at place 1 in line\. GPU 0 is held by \S*other\.ipynb/
