@@ -100,8 +100,9 @@ class WorkerFailuresPlugin(LostHostsPlugin):
         self.out_of_memory: Counter[str] = Counter()
         self.exits: deque[WorkerExit] = deque(maxlen=_KEPT_EXITS)
         self.watch_hosts(scheduler)
-        self._limits = {address: worker.memory_limit for address, worker in scheduler.workers.items()}
-        """In bytes, by the address of a worker; it may be gone from the scheduler when its nanny tells why."""
+        self._limits = {worker.pid: worker.memory_limit for worker in scheduler.workers.values()}
+        """In bytes, by process: it may be gone from the scheduler when its nanny tells why, or still have for the nanny
+        the address of the one before."""
         self._over_limit: dict[tuple[str, int], str] = {}
         self._lost_contexts: deque[tuple[str, str]] = deque(maxlen=_KEPT_EXITS)
         self._breaks = ("", 0)
@@ -126,7 +127,7 @@ class WorkerFailuresPlugin(LostHostsPlugin):
     def add_worker(self, scheduler: Any, worker: str) -> None:
         """Note the memory limit of a worker that joins; called by Dask."""
         super().add_worker(scheduler, worker)
-        self._limits[worker] = scheduler.workers[worker].memory_limit
+        self._limits[scheduler.workers[worker].pid] = scheduler.workers[worker].memory_limit
 
     def update_graph(self, scheduler: Any, **kwargs: Any) -> None:  # noqa: ARG002 - as Dask calls it
         """Begin to count again; called by Dask for each graph."""
@@ -142,12 +143,11 @@ class WorkerFailuresPlugin(LostHostsPlugin):
     def log_event(self, topic: str, msg: Any) -> None:
         """Record an exit; called by Dask for every event."""
         if topic == _MEMORY_LIMIT_TOPIC:
-            allowed = self._limits.get(msg["worker"])
+            allowed = self._limits.get(msg["pid"])
             limit = f", and its limit is {format_bytes(allowed)}" if allowed else ""
             self._over_limit[msg["worker"], msg["pid"]] = f"used {format_bytes(msg['rss'])} of host memory{limit}"
         elif topic == EXIT_TOPIC:
-            if msg["worker"] not in self._scheduler.workers:  # the next process may have its address
-                self._limits.pop(msg["worker"], None)
+            self._limits.pop(msg["pid"], None)
             excess = self._over_limit.pop((msg["worker"], msg["pid"]), None)
             lost_context = dict(self._lost_contexts).get(msg["worker"])
             over_limit, reason = excess is not None, excess or lost_context or describe_exit(msg["exitcode"])

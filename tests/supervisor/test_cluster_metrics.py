@@ -40,6 +40,7 @@ def worker_named(name, metrics):
         executing=(),
         processing=(),
         nthreads=1,
+        pid=1,
         memory_limit=0,
         status=SimpleNamespace(name="running"),
     )
@@ -64,14 +65,14 @@ def test_the_gpu_of_another_host_is_read_by_its_worker(monkeypatch, engine, expe
     assert found == expected
 
 
-def test_a_process_that_follows_a_killed_one_at_its_address_keeps_the_limit():
+def test_a_process_that_follows_a_killed_one_keeps_its_limit_also_where_the_nanny_knows_only_the_address_before():
     worker = worker_named("0", {})
-    worker.memory_limit = 2**30
+    worker.pid, worker.memory_limit = 2, 2**30
     failures = WorkerFailuresPlugin(SimpleNamespace(address="tcp://b:1", workers={worker.address: worker}))
-    of_worker = {"worker": "tcp://a", "name": "0"}
-    failures.log_event(EXIT_TOPIC, of_worker | {"pid": 1, "exitcode": -9})  # after the next process has joined
-    failures.log_event("worker-restart-memory", of_worker | {"pid": 2, "rss": 2**30})
-    failures.log_event(EXIT_TOPIC, of_worker | {"pid": 2, "exitcode": -9})
+    before = {"worker": "tcp://before", "name": "0"}
+    failures.log_event(EXIT_TOPIC, before | {"pid": 1, "exitcode": -9})  # after the next process has joined
+    failures.log_event("worker-restart-memory", before | {"pid": 2, "rss": 2**30})
+    failures.log_event(EXIT_TOPIC, before | {"pid": 2, "exitcode": -9})
     assert [each.reason for each in failures.exits] == [
         "was killed by signal 9",
         "used 1.0 GiB of host memory, and its limit is 1.0 GiB",
