@@ -97,7 +97,8 @@ def ordinary_cell(shell: InteractiveShell, session: Session, settings: MagicsSet
     if current_record() is None:
         yield
         return
-    record = settings.record_of(parse_cell(""))
+    has_gpus = session.cluster is None or session.cluster.ready.engine == "cuda"
+    record = settings.record_of(parse_cell(""), on_gpus=has_gpus)
     before = set_outside(record)
     try:
         yield
