@@ -92,6 +92,9 @@ class Series(pd.Series):
     def rolling(self, window, **_):
         return Windows(self, window)
 
+    def resample(self, rule, **options):
+        return Bins(pd.Series(self).resample(rule, **options))
+
     def to_pandas(self, **_):
         return pd.Series(self)
 
@@ -148,6 +151,20 @@ class Windows:
         return Series(greatest, index=self._series.index, name=self._series.name, dtype=float)
 
 
+class Bins:
+    """Its bins of times, of which only those with rows have results."""
+
+    def __init__(self, bins):
+        self._bins = bins
+
+    def __getattr__(self, name):
+        def computed(*args, **options):
+            result = getattr(self._bins, name)(*args, **options)
+            return as_stand_in(result.mask(self._bins.size() == 0))
+
+        return computed
+
+
 class Frame(pd.DataFrame):
     """Stands for `cudf.DataFrame`."""
 
@@ -189,6 +206,9 @@ class Frame(pd.DataFrame):
     def rolling(self, window, **_):
         windows = {name: Windows(column, window) for name, column in self.items()}
         return SimpleNamespace(max=lambda: Frame({name: each.max() for name, each in windows.items()}))
+
+    def resample(self, rule, **options):
+        return Bins(pd.DataFrame(self).resample(rule, **options))
 
     def merge(self, right, how="inner", **options):
         merged = self.to_pandas().merge(right.to_pandas(), how=how, **options)

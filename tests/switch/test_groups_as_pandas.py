@@ -5,7 +5,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, assert_equal, cases, on_both
+from cudf_stand_in import FRAME, as_stand_in, assert_equal, cases, on_both, to_gpu_as
 from dask._collections import new_collection
 
 from jupyter_gpudask.patches.frames.as_pandas import replaced
@@ -113,6 +113,27 @@ COMPUTATIONS = {
 def test_groups_are_those_of_pandas_in_the_same_order(compute):
     _, result = on_both(compute)
     assert_equal(result, compute(FRAME), check_exact=False, check_index_type=False)
+
+
+TIMES = FRAME.set_axis(pd.date_range("2024-01-01", periods=10, freq="37min"))
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda f: f.x.resample("15min").sum(),
+        lambda f: f.k.resample("15min").prod(),
+        lambda f: f.x.resample("15min").count(),
+        lambda f: f.name.resample("15min").nunique(),
+        lambda f: f.x.resample("15min").mean(),
+        lambda f: f[["x", "k"]].resample("15min").sum(),
+        lambda f: f[["x", "k"]].resample("15min").agg(["sum", "mean"]),
+        lambda f: f[["x", "k"]].resample("15min").agg({"x": "count", "k": "max"}),
+    ],
+)
+def test_bins_of_times_without_rows_have_the_values_of_pandas(compute):
+    on_gpu = to_gpu_as(as_stand_in, dd.from_pandas(TIMES, npartitions=3))
+    assert_equal(compute(on_gpu).compute(), compute(TIMES), check_freq=False)
 
 
 def test_medians_of_groups_are_computed_though_dask_cannot_sort_them():

@@ -21,6 +21,7 @@ from dask.dataframe.dask_expr._groupby import (
 )
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
+from dask.dataframe.tseries.resample import ResampleReduction
 
 
 def rows_of_group(df: Any, *by_key: Any, get_key: Any = None, columns: Any = None) -> Any:
@@ -41,7 +42,7 @@ class GetGroupAsPandas(GetGroup):
 
 
 class FilledSums(Elemwise):
-    """Sums or products of groups, in which those of no number are 0 or 1, as in pandas; in cuDF they are missing."""
+    """Sums, products or counts, of which those of no number are 0 or 1, as in pandas; in cuDF they are missing."""
 
     _parameters = ["frame", "values"]  # noqa: RUF012 - as in Dask
     _projection_passthrough = True
@@ -61,19 +62,23 @@ class FilledSums(Elemwise):
 
 
 _OF_NO_NUMBER = {"sum": 0, "prod": 1}
+_OF_NO_ROW = {**_OF_NO_NUMBER, "count": 0, "nunique": 0, "size": 0}
+"""Of a bin of times in which there are no rows."""
+
 _NAMES = {sum: "sum", np.sum: "sum", np.prod: "prod"}
 
 
 def with_sums_of_nothing(expression: Any) -> Any:
-    """The expression, with 0 or 1 where cuDF has no sum or product of a group whose numbers are all missing."""
-    if not isinstance(expression, Sum | Prod | GroupbyAggregation):
+    """The expression, with 0 or 1 where cuDF has no sum or product of a group, or no count of a bin of times."""
+    if not isinstance(expression, Sum | Prod | GroupbyAggregation | ResampleReduction):
         return expression
     try:
         meta = expression._meta  # noqa: SLF001
     except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
         return expression
+    of_nothing = _OF_NO_ROW if isinstance(expression, ResampleReduction) else _OF_NO_NUMBER
     if meta.ndim == 1:
-        value = _OF_NO_NUMBER.get(_function(expression, meta.name))
+        value = of_nothing.get(_function(expression, meta.name))
         return (
             expression
             if value is None or getattr(meta.dtype, "kind", "O") not in "iuf"
@@ -81,7 +86,7 @@ def with_sums_of_nothing(expression: Any) -> Any:
         )
     numeric = [name for name, dtype in meta.dtypes.items() if getattr(dtype, "kind", "O") in "iuf"]
     functions = {name: _function(expression, name) for name in numeric}
-    values = {name: _OF_NO_NUMBER[function] for name, function in functions.items() if function in _OF_NO_NUMBER}
+    values = {name: of_nothing[function] for name, function in functions.items() if function in of_nothing}
     return FilledSums(expression, values) if values else expression
 
 
@@ -118,7 +123,9 @@ def _function(expression: Any, column: Any) -> str:
     """The name of the function by which a column of the result is made; empty if it has none."""
     if isinstance(expression, Sum | Prod):
         return type(expression).__name__.lower()
-    functions = expression.arg
+    if isinstance(expression, ResampleReduction) and expression.how != "agg":
+        return str(expression.how)
+    functions = expression.how_args[0] if isinstance(expression, ResampleReduction) else expression.arg
     if isinstance(functions, dict):
         functions = functions.get(column[0] if isinstance(column, tuple) else column)
     if isinstance(functions, list):
