@@ -13,7 +13,7 @@ from dask.utils import funcname
 from ..errors import NotOnGpuError
 from ..inspection.results import results_to_host
 from .log import Fallback, report
-from .missing import reason_to_fall_back
+from .missing import implemented, reason_to_fall_back
 from .values import (
     copied,
     has_function_of_user,
@@ -140,9 +140,9 @@ class HostFallback:
         if self._is_checked is None:
             self._is_checked = has_function_of_user(self.function) or is_of_linear_algebra(self.function)
         if not self._is_checked:
-            return self.function(*args, **kwargs)
+            return implemented(self.function(*args, **kwargs))
         with _checked_solutions():
-            return self.function(*args, **kwargs)
+            return implemented(self.function(*args, **kwargs))
 
     def _call_on_host(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str, failure: Exception | None

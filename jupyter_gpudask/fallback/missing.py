@@ -10,7 +10,7 @@ import re
 import sys
 from traceback import walk_tb
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -73,6 +73,13 @@ _LENGTH = 200
 
 class DifferentResultError(NotImplementedError):
     """Raised by a function of this package if cuDF's result for its partition differs from pandas."""
+
+
+def implemented(result: Any) -> Any:
+    """A result, unless it is `NotImplemented`, as of cuDF's methods for operands of NumPy and pandas."""
+    if result is NotImplemented:
+        raise DifferentResultError("the GPU library does not implement it for these operands")
+    return result
 
 
 def reason_to_fall_back(error: BaseException) -> str:

@@ -58,6 +58,18 @@ def test_only_the_step_that_the_gpu_library_lacks_runs_on_the_host_and_each_othe
     assert calls["lacking"] == [np.ndarray]
 
 
+def multiplied(block):
+    """As a method of cuDF, which returns this for what it does not know, where the operator raises an error."""
+    return NotImplemented if isinstance(block, cupy.ndarray) else block * 2
+
+
+def test_a_step_that_returns_not_implemented_runs_on_the_host():
+    multiplied.__module__ = "dask.array"
+    graph = fused(multiplied, lambda block: block - 1)
+    single = {("single", 0): Task(("single", 0), multiplied, cupy.arange(3.0))}
+    assert [run(graph).tolist(), run(single).tolist()] == [[-1, 1, 3], [0, 2, 4]]
+
+
 def test_a_function_of_the_user_gets_copies_also_if_it_is_the_result_of_a_step():
     def changes_its_block(block):
         block[:] = 7
