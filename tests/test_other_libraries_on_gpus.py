@@ -79,3 +79,17 @@ def test_xarray_computes_on_the_gpus_and_gives_numpy_where_it_is_asked_to(kernel
     refused = kernel.run("%%gpudask\nx.mean().compute().sum().values")
     assert (refused.status, any("--results host" in text for text in refused.displayed)) == ("error", True)
     assert kernel.ok("%%gpudask --results host\nfloat(x.mean().compute().sum().values)").value == "79999.5"
+
+
+@needs("dask_ml")
+def test_scalers_and_encoders_of_dask_ml_give_what_they_give_on_the_cpu(kernel):
+    code = (
+        "from dask_ml.preprocessing import Categorizer, DummyEncoder, MinMaxScaler, StandardScaler\n"
+        "d = dd.from_pandas(pd.DataFrame({'a': [1., 2, 3, 4], 'b': [4., 3, 8, 1], 's': list('abab')}), npartitions=2)\n"
+        "scaled = [kind().fit_transform(d[['a', 'b']]) for kind in (StandardScaler, MinMaxScaler)]\n"
+        "frames = dask.compute(*scaled, DummyEncoder().fit_transform(Categorizer().fit_transform(d)))"
+    )
+    kernel.ok(f"import dask\n{code}\nexpected = frames")
+    kernel.ok(f"%%gpudask --results host\n{code}", timeout=120)
+    same = "[bool(np.allclose(e.astype(float), f.astype(float))) for e, f in zip(expected, frames)]"
+    assert kernel.ok(same).value == "[True, True, True]"

@@ -27,7 +27,7 @@ from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise
 from ...inspection.frames import has_lists
 from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats, with_large_integers
 from .concat import concatenation
-from .fewer_partitions import IN_FEWER
+from .fewer_partitions import DISTINCT
 from .groupby import GetGroupAsPandas, in_order, of_no_number, selected, with_name, with_sums_of_nothing
 from .missing_values import (
     COMPARED_BY_UFUNC,
@@ -141,7 +141,6 @@ class AlignedMethodAsPandas(_expr.MethodOperatorAlign):
 _KINDS = {
     **_COMPARING,
     **CUMULATIVE,
-    **IN_FEWER,
     GetGroup: GetGroupAsPandas,
     IdxMax: IdxMaxAsPandas,
     IdxMin: IdxMinAsPandas,
@@ -190,6 +189,7 @@ def _with_columns_in_order(expression: Merge) -> Any:
 
 
 _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
+    **DISTINCT,
     Concat: concatenation,
     Merge: _with_columns_in_order,
     _expr.Eval: functools.partial(evaluated_text, replaced=replaced),
