@@ -13,7 +13,7 @@ from dask.utils import funcname
 from ..errors import NotOnGpuError
 from ..inspection.results import results_to_host
 from .log import Fallback, report
-from .missing import implemented, reason_to_fall_back
+from .missing import DifferentResultError, implemented, reason_to_fall_back
 from .values import (
     copied,
     has_function_of_user,
@@ -159,7 +159,8 @@ class HostFallback:
                 raise
             failure = failure or error  # the function itself is for GPUs only
         else:
-            lacking.note((self.layer, self.__name__), reason)
+            if not isinstance(failure, DifferentResultError):  # which is about the values of one partition
+                lacking.note((self.layer, self.__name__), reason)
             if not has_results_on_host(given):
                 result = to_gpu(result, kinds)
             if self.layer:

@@ -40,7 +40,7 @@ PRIVATE_NAMES = {
     ),
     "dask.dataframe.dask_expr._rolling": "RollingReduction",
     "dask.dataframe.dask_expr._shuffle": "BaseSetIndexSortValues",
-    "dask.dataframe.dask_expr._str_accessor": "Cat CatBlockwise CatBlockwise.operation",
+    "dask.dataframe.dask_expr._str_accessor": "Cat CatBlockwise CatBlockwise.operation SplitMap",
     "dask.dataframe.indexing": "_maybe_partial_time_string",
     "distributed.client": "_get_global_client _set_global_client",
     "distributed.comm.tcp": "_close_comm",

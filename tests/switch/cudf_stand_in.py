@@ -1,6 +1,7 @@
 """Subclasses of dataframes of pandas that compare, convert and merge as those of cuDF: the partitions on a GPU."""
 
 import operator
+import re
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ import pytest
 from dask.dataframe.dispatch import concat_dispatch, meta_nonempty
 from pandas.core import roperator
 
+from jupyter_gpudask.fallback import values as fallback
 from jupyter_gpudask.inspection import frames, placement
 from jupyter_gpudask.inspection.frames import conform
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
@@ -100,7 +102,7 @@ class Series(pd.Series):
 
     @property
     def str(self):
-        return SmallIntegers(self.to_pandas().str)
+        return Texts(self.to_pandas().str, self.to_pandas())
 
     @property
     def dt(self):
@@ -119,7 +121,55 @@ class SmallIntegers:
 
     def __getattr__(self, name):
         found = getattr(self._accessor, name)
-        return (lambda *args: as_cudf(found(*args))) if callable(found) else as_cudf(found)
+        if not callable(found):
+            return as_cudf(found)
+        return lambda *args, **options: as_cudf(found(*args, **options))
+
+
+class Texts(SmallIntegers):
+    """Its accessor of texts: Unicode is that of Python, and patterns have no references to groups."""
+
+    def __init__(self, accessor, texts):
+        super().__init__(accessor)
+        self._texts = texts
+
+    def __getattr__(self, name):
+        if name in ("casefold", "fullmatch"):
+            raise AttributeError(name, name=name, obj=self)
+        return super().__getattr__(name)
+
+    def _each(self, function, dtype="string"):
+        return as_cudf(self._texts.astype(object).map(function, na_action="ignore").astype(dtype))
+
+    def byte_count(self):
+        return self._each(lambda text: len(text.encode()), "Int64")
+
+    def contains(self, pat, case=True, flags=0, na=False, regex=True):
+        pat = pat if regex else re.escape(pat)
+        found = self._each(lambda text: "\\1" not in pat and bool(re.search(pat, text)), "boolean")
+        return found.fillna(na)
+
+    def match(self, pat, na=False):
+        return self._each(lambda text: bool(re.match(pat, text)), "boolean").fillna(na)
+
+    def replace(self, pat, repl, n=-1, case=None, flags=0, regex=False):
+        pat = pat if regex else re.escape(pat)
+        return self._each(lambda text: re.sub(pat, lambda _: repl, text))
+
+    def extract(self, pat, flags=0, expand=True):
+        return as_cudf(self._texts.astype(object).str.extract(pat, expand=expand))
+
+    def upper(self):
+        return self._each(str.upper)
+
+    def lower(self):
+        return self._each(str.lower)
+
+    def swapcase(self):
+        return self._each(str.swapcase)
+
+    def join(self, sep):
+        return self._each(lambda text: sep.join(text) or None)
 
 
 class Categories:
@@ -134,6 +184,8 @@ class Categories:
 
 
 def as_cudf(result):
+    if result.ndim > 1:
+        return Frame(result)
     kinds = {"i": "int32[pyarrow]", "b": "bool[pyarrow]"}
     return Series(result.astype(kinds.get(result.dtype.kind, result.dtype)))
 
@@ -309,4 +361,5 @@ def in_use():
         patch.setattr(placement, "_place_of_data", lambda data: "gpu" if is_ours(data) else place_of_data(data))
         patch.setattr(frames, "partition_to_gpu", as_stand_in)
         patch.setattr(frames, "partition_to_host", as_pandas)
+        patch.setattr(fallback, "frame_to_gpu", as_stand_in)
         yield

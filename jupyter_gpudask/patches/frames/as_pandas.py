@@ -22,7 +22,7 @@ from dask.dataframe.dask_expr._groupby import GetGroup, GroupByTransform
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
-from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise
+from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise, SplitMap
 
 from ...inspection.frames import has_lists
 from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats, with_large_integers
@@ -55,6 +55,7 @@ from .reductions import (
     ModeAsPandas,
     VarianceAsPandas,
 )
+from .texts import SplitMapAsPandas, called, is_checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,6 +158,7 @@ _KINDS = {
     _expr.MethodOperatorAlign: AlignedMethodAsPandas,
     Cat: CatAsPandas,
     CatBlockwise: CatBlockwiseAsPandas,
+    SplitMap: SplitMapAsPandas,
     _expr.Or: _with_operation(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
     _expr.And: _with_operation(_expr.And, Logical(_expr.And.operation, deciding=False)),
 }
@@ -237,8 +239,11 @@ class FunctionMapAsPandas(FunctionMap):
 
     @staticmethod
     def operation(*operands: Any) -> Any:
-        """The result for one partition."""
-        return with_dtype(FunctionMap.operation(*operands[:-1]), operands[-1])
+        """The result for one partition; the dtype is `None` if it has texts."""
+        series, accessor, name, args, kwargs, dtype = operands
+        is_of_texts = accessor == "str"
+        result = called(series, name, args, kwargs, dtype) if is_of_texts else FunctionMap.operation(*operands[:-1])
+        return result if dtype is None else with_dtype(result, dtype)
 
 
 class ElementAsPandas(FunctionMap):
@@ -309,6 +314,8 @@ def _with_dtype(expression: Any) -> Any:
         dtype = getattr(expression._meta, "dtype", None)  # noqa: SLF001
     except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
         return expression
-    if getattr(dtype, "kind", "O") not in "biuf":
-        return expression
+    if getattr(dtype, "kind", "O") not in "biuf" or expression.attr == "join":  # whose metadata of lists has numbers
+        if type(expression) not in (FunctionMap, FunctionMapIndex) or not is_checked(expression):
+            return expression
+        dtype = None
     return _MAPPING[type(expression)](*expression.operands, dtype)

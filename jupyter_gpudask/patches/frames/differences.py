@@ -14,6 +14,7 @@ from dask.dataframe.dask_expr._expr import Expr
 from dask.dataframe.dask_expr._groupby import GroupByBase
 
 from .concat import is_outer
+from .texts import reason_of_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,7 @@ _OBJECTS = {
 """Methods and properties of accessors whose results are Python objects, which cuDF has not, or returns otherwise."""
 
 
-_ACCESSORS = ("FunctionMap", "FunctionMapIndex", "PropertyMap", "PropertyMapIndex")
+_ACCESSORS = ("FunctionMap", "FunctionMapIndex", "PropertyMap", "PropertyMapIndex", "SplitMap")
 """Expressions of methods and properties of accessors."""
 
 
@@ -63,7 +64,8 @@ def _accessor(expression: Any) -> str:
         return "cuDF ignores the flags of a compiled pattern"
     if (expression.accessor, expression.attr) in _WITH_ORDER and not _is_order_given(expression):
         return f"cuDF's cat.{expression.attr} loses the order of categories"
-    return ""
+    is_of_texts = expression.accessor == "str" and arguments
+    return reason_of_arguments(expression.attr, expression.args, expression.kwargs) if is_of_texts else ""
 
 
 _WITH_ORDER = {("cat", f"{verb}_categories") for verb in ("add", "remove", "reorder", "set")}
