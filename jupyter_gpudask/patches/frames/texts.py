@@ -34,19 +34,23 @@ _WITH_PATTERN = {"contains", "count", "extract", "match", "replace", "split"}
 
 _BY_KIND = {
     *("capitalize", "casefold", "lower", "swapcase", "title", "upper"),
-    *("isalnum", "isalpha", "isdecimal", "isdigit", "islower", "isnumeric", "isspace", "istitle", "isupper"),
-    *("lstrip", "rsplit", "rstrip", "split", "strip"),
+    *("isalnum", "isalpha", "isdecimal", "isdigit", "islower", "isnumeric", "istitle", "isupper"),
 }
-"""Methods that depend on what kind of character each is, such as a letter or a space."""
+"""Methods that depend on what kind of character each is, such as a letter."""
 
-_BY_SPACES = {"lstrip": "to_strip", "rsplit": "pat", "rstrip": "to_strip", "split": "pat", "strip": "to_strip"}
-"""Methods that do so unless this argument is given."""
+_BY_SPACES = {
+    "isspace": "",
+    **dict.fromkeys(("lstrip", "rstrip", "strip"), "to_strip"),
+    "rsplit": "pat",
+    "split": "pat",
+}
+"""Methods that depend on which characters are spaces, unless this argument is given."""
 
-_SPACES = "[\x01-\x08\x0e-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
-"""What is not a space in both Python and cuDF, but may be in one of them."""
+_SPACES = "[\x01-\x08\x0e-\x1f\x85\xa0\u1680\u180e\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]"
+"""Characters that may be spaces in only one of Python, Arrow and cuDF."""
 
 _SUPPORTED_ESCAPE = re.compile(r"[dDwWsSbBAZtnrf\\!-/:-@\[\]^_`{|}~ ]")
-_WITH_NEWLINE = {"AT_END", "CATEGORY_NOT_DIGIT", "CATEGORY_NOT_WORD", "CATEGORY_NOT_SPACE"}
+_WITH_NEWLINE = {"AT_END", "CATEGORY_NOT_DIGIT", "CATEGORY_NOT_WORD"}
 """What cuDF matches otherwise where a text has a newline."""
 
 _MOST_REPEATS = 999
@@ -58,7 +62,9 @@ class Pattern(NamedTuple):
     reason: str
     """Why cuDF matches it otherwise than Python; empty if it does not."""
     of_kinds: bool = False
-    """Whether it has classes such as ``\\w`` or limits of words."""
+    """Whether it has classes such as ``\\w`` and ``\\d``, or limits of words."""
+    of_spaces: bool = False
+    """Whether it has the class of spaces, ``\\s``."""
     of_lines: bool = False
     """Whether it has what depends on newlines."""
 
@@ -97,7 +103,9 @@ def pattern_of(method: str, text: str) -> Pattern:
         reason = "cuDF's str.split has no groups"
     elif method == "extract" and sum(1 for _ in _outer_groups(parsed)) < groups:
         reason = "cuDF's str.extract has other texts for a group that does not take part"
-    return Pattern(reason, any("BOUNDARY" in kind or "CATEGORY" in kind for kind in kinds), bool(kinds & _WITH_NEWLINE))
+    of_spaces = {kind for kind in kinds if kind.endswith("SPACE")}
+    of_kinds = {kind for kind in kinds - of_spaces if "BOUNDARY" in kind or "CATEGORY" in kind}
+    return Pattern(reason, bool(of_kinds), bool(of_spaces), bool(kinds & _WITH_NEWLINE))
 
 
 _SUPPORTED = {
@@ -222,10 +230,9 @@ def _difference(series: Any, name: str, given: Mapping[str, Any]) -> str:
     pattern = Pattern("") if text is None else pattern_of(name, text)
     if pattern.of_lines and bool(texts.str.contains("\n", regex=False).any()):
         return "cuDF matches ends of lines otherwise"
-    if name in _BY_SPACES:
-        by_spaces = given.get(_BY_SPACES[name]) is None
-        is_other = by_spaces and bool(texts.str.contains(_SPACES).any())
-        return "cuDF has other spaces" if is_other else ""
+    by_spaces = pattern.of_spaces or (name in _BY_SPACES and given.get(_BY_SPACES[name]) is None)
+    if by_spaces and bool(texts.str.contains(_SPACES).any()):
+        return "cuDF has other spaces"
     by_kind = name in _BY_KIND or pattern.of_kinds
     return "cuDF has other kinds of characters beyond ASCII" if by_kind and _is_beyond_ascii(texts) else ""
 
@@ -233,7 +240,7 @@ def _difference(series: Any, name: str, given: Mapping[str, Any]) -> str:
 def is_checked(expression: FunctionMap) -> bool:
     """Whether an expression is of a method of texts that `called` is needed for."""
     name = expression.attr
-    return expression.accessor == "str" and (name in _WITH_PATTERN | _BY_KIND or name == "join")
+    return expression.accessor == "str" and name in {*_WITH_PATTERN, *_BY_KIND, *_BY_SPACES, "join"}
 
 
 def _is_beyond_ascii(texts: Any) -> bool:
