@@ -89,8 +89,8 @@ def pattern_of(method: str, text: str) -> Pattern:
     kinds = {str(argument) for operation, argument in nodes if str(operation) in ("AT", "CATEGORY")}
     groups, named = parsed.state.groups - 1, len(parsed.state.groupdict)
     reason = ""
-    if lacking := names - _SUPPORTED:
-        reason = f"cuDF's patterns have no {min(lacking).lower().replace('_', ' ')}"
+    if not names <= _SUPPORTED:
+        reason = "cuDF's patterns have no backreferences, lookaround, atomic groups and possessive repeats"
     elif parsed.state.flags & ~re.UNICODE:
         reason = "cuDF ignores the flags of a pattern"
     elif any(not _SUPPORTED_ESCAPE.fullmatch(each) for each in re.findall(r"\\(.)", text, re.DOTALL)) or "{," in text:
