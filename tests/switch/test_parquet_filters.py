@@ -1,6 +1,10 @@
 """Filters of Parquet files, which cuDF ignores for an index, for a column of directories, and with the operator `=`."""
 
+import dask.dataframe as dd
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jupyter_gpudask.patches.frames.files.parquet import columns_of_filters, filtered
@@ -20,13 +24,15 @@ DATA = pd.DataFrame(
     [
         ([("name", "=", "a")], [0, 2]),
         ([("name", "==", "a"), ("x", ">", 1)], [2]),
-        ([("x", "!=", 3)], [0, 3]),
+        ([("x", "!=", 3)], [0, 1, 3]),
         ([("x", ">=", 3)], [2, 3]),
         ([("x", "<", 3)], [0]),
         ([("x", "<=", 3)], [0, 2]),
         ([[("x", "<", 2)], [("name", "==", "b")]], [0, 1]),
         ([("name", "in", {"b", "c"})], [1]),
         ([("name", "not in", ["a"])], [1, 3]),
+        ([("name", "!=", "a")], [1, 3]),
+        ([("name", "in", ["a", None])], [0, 2, 3]),
         ([("x", "is", None)], [1]),
         ([("x", "is not", None)], [0, 2, 3]),
         ([("part", ">", 1)], [2, 3]),
@@ -37,6 +43,50 @@ DATA = pd.DataFrame(
 def test_rows_are_those_for_which_the_filters_hold(filters, expected):
     rows = filtered(DATA, filters)
     pd.testing.assert_frame_equal(rows, DATA.iloc[expected].reset_index(drop=True))
+
+
+def as_read_by_cudf(table):
+    """Columns of nullable dtypes: null and NaN are two values, as in cuDF."""
+    columns = {name: table[name].to_pandas(types_mapper=NULLABLE.get) for name in table.column_names}
+    numbers = table["g"].to_pandas().to_numpy()
+    columns["g"] = pd.Series(pd.arrays.FloatingArray(numbers, table["g"].is_null().to_numpy()))
+    return pd.DataFrame(columns)
+
+
+NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype(), pa.string(): pd.StringDtype()}
+NAN = float("nan")
+TABLE = pa.table(
+    {
+        "i": range(6),
+        "g": [1.0, 2.0, None, NAN, 3.0, 1.0],
+        "s": ["a", "b", None, "c", "a", ""],
+        "n": [1, 2, None, 3, 1, 2],
+        "b": [True, False, None, True, False, None],
+    }
+)
+VALUES = {"g": 1.0, "s": "a", "n": 1, "b": True}
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+@pytest.mark.parametrize(
+    "filters",
+    [
+        *([(name, sign, VALUES[name])] for name in VALUES for sign in ("=", "==", "!=", "<", "<=", ">", ">=")),
+        *([(name, sign, [VALUES[name]])] for name in VALUES for sign in ("in", "not in")),
+        *([(name, sign, [VALUES[name], None])] for name in VALUES for sign in ("in", "not in")),
+        *([(name, sign, value)] for name in VALUES for sign in ("is", "is not") for value in (None, np.nan)),
+        *([("g", sign, NAN)] for sign in ("==", "!=", "<", ">=")),
+        *([(name, sign, [1, NAN])] for name in ("g", "n") for sign in ("in", "not in")),
+        [("g", "!=", 1.0), ("s", "!=", "a")],
+        [[("g", "!=", 1.0), ("s", "!=", "a")], [("s", "==", "a")]],
+        [[("g", "not in", [1.0]), ("b", "!=", True)], [("n", "is", None)]],
+    ],
+    ids=str,
+)
+def test_missing_values_are_compared_as_on_the_cpu(tmp_path, filters):
+    pq.write_table(TABLE, tmp_path / "data.parquet")
+    expected = dd.read_parquet(tmp_path / "data.parquet", filters=filters).i.compute(scheduler="sync")
+    assert filtered(as_read_by_cudf(TABLE), filters).i.tolist() == expected.tolist()
 
 
 def test_an_index_is_compared_and_stays_the_index():

@@ -11,6 +11,8 @@ from functools import reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import TYPE_CHECKING, Any
 
+from pandas import isna
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -87,15 +89,25 @@ def _all_hold(table: Any, clause: Sequence[tuple[Any, str, Any]]) -> Any:
 
 
 def _holds(column: Any, comparison: str, value: Any) -> Any:
-    """Whether each value compares so; a missing one does not."""
-    if comparison in ("in", "not in"):
-        found = column.isin(list(value))
-        return found if comparison == "in" else ~found
-    if comparison in ("is", "is not"):
-        return column.isna() if comparison == "is" else ~column.isna()
+    """Whether each value compares so, as in the expression of PyArrow that Dask makes of a filter.
+
+    A missing value compares only by ``!=`` and ``not in``. NaN is a missing value, except for a list that has it.
+    """
     if str(column.dtype) == "category":
         column = column.astype(column.cat.categories.dtype)
-    return _COMPARISONS[comparison](column, value).fillna(value=False)
+    is_null = column.isna()  # in cuDF without NaN
+    is_nan = (column != column).fillna(value=False) if column.dtype.kind == "f" else is_null & False  # noqa: PLR0124
+    if comparison in ("is", "is not"):
+        return is_null | is_nan if comparison == "is" else ~(is_null | is_nan)
+    if comparison in ("in", "not in"):
+        holds = column.isin([each for each in value if not isna(each)])
+        missing = [isinstance(each, float) for each in value if isna(each)]
+        holds = reduce(or_, (is_nan if is_float else is_null for is_float in missing), holds)
+    else:
+        holds = _COMPARISONS[comparison](column, value).fillna(value=False)
+    if comparison == "not in":
+        holds = ~holds
+    return is_null | is_nan | holds if comparison in ("!=", "not in") else holds
 
 
 _COMPARISONS = {"=": eq, "==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
