@@ -69,7 +69,7 @@ def read_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
         else:
             reason = reason_about(reader, options, frame)
             if not reason:
-                return frame_to_gpu(read_as_pandas(reader, options, frame))
+                return frame_to_gpu(read_as_pandas(reader, options, frame, partial(_read_on_host, reader, path)))
     refuse_if_strict(reader, reader, reason)
     frame = _read_on_host(reader, path, options)
     note_on_host(reader, reason, frame.npartitions)

@@ -85,6 +85,27 @@ def test_a_text_file_is_read_as_by_pandas(tmp_path, text, options, is_on_host):
     assert_same(lambda: dd.read_csv(str(tmp_path / "*.csv"), **options), ["read_csv"] * is_on_host)
 
 
+def test_all_blocks_of_text_files_have_the_dtypes_of_the_cpu(tmp_path):
+    rows = pd.DataFrame({"a": range(20), "s": list("ab") * 10, "f": [each / 3 for each in range(20)]})
+    rows.to_csv(tmp_path / "blocks.csv", index=False)
+    (tmp_path / "flags.csv").write_text("zip,flag,count\n02139,True,1\n,False,\n10001,,3\n")
+    rows[["a", "s"]].to_json(tmp_path / "lines.json", orient="records", lines=True)
+
+    def read():
+        yield dd.read_csv(str(tmp_path / "blocks.csv"), blocksize=60)
+        yield dd.read_csv(str(tmp_path / "flags.csv"), dtype={"zip": str})
+        yield dd.read_json(str(tmp_path / "lines.json"))
+
+    for expected, result in zip(
+        [frame.compute(scheduler="sync") for frame in read()],
+        in_cell(lambda: [frame.compute() for frame in read()])[0],
+        strict=True,
+    ):
+        pd.testing.assert_frame_equal(result.reset_index(drop=True), expected.reset_index(drop=True))
+    total, _ = in_cell(lambda: next(read()).f.sum().compute())
+    assert total == pytest.approx(rows.f.sum())
+
+
 @pytest.mark.parametrize(
     ("data", "options", "is_on_host"),
     [

@@ -10,7 +10,6 @@ from frames import FRAME, NAMES, make_frames
 
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.patches.apply import patches
-from jupyter_gpudask.patches.frames.files.readers import read_as_pandas
 from jupyter_gpudask.switch.context import switched_to
 
 DISPATCHED = {"from_dict", "read_csv", "read_json", "read_orc", "read_parquet"}
@@ -92,18 +91,3 @@ def test_in_a_gpu_cell_and_on_a_cluster_with_gpus_frames_are_shuffled_by_tasks(m
         assert "P2P" not in graph()
         with dask.config.set({"dataframe.shuffle.method": "p2p"}):
             assert "P2P" in graph()
-
-
-def test_columns_of_texts_without_a_value_in_one_of_the_files_are_columns_of_texts():
-    def read(number):  # as cuDF's reader of text files
-        texts = ["a", None] if number != 1 else [float("nan")] * 2
-        return pd.DataFrame({"n": [number, 5], "d": pd.Series(texts, dtype="object" if number != 1 else float)})
-
-    frame = dd.from_map(read, range(3), meta=read(0).iloc[:0])
-    assert [part.dtypes["d"].kind for part in dask.compute(*frame.to_delayed())] == ["O", "f", "O"]
-    result = read_as_pandas("read_csv", {}, frame)
-    parts = dask.compute(*result.to_delayed(), *result.d.to_delayed())
-    assert {str(part.dtypes["d"] if part.ndim > 1 else part.dtype) for part in parts} <= {"object", "str", "string"}
-    assert result[result.d == "a"].n.compute().tolist() == [0, 2]
-    assert result.d.isna().sum().compute() == 4
-    assert read_as_pandas("read_csv", {}, frame[["n"]]).expr is frame[["n"]].expr

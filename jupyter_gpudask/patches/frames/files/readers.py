@@ -4,21 +4,29 @@ A reader that is called with one of them reads on the host. Arguments that chang
 ``engine="c"``, are left out instead, so that the file is read on the GPU.
 
 cuDF infers the dtypes of each part of a text file separately. A string column without values in one part is therefore a
-numeric column in this part; Dask gives all parts the dtypes of the first one. In a cell it is a string column.
+numeric column in this part, and in a part without rows all columns are string columns. Dask gives all parts the dtypes
+that pandas infers from the first rows, or raises an error; so does a cell.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import warnings
 from collections import defaultdict
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from dask._collections import new_collection
 from dask.dataframe.dask_expr._expr import Elemwise
+from dask.dataframe.io.csv import coerce_dtypes
 from dask.utils import parse_bytes
 from fsspec.core import open_files
+from pandas.api.types import is_object_dtype
+
+from ....inspection import frames as partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,12 +61,39 @@ def path_for_cudf(path: Any) -> Any:
     return os.path.expanduser(path) if isinstance(path, str) and path.startswith("~") else path  # noqa: PTH111
 
 
-def read_as_pandas(reader: str, options: Mapping[str, Any], frame: Any) -> Any:
-    """A dataframe of cuDF's reader with the columns of pandas: numbers as names, if the file has none, and texts."""
-    has_numbers = reader == "read_csv" and options.get("header", "") is None and options.get("names") is None
+def read_as_pandas(reader: str, options: Mapping[str, Any], frame: Any, read_on_host: Callable[..., Any]) -> Any:
+    """A dataframe of cuDF's reader with the columns and dtypes of pandas: numbers as names, if the file has none.
+
+    Parameters
+    ----------
+    reader, options
+        The name of a function of `dask.dataframe`, and its keywords.
+    frame
+        What cuDF's reader has made.
+    read_on_host
+        Gives the dataframe of pandas' reader for other keywords.
+    """
+    if reader == "read_json":  # Dask leaves the dtypes of the partitions
+        texts = {name: "str" for name, dtype in frame.dtypes.items() if str(dtype) in _TEXTS}
+        return new_collection(WithMeta(frame.expr, _dtypes(frame, texts))) if texts else frame
+    if reader != "read_csv":
+        return frame
+    has_numbers = options.get("header", "") is None and options.get("names") is None
     if has_numbers and all(str(name).isdigit() for name in frame.columns):
         frame.columns = [int(name) for name in frame.columns]
-    return with_texts(frame) if reader == "read_csv" else frame
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # cuDF's reader has warned
+            found = read_on_host({**options, "blocksize": None}).dtypes
+    except (TypeError, ValueError):  # of a keyword that only cuDF has
+        return frame
+    dtypes = _dtypes(frame, {name: dtype for name, dtype in found.items() if name in frame.columns})
+    return new_collection(WithDtypes(frame.expr, dtypes))
+
+
+def _dtypes(frame: Any, changed: Mapping[Any, Any]) -> tuple[tuple[Any, Any], ...]:
+    """The names and dtypes of the columns of metadata of pandas, some of them changed."""
+    return tuple(partitions.meta_of_pandas(frame._meta).astype(changed).dtypes.items())  # noqa: SLF001
 
 
 def reason_about(reader: str, options: Mapping[str, Any], frame: Any) -> str:
@@ -103,31 +138,66 @@ def _parquet(_path: Any, options: Mapping[str, Any]) -> str:
 _TEXTS = ("object", "str", "string")
 
 
-class WithTexts(Elemwise):
-    """Partitions whose columns without values become string columns, if they have one of the given names."""
+class WithMeta(Elemwise):
+    """A dataframe of cuDF's reader with the dtypes of the columns that it has in pandas, as names and dtypes."""
 
-    _parameters = ["frame", "names"]  # noqa: RUF012 - as in Dask
+    _parameters = ["frame", "dtypes"]  # noqa: RUF012 - as in Dask
     _projection_passthrough = True
     _preserves_partitioning_information = True
 
+    @functools.cached_property
+    def _meta(self) -> Any:
+        meta, dtypes = partitions.meta_of_pandas(self.frame._meta), dict(self.operand("dtypes"))  # noqa: SLF001
+        return meta.astype({name: dtypes[name] for name in meta.columns} if meta.ndim > 1 else dtypes[meta.name])
+
     @staticmethod
-    def operation(frame: Any, names: tuple[Any, ...]) -> Any:
+    def operation(frame: Any, _dtypes: Any) -> Any:
+        """The result for one partition."""
+        return frame
+
+
+class WithDtypes(WithMeta):
+    """As `WithMeta`, and the values of each partition have these dtypes, or are the error that they are in Dask."""
+
+    @staticmethod
+    def operation(frame: Any, dtypes: Any) -> Any:
         """The result for one partition."""
         if frame.ndim == 1:
-            return frame.astype("str") if frame.name in names and _is_empty(frame) else frame
-        empty = [name for name in names if name in frame.columns and _is_empty(frame[name])]
-        return frame.astype(dict.fromkeys(empty, "str")) if empty else frame
+            return WithDtypes.operation(frame.to_frame(), dtypes)[frame.name]
+        wanted = {name: dtype for name, dtype in dtypes if name in frame.columns and _differs(frame[name], dtype)}
+        on_gpu = {name: dtype for name, dtype in wanted.items() if _converts(frame[name], dtype)}
+        if on_gpu:
+            frame = frame.astype({name: "str" if _is_text(dtype) else dtype for name, dtype in on_gpu.items()})
+        others = {name: dtype for name, dtype in wanted.items() if name not in on_gpu}
+        if not others:
+            return frame
+        made = partitions.partition_to_host(frame[list(others)])
+        coerce_dtypes(made, others)
+        made = partitions.partition_to_gpu(made)
+        frame = frame.copy(deep=False)
+        for name in others:
+            frame[name] = made[name]
+        return frame
 
 
-def _is_empty(column: Any) -> bool:
-    """Whether a column is not one of texts, and has no value."""
-    return str(column.dtype) not in _TEXTS and not column.notna().any()
+def _differs(column: Any, dtype: Any) -> bool:
+    """Whether a column of cuDF has another kind of dtype than this of pandas; integers have no missing values there."""
+    if _is_text(dtype) or str(column.dtype) in _TEXTS:
+        return not (_is_text(dtype) and str(column.dtype) in _TEXTS) and not is_object_dtype(dtype)
+    if not isinstance(dtype, np.dtype):  # asked for by the user
+        return False
+    return bool(column.dtype.kind != dtype.kind or (dtype.kind in "iu" and column.hasnans))
 
 
-def with_texts(frame: Any) -> Any:
-    """A dataframe of text files in which columns of texts are such columns in each partition."""
-    names = tuple(name for name, dtype in frame.dtypes.items() if str(dtype) in _TEXTS)
-    return new_collection(WithTexts(frame.expr, names)) if names and frame.npartitions > 1 else frame
+def _converts(column: Any, dtype: Any) -> bool:
+    """Whether cuDF converts this column as pandas: one of numbers to floats, or one without a value to texts."""
+    if _is_text(dtype):
+        return not bool(column.notna().any())
+    return bool(dtype.kind == "f" and column.dtype.kind in "biu")
+
+
+def _is_text(dtype: Any) -> bool:
+    return isinstance(dtype, pd.StringDtype)
 
 
 _UTF_8 = ("utf-8", "utf8", "utf_8")
