@@ -277,7 +277,17 @@ def test_metadata_for_a_reader_of_the_host_are_those_of_pandas(cell):
     assert creation.create_frame(read_sql_table, "table", meta=Frame({"a": [1]})) is pd.DataFrame
 
 
-def test_columns_that_pandas_has_written_as_categories_have_categories():
-    frame = pd.DataFrame({"k": ["b", "a"], "x": [1, 2]})
-    assert [str(dtype) for dtype in with_categories(frame, ["k", "other"]).dtypes] == ["category", "int64"]
-    assert with_categories(frame, None) is frame
+def test_columns_that_pandas_has_written_as_categories_have_those_of_the_cpu(tmp_path):
+    letters = pd.Categorical(["b", None, "a", "b"], categories=["z", "b", "a"], ordered=True)
+    data = pd.DataFrame({"k": letters, "number": pd.Categorical([3, 1, 1, 3]), "x": [1, 2, 3, 4]})
+    data.to_parquet(tmp_path / "data.parquet")
+    filters = [("x", ">", 2)]
+    expected = dd.read_parquet(tmp_path, filters=filters).compute(scheduler="sync")
+
+    def read_on_host(names):
+        return expected[names]
+
+    frame = pd.DataFrame({"k": ["a", "b"], "number": [1, 3], "x": [3, 4]})  # as cuDF reads it
+    assert expected.k.cat.categories.tolist() == ["z", "b", "a"]
+    pd.testing.assert_frame_equal(with_categories(frame, ["k", "number", "other"], read_on_host), expected)
+    assert with_categories(frame, None, read_on_host) is frame

@@ -179,6 +179,18 @@ def test_categories_that_pandas_has_written_are_categories(tmp_path):
         assert isinstance(dd.read_parquet(tmp_path).name.compute().dtype, pd.CategoricalDtype)
 
 
+@pytest.mark.parametrize("filters", [None, [("amount", ">", 97)]])
+def test_categories_are_those_of_the_files(tmp_path, filters):
+    letters = pd.CategoricalDtype(["Zoe", "Eve", "Bob", "Alice"], ordered=True)
+    dd.from_pandas(DATA.astype({"name": letters, "x": "category"}), npartitions=3).to_parquet(tmp_path / "files")
+
+    def read():
+        return dd.read_parquet(tmp_path / "files", filters=filters, columns=["name", "x"]).compute(scheduler="sync")
+
+    expected, (result, _) = read(), in_cell(read)
+    pd.testing.assert_frame_equal(result.reset_index(drop=True), expected.reset_index(drop=True))
+
+
 def test_several_columns_are_the_index(tmp_path):
     DATA.to_parquet(tmp_path / "data.parquet")
     result, found = in_cell(lambda: dd.read_parquet(tmp_path, index=["name", "amount"]).compute())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import cudf
 import cupy
 import pyarrow.parquet
+from dask.dataframe.io.parquet.arrow import ArrowDatasetEngine
 from dask_cudf._legacy.io.parquet import CudfEngine
 
 from .parquet import (
@@ -35,10 +36,17 @@ class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
     def read_partition(cls, fs: Any, pieces: Any, columns: Any, index: Any, *args: Any, **kwargs: Any) -> Any:
         """The dataframe of a partition; see `dask.dataframe.io.parquet.utils.Engine`."""
         several = pieces if isinstance(pieces, list) else [pieces]
+        options = dict(kwargs)
         if kwargs.get("schema") is not None:
             kwargs["schema"] = without_dictionaries(kwargs["schema"])
         frame = super().read_partition(fs, pieces, columns, index, *args, **kwargs)
-        frame = with_categories(frame, kwargs.get("categories"))
+        frame = with_categories(
+            frame,
+            kwargs.get("categories"),
+            lambda names: ArrowDatasetEngine.read_partition(
+                fs, several, names, index=False, **{**options, "categories": [*names]}
+            ),
+        )
         if not len(frame) and not len(frame.columns):  # cuDF counts rows without columns by metadata of pandas only
             frame = cudf.DataFrame(index=cudf.RangeIndex(sum(map(len, _rows_of(fs, several)))))
         if len(several) == 1 and several[0][1] in (None, [None]):

@@ -2,7 +2,8 @@
 
 dask_cudf 26.10 reads several small files as one partition, whose rows cuDF numbers consecutively: 0 to 2,999 for two
 files of 1,500 rows, where pandas has 0 to 1,499 twice. If only part of a file is read, cuDF numbers its rows as in the
-file, pandas from 0. It reads columns that pandas has written as categories as texts.
+file, pandas from 0. It reads columns that pandas has written as categories as texts; their categories are read on the
+host.
 """
 
 from __future__ import annotations
@@ -46,10 +47,20 @@ def numbered_as_pandas(
     return frame
 
 
-def with_categories(frame: Any, names: Sequence[Any] | None) -> Any:
-    """`frame` with categories in these columns, as in the metadata that Dask makes for it."""
+def with_categories(frame: Any, names: Sequence[Any] | None, read_on_host: Callable[[list[Any]], Any]) -> Any:
+    """`frame` with categories in these columns, in the order of the files and with those that no row has.
+
+    Parameters
+    ----------
+    frame
+        Of cuDF.
+    names
+        The columns that are categories in the metadata that Dask makes for it.
+    read_on_host
+        Reads columns as a dataframe of pandas. The categories are in the same parts of files as the values.
+    """
     texts = [name for name in names or () if name in frame.columns and str(frame[name].dtype) != "category"]
-    return frame.astype(dict.fromkeys(texts, "category")) if texts else frame
+    return frame.astype(dict(read_on_host(texts).dtypes)) if texts else frame
 
 
 def columns_of_filters(filters: Any) -> list[Any]:
