@@ -128,3 +128,7 @@ def test_a_table_of_which_filters_leave_nothing_is_on_the_gpu(cell, folder):
     result = frame.compute()
     assert type(result) is Frame
     assert (len(result), list(result.columns)) == (0, ["a", "b", "c"])
+    of_names = dd.read_parquet(folder, columns=["c", "b", "a"], filters=[("a", ">", 10**6)])
+    assert list(of_names.compute().columns) == ["c", "b", "a"], "in Dask in the order of the files"
+    assert list((of_names[["b", "a"]] + 1).compute().columns) == ["b", "a"], "an error in Dask"
+    assert of_names.b.compute().name == "b"

@@ -84,8 +84,9 @@ class ReadParquetOnGpu(ReadParquetFSSpec):
     gpudask_place = "gpu"
 
     def _filtered_task(self, name: Key, index: int) -> Task:
-        task = super()._filtered_task(name, index)
-        return Task(name, partition_to_gpu, task) if self._plan["empty"] else task
+        if self._plan["empty"]:  # where Dask has all columns of the files
+            return Task(name, partition_to_gpu, self._meta)
+        return super()._filtered_task(name, index)
 
     @functools.cached_property
     def _fusion_compression_factor(self) -> float:
