@@ -47,6 +47,7 @@ PARAMETERS = {
     "dask.array:insert": "arr obj values axis",
     "dask.array:linspace": "start stop num endpoint retstep chunks dtype",
     "dask.array:histogram": "a bins range normed weights density",
+    "dask.array:histogramdd": "sample bins range normed weights density",
     "dask.array:median": "a axis keepdims out",
     "dask.array:nanmedian": "a axis keepdims out",
     "dask.array:modf": "x",

@@ -86,6 +86,10 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
             return wrap(np.where(unwrap(args[0]) >= 0, 0.0, np.pi))
         if function.__name__ in _WITHOUT_NAN:
             return wrap(_place_beside_nan(function.__name__, *unwrap(args), **unwrap(kwargs)))
+        if function is np.argsort:  # CuPy's order of equal values is theirs
+            kwargs = {**kwargs, "kind": "stable"}
+        if function is np.histogram:
+            return wrap(_histogram(*unwrap(args, indices=True), **unwrap(kwargs)))
         if function is np.sinc:  # of NaN it is 1 in CuPy
             return wrap(np.sinc(np.nan_to_num(unwrap(args[0]), nan=0.0)))
         return on_device(function)(*args, **kwargs)
@@ -163,6 +167,24 @@ def _place_beside_nan(name, array, axis=None, **options):
     find, number = _WITHOUT_NAN[name]
     places = find(np.where(np.isnan(array), number, array), axis, **options)
     return np.where(np.isnan(array).all(axis, keepdims=options.get("keepdims", False)), -1, places)
+
+
+def _histogram(values, bins, range=None, weights=None):  # noqa: A002 - NumPy's name
+    """As CuPy: edges rounded once, integers up to one beyond the last, and NaN with weights in the first bin."""
+    if np.ndim(bins) == 0:
+        first, last = map(np.longdouble, range)
+        bins = (first + np.arange(bins + 1) * np.longdouble(float(last - first) / bins)).astype(float)
+    if weights is not None:
+        values = np.where(np.isnan(values), bins[0], values)
+        wide = np.result_type(weights, {"c": "c16", "f": "f8"}.get(weights.dtype.kind, int))
+        return np.histogram(values, bins, weights=weights.astype(wide))
+    if values.dtype.kind in "iu":
+        bins, values = bins.astype(float), values.astype(float)
+        last = bins[-1] + 1
+    else:
+        last = np.nextafter(bins[-1], bins[-1] + 1, dtype=np.result_type(bins, values))
+    values = values[values < last]
+    return np.histogram(np.where(values > bins[-1], bins[-1], values), bins)
 
 
 def missing(name):
