@@ -27,6 +27,7 @@ POSSIBLE = (
     ValueError,
     NotImplementedError,
     AttributeError,
+    OverflowError,
     RuntimeError,
     SyntaxError,
     StopIteration,

@@ -198,7 +198,16 @@ class DelayedWrapper(TaskWrapper):
             inner, *others = node.args
             changed.args = ({name: self.node(task, name) for name, task in inner.items()}, *others)
             return changed
+        if isinstance(getattr(node, "func", None), Program):
+            changed = _copied(node)
+            changed.func = self._program(node.func)
+            return changed
         return super().node(node, key) if _is_of_package(node) else node
+
+    def _program(self, program: Program) -> Program:
+        if _has_blocks(program):
+            return TaskWrapper(self._cell, refuse=self._refuse)._program(program)  # noqa: SLF001 - of its parent
+        return Program([(self.node(step, step.key), last) for step, last in program.steps], program.inputs)
 
 
 def _is_container(task: Task) -> bool:
@@ -256,10 +265,11 @@ def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: T
 
     def run_or_fall_back(task: Any, values: Mapping[Any, Any]) -> Any:
         nonlocal wraps
-        if type(task) is Task and type(task.func) is Program and not _is_delayed(task, program):
+        is_program = type(task) is Task and type(task.func) is Program
+        if is_program and not _is_delayed(task, program):
             needed = dict(zip(task.func.inputs, evaluated(task.args, values), strict=True))
             return _run(task.func, needed, run_step, wrapper)
-        if wraps or (lacking.layers and layer_of(task.key) in lacking.layers):
+        if is_program or wraps or (lacking.layers and layer_of(task.key) in lacking.layers):
             result = run_step(wrapper.step(task, program), values)
         else:
             try:

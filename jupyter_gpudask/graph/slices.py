@@ -132,7 +132,7 @@ def is_elementwise_function(function: Any) -> bool:
     That is no ufunc with a signature, such as `np.matmul`, which takes rows or matrices; and none that is made of a
     function of the user by `np.frompyfunc`, which has loops of objects only, and may give something else each time.
     """
-    if isinstance(function, Hashable) and function in _ELEMENTWISE:
+    if (isinstance(function, Hashable) and function in _ELEMENTWISE) or getattr(function, "is_elementwise", False):
         return True
     is_ufunc = isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None
     return is_ufunc and any("O" not in loop for loop in function.types)

@@ -30,6 +30,7 @@ PARAMETERS = {
     "dask.array:Array.__array__": "self dtype copy **kwargs",
     "dask.array:Array.__new__": "cls dask name chunks dtype meta shape",
     "dask.array:Array.__setitem__": "self key value",
+    "dask.array:Array.astype": "self dtype **kwargs",
     "dask.array:angle": "x deg",
     "dask.array:apply_gufunc": (
         "func signature *args axes axis keepdims output_dtypes output_sizes vectorize allow_rechunk meta **kwargs"
@@ -47,8 +48,14 @@ PARAMETERS = {
     "dask.array:insert": "arr obj values axis",
     "dask.array:linspace": "start stop num endpoint retstep chunks dtype",
     "dask.array:histogram": "a bins range normed weights density",
+    "dask.array:histogramdd": "sample bins range normed weights density",
     "dask.array:median": "a axis keepdims out",
     "dask.array:nanmedian": "a axis keepdims out",
+    "dask.array:nanmean": "a axis dtype keepdims split_every out",
+    "dask.array:nanprod": "a axis dtype keepdims split_every out",
+    "dask.array:nanstd": "a axis dtype keepdims ddof split_every out",
+    "dask.array:nansum": "a axis dtype keepdims split_every out",
+    "dask.array:nanvar": "a axis dtype keepdims ddof split_every out",
     "dask.array:modf": "x",
     "dask.array:percentile": "a q method internal_method **kwargs",
     "dask.array:quantile": "a q axis out overwrite_input method keepdims weights interpolation",

@@ -12,6 +12,7 @@ PRIVATE_NAMES = {
     "dask.array.percentile": "_percentile",
     "dask.array.random": "_apply_random _choice_validate_params",
     "dask.array.reductions": "_nanargmax _nanargmin",
+    "dask.array.routines": "_block_hist _block_histogramdd_multiarg _block_histogramdd_rect",
     "dask.array.wrap": "_broadcast_trick_inner _broadcast_trick_inner.func",
     "dask.dataframe.dask_expr._accessor": (
         "FunctionMap FunctionMap._parameters FunctionMap.operation FunctionMapIndex PropertyMap "

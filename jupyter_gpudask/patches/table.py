@@ -218,11 +218,10 @@ PATCHES = (
             _attribute("dask.dataframe.dask_expr._groupby:_meta_apply_transform", "user_functions:infer_groups"),
             _attribute("dask.array:Array.__new__", "arrays.block_meta:make_array"),
             _code("dask.array:coarsen", "arrays.block_meta:coarsen"),
-            _code("dask.array:histogram", "arrays.block_meta:histogram"),
         ),
         reason="Dask calls functions of the user with empty CuPy arrays in the kernel. CuPy writes beyond an empty "
         "array, where NumPy raises an IndexError, and the kernel's CUDA context is broken for good. Dask sets NumPy "
-        "metadata for arrays whose metadata it cannot infer (a histogram, an FFT, x[x > 0]), even if they are computed "
+        "metadata for arrays whose metadata it cannot infer (an FFT, x[x > 0]), even if they are computed "
         "from CuPy arrays.",
         upstream=("cupy-assignment-to-empty", "dask-metadata-on-host", "dask-meta-follows-input"),
         test="switch/test_metadata_of_functions.py::test_a_function_is_called_with_metadata_on_the_host",
@@ -234,19 +233,27 @@ PATCHES = (
             _code("dask.array:median", "arrays.quantiles:median"),
             _code("dask.array:nanmedian", "arrays.quantiles:median"),
             _code("dask.array:percentile", "arrays.quantiles:percentile"),
+            _code("dask.array:histogram", "arrays.histograms:histogram"),
+            _code("dask.array:histogramdd", "arrays.histograms:histogramdd"),
+            *(
+                _code(f"dask.array:{name}", "arrays.complex_numbers:without_partial_nan")
+                for name in ("nanmean", "nanprod", "nanstd", "nansum", "nanvar")
+            ),
             _code("dask.array:angle", "arrays.numeric:angle"),
             _code("dask.array:sinc", "arrays.numeric:sinc"),
             _code("dask.array:insert", "arrays.numeric:insert"),
             _code("dask.array:unique", "arrays.numeric:unique"),
             _code("dask.array.reductions:arg_reduction", "arrays.extremes:arg_reduction"),
             _attribute("dask.array:Array.__setitem__", "arrays.numeric:assign"),
+            _attribute("dask.array:Array.astype", "arrays.numeric:astype"),
         ),
         reason="In quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers. With "
         "infinities, quantiles of other rows are NaN, and nanmedian returns 9e307. CuPy rounds a quotient before the "
         "floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN, and its nanargmax and "
-        "nanargmin return -1 for a block of NaN. CuPy has no structured arrays, which da.unique needs for counts. "
-        "da.insert creates a NumPy array. x[da.asarray([7])] = 0 changes elements of other blocks, and x[0] = "
-        "np.ma.masked loses the mask.",
+        "nanargmin return -1 for a block of NaN. Its histograms count values on an edge in another bin. 1j / 0j is "
+        "NaN, nanprod takes NaN + NaN * 1j for 1 + 1j, and negative floats become 0 in unsigned integers. CuPy has no "
+        "structured arrays, which da.unique needs for counts. da.insert creates a NumPy array. x[da.asarray([7])] = 0 "
+        "changes elements of other blocks, and x[0] = np.ma.masked loses the mask.",
         upstream=(
             "https://github.com/cupy/cupy/issues/9110",
             "cupy-floor-division",

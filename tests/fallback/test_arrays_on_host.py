@@ -168,3 +168,21 @@ def test_blocks_of_a_dtype_that_cupy_lacks_come_of_a_function_that_has_no_value_
     texts = x.map_blocks(lambda block: np.array([[f"{float(block.max()):.0f}"]], "U3"), dtype="U3", chunks=(1, 1))
     assert texts.dtype == "U3"
     assert texts.compute().tolist() == [["5", "7"], ["13", "15"]]
+
+
+CLIPPED = {
+    "da.clip": lambda x: da.clip(x, -1, 5),
+    "np.clip": lambda x: np.clip(x, 2, 300),
+    "method": lambda x: x.clip(-(2**70), 2**70),
+    "blocks": lambda x: x.map_blocks(lambda block: block.clip(-1, 5)),
+}
+
+
+@pytest.mark.parametrize("name", CLIPPED)
+def test_bounds_that_no_value_of_the_dtype_can_reach_are_ignored(name, cell):
+    unsigned = np.arange(9, dtype="u1")
+    expected = CLIPPED[name](da.from_array(unsigned)).compute(scheduler="sync")
+    cell()
+    result = CLIPPED[name](da.from_array(unsigned, chunks=4))
+    assert place_of(result) == "gpu"
+    assert (result.dtype, result.compute().tolist()) == (expected.dtype, expected.tolist())

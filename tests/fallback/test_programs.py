@@ -114,6 +114,23 @@ def test_a_delayed_function_that_is_fused_with_blocks_does_not_run_again():
     assert calls == [cupy.ndarray] * 2
 
 
+def test_delayed_functions_of_packages_that_are_fused_with_delayed_ones_only_fall_back_and_those_of_the_user_do_not():
+    calls = []
+    for function in (np.ma.masked_invalid, counted(np.asarray, calls)):
+        inner = {"block": Task("block", cupy.ones, 2), "inner": Task("inner", abs, TaskRef("block"))}
+        tasks = {"inner": as_one_task("inner", inner), "last": Task("last", function, TaskRef("inner"))}
+        task = as_one_task("last", tasks)
+        block = ("blocks", 0)
+        fused = as_one_task(block, {"last": task, block: Task(block, cupy.asarray, TaskRef("last"))})
+        for graph in ({"last": task}, {block: fused}):
+            if function is not np.ma.masked_invalid:
+                with pytest.raises(TypeError, match="Implicit conversion"):
+                    run(graph)
+            else:
+                assert run(graph).tolist() == [1, 1]
+    assert calls == [cupy.ndarray] * 2
+
+
 def test_blocks_that_are_fused_under_the_name_of_a_delayed_function_fall_back():
     calls = []
     before, block, last = ("before", 0), ("block", 0), "finalize"

@@ -270,6 +270,21 @@ def test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses(client
         assert (way(inside, method="p2p"), way(outside, method="tasks")) == ("tasks", "tasks")
 
 
+@pytest.mark.parametrize("method", ["linear", "lower", "nearest"])
+def test_percentiles_of_equal_values_in_several_blocks_are_those_of_numpy(method):
+    values = [np.array([-2, -1, 2, 1.5, -1]), np.random.default_rng(0).integers(-4, 5, 30) / 2]
+    for numbers in values:
+        expected = da.percentile(da.from_array(numbers, chunks=3), [25, 50, 75], method=method)
+        single = da.percentile(da.from_array(numbers, chunks=((3, *(1,) * (numbers.size - 3)),)), 50, method=method)
+        on_cpu = da.compute(expected, single, scheduler="sync")
+        with switched_to("cupy", "pandas"):
+            found = da.percentile(da.from_array(numbers, chunks=3), [25, 50, 75], method=method)
+            single = da.percentile(da.from_array(numbers, chunks=((3, *(1,) * (numbers.size - 3)),)), 50, method=method)
+        for one, other in zip(da.compute(found, single, scheduler="sync"), on_cpu, strict=True):
+            assert type(one) is cupy.ndarray
+            assert one.tolist() == other.tolist()
+
+
 def test_percentiles_are_those_of_dask_whatever_another_library_registers(monkeypatch):
     def other(*_):
         raise AssertionError("another library's")

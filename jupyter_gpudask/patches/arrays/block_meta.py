@@ -18,7 +18,7 @@ from ...inspection.placement import can_move, place_of, to_host
 from ...overlay import current_overlay, current_record
 from ..host_fallback import note_line
 from ..user_functions import infer_metadata
-from .operand_placement import has_mark, mark, mark_computed, on_numpy
+from .operand_placement import has_mark, mark, mark_computed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,33 +83,14 @@ def coarsen(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Arr
     __tracebackhide__ = True
     result = original(*args, **kwargs)
     if place_of(bind(original, args, kwargs).arguments["x"]) == "gpu" and can_move(result):
-        _set_meta_of_cupy(result)
-        mark(result, "gpu")
+        mark_on_gpu(result)
     return result
 
 
-def histogram(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.histogram`; on GPUs, bins that are computed from a range such as ``[x.min(), x.max()]`` are there.
-
-    Dask divides by their widths for the density.
-    """
-    __tracebackhide__ = True
-    call = bind(original, args, kwargs)
-    if place_of(call.arguments["a"]) == "host" and is_dask_collection(call.arguments["a"]):
-        with on_numpy():
-            return original(*args, **kwargs)
-    density, limits = call.arguments.get("density"), call.arguments.get("range")
-    is_computed = any(map(is_dask_collection, limits if isinstance(limits, list | tuple) else [limits]))
-    if not is_computed or place_of(call.arguments["a"]) != "gpu":
-        return original(*args, **kwargs)
-    call.arguments["density"] = None
-    numbers, bins = original(*call.args, **call.kwargs)
-    if isinstance(bins, Array) and place_of(bins) == "host" and not hasattr(call.arguments["bins"], "dtype"):
-        _set_meta_of_cupy(bins)
-        mark(bins, "gpu")
-    if density:
-        numbers = numbers / np.diff(bins) / numbers.sum()
-    return numbers, bins
+def mark_on_gpu(array: Array) -> None:
+    """Give an array with NumPy metadata that of CuPy, because its blocks are on GPUs."""
+    _set_meta_of_cupy(array)
+    mark(array, "gpu")
 
 
 def _set_meta_of_cupy(array: Array) -> None:

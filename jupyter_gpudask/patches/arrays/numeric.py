@@ -29,6 +29,7 @@ from ...inspection.placement import can_move, name_of, place_of, place_of_partit
 from ...inspection.user_code import user_frame, user_line
 from ...overlay import current_record
 from ..host_fallback import note_on_host, refuse_if_strict
+from .complex_numbers import INEXACT, ComplexFunction
 from .operand_placement import on_numpy
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ _MENDED = {
     operator.floordiv: floor_divide,
 }
 
+_WRAPPED = 4
+"""Bytes of an integer. A float becomes a smaller one on x86 by way of a larger one, whose low bytes are taken."""
+
 _QUOTIENTS = {"FloorDiv": "//", "Mod": "%"}
 """The operators of expressions of dataframes."""
 
@@ -89,9 +93,34 @@ def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         written = written.astype(out.dtype)
         handle_out(out, written)
         return written  # not `out` itself, as on the CPU
-    if op and op[0] in _MENDED and kwargs.get("where", True) is True and "gpu" in map(place_of, operands):
-        op = (_MENDED[op[0]],) if _type_of(operands).kind == "f" else op
+    if op and kwargs.get("where", True) is True and "gpu" in map(place_of, operands):
+        if op[0] in _MENDED and _type_of(operands).kind == "f":
+            op = (_MENDED[op[0]],)
+        elif op[0] in INEXACT and _type_of(operands).kind == "c":
+            op = (ComplexFunction(op[0]),)
+        elif op[0] is operator.pow and _type_of(operands[:1]).kind == "b":
+            # Of NumPy, x ** 2 has the dtype of a square, which CuPy does not compute.
+            kwargs.setdefault("dtype", original(*op, *operands).dtype)
     return original(*op, *operands, **kwargs)
+
+
+def astype(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.Array.astype`; negative floats on GPUs become unsigned integers as on x86, and not 0.
+
+    Those of 8 and 16 bits wrap around, too.
+    """
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    array = call.arguments["self"]
+    if place_of(array) != "gpu" or array.dtype.kind != "f":
+        return original(*args, **kwargs)
+    dtype = np.dtype(call.arguments["dtype"])
+    if dtype.kind != "u" and (dtype.kind != "i" or dtype.itemsize >= _WRAPPED):
+        return original(*args, **kwargs)
+    converted = original(*args, **kwargs) if dtype.itemsize > _WRAPPED else None
+    call.arguments["dtype"] = "int64"
+    wrapped = original(original(*call.args, **call.kwargs), dtype)
+    return wrapped if converted is None else where(array < 0, wrapped, converted)
 
 
 def _positional_out(op: tuple[Any, ...], operands: tuple[Any, ...]) -> Any:

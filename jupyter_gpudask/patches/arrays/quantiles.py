@@ -16,14 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import numpy as np
+from dask._task_spec import Task
 from dask.array.core import Array
 from dask.array.dispatch import percentile_lookup
 from dask.array.percentile import _percentile as percentile_of_block
+from dask.array.percentile import merge_percentiles
 from dask.array.routines import where
 from packaging.version import Version
 
+from ...fallback.values import has_gpu_data, to_gpu
 from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import place_of
+from ...inspection.results import results_to_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +92,9 @@ def percentile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     a = first_argument(original, args, kwargs)
     if not isinstance(a, Array) or place_of(a) != "gpu" or a.ndim > 1:  # of several axes, it is `da.quantile`
         return result
-    _replace_lookup(result)
+    # If dask_cudf was imported late, the tasks would find its function, which returns pandas Series.
+    replace_function(result, percentile_lookup, percentile_of_block)
+    replace_function(result, merge_percentiles, merged_percentiles)
     if a.dtype.kind not in "fc":
         return result
     return where(da.isnan(a).any(), np.nan, result)
@@ -183,13 +189,20 @@ def _dtype_of_quantiles(numbers: np.dtype[Any], quantiles: np.dtype[Any], method
     return dtype
 
 
-def _replace_lookup(array: Array) -> None:
-    """Make the tasks that `dask.array.percentile` has just created call Dask's own function for arrays.
+def merged_percentiles(*args: Any) -> Any:
+    """As Dask's function of the percentiles of all blocks, which are few, on the host.
 
-    They look it up by type. If dask_cudf was imported late, they would find its function, which returns pandas Series.
+    NumPy sorts equal values in another order than CuPy, on which the result depends.
     """
+    return to_gpu(merge_percentiles(*results_to_host(args)), {"cupy"} if has_gpu_data(args) else ())
+
+
+def replace_function(array: Array, old: Callable[..., Any], new: Callable[..., Any]) -> None:
+    """Make the tasks of an array that Dask has just created call another function."""
     for layer in array.dask.layers.values():
         mapping = getattr(layer, "mapping", {})
         for key, task in mapping.items():
-            if isinstance(task, tuple) and task[0] is percentile_lookup:
-                mapping[key] = (percentile_of_block, *task[1:])
+            if isinstance(task, tuple) and task and task[0] is old:
+                mapping[key] = (new, *task[1:])
+            elif isinstance(task, Task) and task.func is old:
+                mapping[key] = Task(key, new, *task.args, **task.kwargs)

@@ -45,6 +45,8 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
             return getattr(self._host, name)
         if name in _VIEWS:
             return wrap(getattr(self._host, name))
+        if name == "astype":
+            return lambda dtype, **options: wrap(_saturated(self._host, np.dtype(dtype), **options))
         if name in _METHODS:
             return on_device(getattr(self._host, name), indices=name in ("take", "put"))
         raise AttributeError(f"'cupy.ndarray' object has no attribute {name!r}")
@@ -67,6 +69,8 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         if out is not None:
             kwargs["out"] = out
         with np.errstate(all="ignore"):
+            if ufunc is np.true_divide and np.result_type(*unwrap(inputs)).kind == "c":
+                return wrap(_divided(*unwrap(inputs)))
             if ufunc in _ROUNDED and np.result_type(*unwrap(inputs)).kind == "f":  # CuPy divides first
                 return wrap(_ROUNDED[ufunc](*unwrap(inputs)))
             result = getattr(ufunc, method)(*unwrap(inputs), **unwrap(kwargs))
@@ -86,6 +90,12 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
             return wrap(np.where(unwrap(args[0]) >= 0, 0.0, np.pi))
         if function.__name__ in _WITHOUT_NAN:
             return wrap(_place_beside_nan(function.__name__, *unwrap(args), **unwrap(kwargs)))
+        if function is np.argsort:  # CuPy's order of equal values is theirs
+            kwargs = {**kwargs, "kind": "stable"}
+        if function is np.histogram:
+            return wrap(_histogram(*unwrap(args, indices=True), **unwrap(kwargs)))
+        if function in (np.nansum, np.nanprod) and args[0].dtype.kind == "c":
+            args = (_parts_without_nan(unwrap(args[0]), int(function is np.nanprod)), *args[1:])
         if function is np.sinc:  # of NaN it is 1 in CuPy
             return wrap(np.sinc(np.nan_to_num(unwrap(args[0]), nan=0.0)))
         return on_device(function)(*args, **kwargs)
@@ -165,6 +175,48 @@ def _place_beside_nan(name, array, axis=None, **options):
     return np.where(np.isnan(array).all(axis, keepdims=options.get("keepdims", False)), -1, places)
 
 
+def _histogram(values, bins, range=None, weights=None):  # noqa: A002 - NumPy's name
+    """As CuPy: edges rounded once, integers up to one beyond the last, and NaN with weights in the first bin."""
+    if np.ndim(bins) == 0:
+        first, last = map(np.longdouble, range)
+        bins = (first + np.arange(bins + 1) * np.longdouble(float(last - first) / bins)).astype(float)
+    if weights is not None:
+        values = np.where(np.isnan(values), bins[0], values)
+        wide = np.result_type(weights, {"c": "c16", "f": "f8"}.get(weights.dtype.kind, int))
+        return np.histogram(values, bins, weights=weights.astype(wide))
+    if values.dtype.kind in "iu":
+        bins, values = bins.astype(float), values.astype(float)
+        last = bins[-1] + 1
+    else:
+        last = np.nextafter(bins[-1], bins[-1] + 1, dtype=np.result_type(bins, values))
+    values = values[values < last]
+    return np.histogram(np.where(values > bins[-1], bins[-1], values), bins)
+
+
+def _saturated(values, dtype, **options):
+    """Floats as integers, as a GPU converts them: those beyond the least and the greatest become these."""
+    with np.errstate(all="ignore"):
+        result = values.astype(dtype, **options)
+    if values.dtype.kind == "f" and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        result = np.where(values <= limits.min, limits.min, np.where(values >= limits.max, limits.max, result))
+    return result.astype(dtype, copy=False)
+
+
+def _divided(x, y):
+    """As CuPy, which multiplies by a reciprocal."""
+    size = 1 / (np.abs(np.real(y)) + np.abs(np.imag(y)))
+    (real, imaginary), (by_real, by_imaginary) = ((np.real(each) * size, np.imag(each) * size) for each in (x, y))
+    size = 1 / (by_real**2 + by_imaginary**2)
+    parts = (real * by_real + imaginary * by_imaginary) * size, (imaginary * by_real - real * by_imaginary) * size
+    return np.stack(parts, axis=-1).view(np.result_type(x, y))[..., 0]
+
+
+def _parts_without_nan(values, number):
+    parts = np.ascontiguousarray(values)[..., np.newaxis].view(values.real.dtype)
+    return wrap(np.where(np.isnan(parts), number, parts).astype(parts.dtype).view(values.dtype)[..., 0])
+
+
 def missing(name):
     return name in _MISSING
 
@@ -211,6 +263,9 @@ def on_device(function, *, indices=False):
     def call(*args, **kwargs):
         if function.__name__ == "take":
             kwargs.setdefault("mode", "wrap")
+        if function.__name__ == "clip":  # NumPy ignores bounds that no value can reach
+            array, *bounds = args if isinstance(args[0], ndarray) else (function.__self__, *args)
+            _ = [array.dtype.type(bound) for bound in bounds if type(bound) is int]
         with np.errstate(all="ignore"):  # a GPU does not warn
             return wrap(function(*unwrap(args, indices=indices), **unwrap(kwargs, indices=indices)))
 

@@ -1,0 +1,79 @@
+"""Functions of complex numbers on GPUs with NumPy's results beside infinities, zeros and NaN.
+
+CuPy 14.2 divides by multiplying with a reciprocal: ``1j / 0j`` and ``1 / (inf + 0j)`` are NaN there, and infinite and
+0 in NumPy. Its exponential and power differ beside infinities, too. `nansum` and `nanprod` replace only that part of a
+complex number that is NaN; of NaN in both parts, `nanprod` makes ``1 + 1j``.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import dask.array as da
+import numpy as np
+from dask.array.routines import where
+from dask.utils import funcname
+
+from ...fallback.values import to_gpu
+from ...inspection.arguments import bind
+from ...inspection.placement import is_type_of_gpu, place_of
+from ...inspection.results import results_to_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NAMES = (
+    "arccos arccosh arcsin arcsinh arctan arctanh cos cosh divide exp exp2 expm1 float_power log log10 log1p log2 "
+    "power reciprocal sin sinh sqrt tan tanh true_divide"
+)
+INEXACT = frozenset([operator.pow, operator.truediv, *(getattr(np, name) for name in _NAMES.split())])
+"""Functions whose formulas for complex numbers differ from those of NumPy."""
+
+
+@dataclass(frozen=True)
+class ComplexFunction:
+    """A function of complex numbers. Where its result on a GPU is not finite, NumPy computes it."""
+
+    function: Callable[..., Any]
+    is_elementwise: ClassVar[bool] = True
+
+    @property
+    def __name__(self) -> str:
+        return funcname(self.function)
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        return self.function
+
+    def __call__(self, *operands: Any) -> Any:
+        """The result for blocks, where they are."""
+        result = self.function(*operands)
+        if not is_type_of_gpu(type(result)) or result.dtype.kind != "c":
+            return result
+        unusual = ~np.isfinite(result)
+        if not unusual.any():
+            return result
+        if result.ndim:
+            operands = tuple(
+                np.broadcast_to(each, result.shape)[unusual] if getattr(each, "ndim", 0) else each for each in operands
+            )
+        with np.errstate(all="ignore"):  # as on a GPU
+            values = to_gpu(self.function(*results_to_host(operands)), {"cupy"})
+        if not result.ndim:
+            return values
+        result[unusual] = values
+        return result
+
+
+def without_partial_nan(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.nansum` and its like, which skip a complex number if one of its parts is NaN."""
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    array = call.arguments["a"]
+    if place_of(array) != "gpu" or getattr(array, "dtype", np.dtype(float)).kind != "c":
+        return original(*args, **kwargs)
+    skipped = 1 if original.__name__ == "nanprod" else complex(np.nan, np.nan)
+    call.arguments["a"] = where(da.isnan(array), skipped, array)
+    return original(*call.args, **call.kwargs)
