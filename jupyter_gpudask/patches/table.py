@@ -206,7 +206,7 @@ PATCHES = (
             for name in ("as_known", "remove_unused_categories")
         ),
         reason="Dask computes the categories of a series, and cuDF returns them in the order of a hash table.",
-        upstream=("cudf-order-of-categories",),
+        upstream=("cudf-as-known",),
         test="switch/test_results_as_pandas.py::test_categories_become_known_in_the_order_of_pandas",
     ),
     Patch(
