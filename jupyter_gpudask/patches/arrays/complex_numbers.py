@@ -34,7 +34,7 @@ INEXACT = frozenset([operator.pow, operator.truediv, *(getattr(np, name) for nam
 
 @dataclass(frozen=True)
 class ComplexFunction:
-    """A function of complex numbers. Where its result on a GPU is not finite, NumPy computes it."""
+    """A function of complex numbers. Where its result or an operand on a GPU is not finite, NumPy computes it."""
 
     function: Callable[..., Any]
     is_elementwise: ClassVar[bool] = True
@@ -53,6 +53,9 @@ class ComplexFunction:
         if not is_type_of_gpu(type(result)) or result.dtype.kind != "c":
             return result
         unusual = ~np.isfinite(result)
+        for each in operands:
+            if getattr(each, "ndim", 0):
+                unusual = unusual | ~np.isfinite(each)
         if not unusual.any():
             return result
         if result.ndim:
@@ -74,6 +77,6 @@ def without_partial_nan(original: Callable[..., Any], /, *args: Any, **kwargs: A
     array = call.arguments["a"]
     if place_of(array) != "gpu" or getattr(array, "dtype", np.dtype(float)).kind != "c":
         return original(*args, **kwargs)
-    skipped = 1 if original.__name__ == "nanprod" else complex(np.nan, np.nan)
-    call.arguments["a"] = where(da.isnan(array), skipped, array)
-    return original(*call.args, **call.kwargs)
+    is_product = original.__name__ == "nanprod"  # that of CuPy fails for a block without elements
+    call.arguments["a"] = where(da.isnan(array), 1 if is_product else complex(np.nan, np.nan), array)
+    return (da.prod if is_product else original)(*call.args, **call.kwargs)
