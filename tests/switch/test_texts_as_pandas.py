@@ -120,6 +120,7 @@ ON_HOST = [
     lambda s: s.str.replace("A", "z", case=False, regex=True),
     lambda s: s.str.replace("b*", "-", regex=True),
     lambda s: s.str.split(pat="([.-])", n=1, expand=True),
+    lambda s: s.str.partition("."),
 ]
 
 

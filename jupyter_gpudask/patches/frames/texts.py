@@ -159,6 +159,8 @@ def _is_plain(operation: Any, argument: Any, text: str) -> bool:
 
 def reason_of_arguments(name: str, args: Any, kwargs: Mapping[str, Any]) -> str:
     """Why a method of texts runs on the host, whatever the texts are; empty if it does not."""
+    if name in ("partition", "rpartition"):
+        return f"cuDF's str.{name} has missing texts for empty ones"
     given = _given(name, args, kwargs)
     if given.get("flags", 0):
         return "cuDF ignores or reads flags of a pattern otherwise"
