@@ -54,6 +54,26 @@ def test_an_operation_whose_result_differs_is_computed_on_the_host(cell, fallbac
     assert ran_on_host() == on_host
 
 
+@pytest.mark.parametrize(
+    ("shuffled", "operation"),
+    [
+        (lambda frame, other: frame.merge(other, left_on="n", right_on="k", how="right"), "Merge"),
+        (lambda frame, other: frame.drop_duplicates(), "DropDuplicates"),
+        (lambda frame, other: frame.b.value_counts(), "ValueCounts"),
+    ],
+)
+def test_partitions_of_which_only_some_are_on_the_gpu_are_not_shuffled_there(cell, shuffled, operation):
+    """Equal rows have another hash there than on the host: they would not meet."""
+    ran_on_host = cell("host")
+    mixed = pd.DataFrame({"n": [1, 2, 2, 3], "b": [7, "a", None, 7]})
+    other = pd.DataFrame({"k": [2, 3, 4]})
+    frame, right = (dd.from_pandas(each, npartitions=2) for each in (mixed, other))
+    frame = dd.concat([frame, to_gpu(dd.from_pandas(mixed.assign(b=1), npartitions=1))])
+    result = shuffled(frame, right)
+    assert operation in ran_on_host()
+    assert len(result.compute()) == len(shuffled(pd.concat([mixed, mixed.assign(b=1)]), other))
+
+
 def test_outside_of_cells_the_same_operations_run_on_the_host():
     frame, before = to_gpu(OUTSIDE), fallback_log.blocks.copy()
     outside = set_outside(CellRecord(results="host", fallback="host"))

@@ -12,7 +12,10 @@ import numpy as np
 import pandas as pd
 from dask.dataframe.dask_expr._expr import Expr
 from dask.dataframe.dask_expr._groupby import GroupByBase
+from dask.dataframe.dask_expr._merge import Merge
+from dask.dataframe.dask_expr._reductions import DropDuplicates, Unique, ValueCounts
 
+from ...inspection.frames import FromPandasOnGpu, ToGpu
 from .concat import is_outer
 from .texts import reason_of_arguments
 
@@ -40,8 +43,18 @@ def reason_for_host(expression: Any) -> str:
     """
     if isinstance(expression, GroupByBase):
         return _grouped(expression)
+    if isinstance(expression, Merge | DropDuplicates | Unique | ValueCounts) and any(map(_may_stay, expression.walk())):
+        return "cuDF holds only some partitions of Python objects"
     rule = _OF_EXPRESSIONS.get(type(expression).__name__.removesuffix("AsPandas"))
     return rule(expression) if rule else ""
+
+
+def _may_stay(part: Any) -> bool:
+    """Whether only some partitions can be moved to GPUs; rows that are equal have another hash on the host."""
+    if not isinstance(part, ToGpu | FromPandasOnGpu):
+        return False
+    meta = part._meta  # noqa: SLF001
+    return "object" in {str(dtype) for dtype in (meta.dtypes if meta.ndim > 1 else [meta.dtype])}
 
 
 def is_of_python_objects(expression: Any) -> bool:
