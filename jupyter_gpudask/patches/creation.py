@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import dask
 from dask.dataframe.backends import dataframe_creation_dispatch
 from dask.dataframe.dask_expr import _backends
+from dask.dataframe.dask_expr.io.io import FromGraph
 
 from ..fallback.missing import reason_behind
-from ..inspection.arguments import signature_of
-from ..inspection.placement import place_of
+from ..inspection.arguments import bind, signature_of
+from ..inspection.placement import can_move, place_of
 from ..inspection.results import results_to_host
 from ..overlay import current_record
-from .arrays.operand_placement import is_called_by_user, mark_frame
+from .arrays.operand_placement import is_called_by_user, mark_frame, may_be_moved
 from .frames.files.parquet_readers import read_parquet
 from .frames.files.readers import options_for_cudf, path_for_cudf, read_as_pandas, reason_about, reason_of_reader
 from .host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
@@ -37,6 +38,23 @@ def create_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     if original.__name__ == "from_pandas":  # called by Dask, with what the user has passed to another function
         mark_frame(result.expr)
     return result
+
+
+def frame_of_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``from_dask_array``; cuDF makes the dataframe of an array on GPUs, whatever the metadata are of.
+
+    Dask gives those of the dataframe in ``df["z"] = x``. One of texts or times, which CuPy has not, follows dataframes
+    on GPUs, as xarray has it for coordinates.
+    """
+    given = bind(original, args, kwargs).arguments
+    array = given["x"]
+    if place_of(array) == "gpu":
+        return original(**{**given, "meta": None})
+    frame = original(**given)
+    if place_of(array) == "host" and (not can_move(array) or may_be_moved(array)):
+        for source in frame.expr.find_operations(FromGraph):
+            mark_frame(source)
+    return frame
 
 
 def read_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -78,6 +78,9 @@ PARAMETERS = {
     "dask.dataframe.dask_expr._groupby:_meta_apply_transform": "obj grp_func",
     "dask.dataframe.dask_expr._indexing:LocIndexer._loc": "self iindexer cindexer",
     "dask.dataframe.dask_expr._shuffle:SimpleShuffle._shuffle_group": "df _filter *args",
+    "dask.dataframe.dask_expr._shuffle:AssignPartitioningIndex.operation": (
+        "df index name npartitions meta index_shuffle"
+    ),
     "dask.dataframe.dask_expr._shuffle:shuffle_group_2": "df cols ignore_index nparts",
     "dask.dataframe.dask_expr.io.bag:to_bag": "df index format",
     "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available": "self parent dependents",
@@ -91,6 +94,7 @@ PARAMETERS = {
     "dask.dataframe:DataFrame.itertuples": "self index name",
     "dask.dataframe:concat": "dfs axis join ignore_unknown_divisions ignore_order interleave_partitions **kwargs",
     "dask.dataframe:from_array": "arr chunksize columns meta",
+    "dask.dataframe:from_dask_array": "x columns index meta",
     "dask.dataframe:from_delayed": "dfs meta divisions prefix verify_meta",
     "dask.dataframe:from_map": "func *iterables args meta divisions label enforce_metadata **kwargs",
     "dask.dataframe:from_pandas": "data npartitions sort chunksize",

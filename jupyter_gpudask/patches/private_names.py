@@ -24,8 +24,8 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._describe": "DescribeNumeric",
     "dask.dataframe.dask_expr._expr": (
         "Add And And.operation AsType Assign Between Blockwise Diff Div Elemwise Eval Expr Fillna Filter FloorDiv "
-        "Fused Isin Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul OpAlignPartitions Or Or.operation Pow "
-        "Projection Query Shift Sqrt Sub ToBackend UFuncAlign UFuncElemwise Where WhereAlign "
+        "Fused Index Isin Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul OpAlignPartitions Or Or.operation "
+        "Pow Projection Query Shift Sqrt Sub ToBackend UFuncAlign UFuncElemwise Where WhereAlign "
         "determine_column_projection"
     ),
     "dask.dataframe.dask_expr._groupby": (
@@ -40,7 +40,9 @@ PRIVATE_NAMES = {
         "Repartition RepartitionToFewer RepartitionToFewer._compute_partition_boundaries"
     ),
     "dask.dataframe.dask_expr._rolling": "RollingReduction",
-    "dask.dataframe.dask_expr._shuffle": "BaseSetIndexSortValues",
+    "dask.dataframe.dask_expr._shuffle": (
+        "AssignPartitioningIndex AssignPartitioningIndex.operation BaseSetIndexSortValues _select_columns_or_index"
+    ),
     "dask.dataframe.dask_expr._str_accessor": "Cat CatBlockwise CatBlockwise.operation SplitMap",
     "dask.dataframe.indexing": "_maybe_partial_time_string",
     "distributed.client": "_get_global_client _set_global_client",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import dask.config
 import numpy as np
 import pandas as pd
+from dask.dataframe.dask_expr._shuffle import AssignPartitioningIndex, _select_columns_or_index
 from dask.dataframe.dispatch import hash_object_dispatch
 from dask.dataframe.shuffle import shuffle_group, shuffle_group_2
 from distributed import client as distributed_client
@@ -114,9 +115,42 @@ def _groups_of_last_stage(df: Any, cols: Any, ignore_index: bool, nparts: int) -
     return split_in_order(df, groups, int(groups.max()) + 1, ignore_index=ignore_index), df.iloc[:0]
 
 
+def partitions_of_rows(_original: Any) -> Any:
+    """What ``AssignPartitioningIndex.operation`` is replaced by: rows with the same categories go to one partition.
+
+    cuDF hashes the codes of categories, which differ between partitions.
+    """
+    return _with_partitions_of_rows
+
+
+def _with_partitions_of_rows(  # noqa: PLR0917 - as in Dask
+    df: Any, index: Any, name: str, npartitions: int, meta: Any, index_shuffle: bool
+) -> Any:
+    """Source: ``AssignPartitioningIndex.operation`` of ``dask.dataframe.dask_expr``; it runs in a worker."""
+    if is_type_of_gpu(type(df)):
+        if hasattr(index, "ndim"):
+            keys = index.to_frame() if index.ndim == 1 else index
+        elif index_shuffle:
+            keys = df.index.to_frame(**({"name": "_index"} if index == ["_index"] else {}))
+        else:
+            keys = _select_columns_or_index(df, index)
+        values = _of_values(keys)
+        index = index if values is keys else values
+    return _ASSIGN(df, index, name, npartitions, meta, index_shuffle)
+
+
+_ASSIGN = AssignPartitioningIndex.operation
+
+
+def _of_values(frame: Any) -> Any:
+    """A dataframe on a GPU with values for categories; the same one if it has none."""
+    names = [name for name, dtype in frame.dtypes.items() if str(dtype) == "category"]
+    return frame.astype({name: frame[name].cat.categories.dtype for name in names}) if names else frame
+
+
 def _targets(frame: Any, columns: Any) -> tuple[Any, bool]:
     """A number for each row, and whether it is the partition to which it goes, or a hash."""
     columns = [columns] if isinstance(columns, str) else columns
     if columns and columns[0] == "_partitions":
         return frame[columns[0]], True
-    return hash_object_dispatch(frame[columns] if columns else frame, index=False), False
+    return hash_object_dispatch(_of_values(frame[columns] if columns else frame), index=False), False

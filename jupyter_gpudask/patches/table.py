@@ -149,6 +149,7 @@ PATCHES = (
             _code("dask.utils:get_default_shuffle_method", "shuffle:default_shuffle_method"),
             _code("dask.array:rechunk", "shuffle:rechunk"),
             Change(f"{_SHUFFLE}:SimpleShuffle._shuffle_group", f"{_HERE}.shuffle:groups_in_order", how="value"),
+            Change(f"{_SHUFFLE}:AssignPartitioningIndex.operation", f"{_HERE}.shuffle:partitions_of_rows", how="value"),
             Change(f"{_SHUFFLE}:shuffle_group_2", f"{_HERE}.shuffle:groups_of_last_stage", how="value"),
         ),
         reason="In the peer-to-peer shuffle, the scheduler unpickles CuPy metadata, which creates a CUDA context, and "
@@ -165,6 +166,7 @@ PATCHES = (
             *(_code(f"dask.dataframe:{name}", "creation:read_frame") for name in FRAME_READERS),
             _code("dask.dataframe.dask_expr.datasets:timeseries", "creation:create_frame"),
             _attribute("dask.bag:Bag.to_dataframe", "creation:create_frame"),
+            _code("dask.dataframe:from_dask_array", "creation:frame_of_array"),
         ),
         reason="Dask dispatches ones, zeros, empty, full, arange, random numbers and four readers to a backend, and no "
         "other creation function. cuDF's readers lack some options of pandas.",

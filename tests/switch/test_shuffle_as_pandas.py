@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from cudf_stand_in import Frame
 from dask.dataframe.dask_expr import _shuffle
-from dask.dataframe.dispatch import group_split_dispatch
+from dask.dataframe.dispatch import group_split_dispatch, hash_object_dispatch
 from dask.dataframe.shuffle import shuffle_group
 
 from jupyter_gpudask.inspection.placement import to_gpu
@@ -67,6 +67,35 @@ def test_rows_of_a_group_keep_their_order_through_all_stages(max_branch):
         for _, rows in pd.DataFrame(shuffled).groupby("x"):
             assert rows.index.is_monotonic_increasing
         pd.testing.assert_frame_equal(pd.DataFrame(shuffled).sort_index(), DATA, check_dtype=False)
+
+
+@pytest.fixture
+def hashes_codes():
+    """Let the stand-in hash the codes of categories, as cuDF does."""
+
+    def codes(frame, index=True):
+        names = [name for name, dtype in frame.dtypes.items() if dtype == "category"]
+        plain = pd.DataFrame(frame).assign(**{name: frame[name].cat.codes for name in names})
+        return pd.Series(pd.util.hash_pandas_object(plain, index=index).to_numpy())
+
+    before = hash_object_dispatch.dispatch(Frame)
+    hash_object_dispatch.register(Frame, codes)
+    yield
+    hash_object_dispatch.register(Frame, before)
+
+
+@pytest.mark.usefixtures("hashes_codes")
+def test_rows_of_the_same_category_meet_whatever_its_code_is():
+    """Each partition has categories of its own, so that a category has another code in each."""
+    parts = [pd.DataFrame({"c": pd.Categorical(list(letters)), "n": 1}) for letters in ("abc", "bcd", "cde", "dea")]
+    frame = dd.from_map(lambda number: parts[number], range(4))
+    other = dd.from_map(lambda number: parts[number][["c"]].drop_duplicates().assign(m=number), range(4))
+    with dask.config.set({"dataframe.shuffle.method": "tasks", "scheduler": "sync"}):
+        counts = to_gpu(frame).c.value_counts(split_out=3).compute()
+        merged = to_gpu(frame).merge(to_gpu(other), on="c", broadcast=False).compute()
+        expected = frame.merge(other, on="c", broadcast=False).compute()
+    assert {key: count for key, count in counts.items() if count} == {"a": 2, "b": 2, "c": 3, "d": 3, "e": 2}
+    assert sorted(map(str, merged.to_numpy().tolist())) == sorted(map(str, expected.to_numpy().tolist()))
 
 
 @pytest.mark.parametrize("ignore_index", [True, False])
