@@ -58,6 +58,8 @@ class Series(pd.Series):
         return Frame
 
     def _cmp_method(self, other, op):
+        if self.dtype == "string" and self.isna().all():
+            return Series(self.isna() if op is operator.ne else self.notna())
         return Series(with_missing(self.to_pandas()._cmp_method(as_small(self, other), op), self, other))
 
     def _arith_method(self, other, op):
@@ -85,7 +87,8 @@ class Series(pd.Series):
         return Series(self.to_pandas().isin(values) & self.notna())
 
     def where(self, cond, other=np.nan, **_):
-        result = pd.Series(self).where(cond, other)
+        plain = pd.Series(self)
+        result = (plain.astype("boolean") if plain.dtype == bool else plain).where(cond, other)
         return Series(result.astype(float) if self.dtype.kind == "i" and pd.isna(other) else result)
 
     def mask(self, cond, other=np.nan, **_):

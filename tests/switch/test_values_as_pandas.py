@@ -80,6 +80,8 @@ COMPUTATIONS = {
     "a comparison of texts keeps missing values": [
         lambda f: f.name == "b",
         lambda f: f[["name", "x"]] != "b",
+        lambda f: f.name.where(f.k < 0) != "b",
+        lambda f: f[f.name.where(f.k < 0) == "b"].k,
     ],
     "missing values are among others of which one is missing": [
         lambda f: f[f.x.isin([1.0, np.nan])].k,

@@ -48,12 +48,22 @@ class Comparison:
         """The result for one partition."""
         result = self.operation(*args, **kwargs)
         operands = args[:2]
-        if not hasattr(result, "fillna") or any(map(_keeps_missing, operands)):
+        if not hasattr(result, "fillna"):
             return result
+        if any(map(_keeps_missing, operands)):
+            return _with_missing_texts(result, operands)
         if result.ndim == 1:
             return result.fillna(self.missing) if result.dtype.kind == "b" and result.hasnans else result
         names = [name for name, dtype in result.dtypes.items() if dtype.kind == "b" and _is_plain(operands[0], name)]
         return result.fillna(dict.fromkeys(names, self.missing)) if names else result
+
+
+def _with_missing_texts(result: Any, operands: tuple[Any, ...]) -> Any:
+    """A result that is missing where an operand is; of texts that are all missing, cuDF's is true or false."""
+    for operand in filter(_keeps_missing, operands):
+        if operand.hasnans and not result.hasnans:
+            return result.mask(operand.isna())
+    return result
 
 
 def _keeps_missing(operand: Any) -> bool:
