@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dask._expr import Expr
+from dask.dataframe.dask_expr._expr import Index, UFuncElemwise
 
 from ..errors import NotOnGpuError
 from ..fallback.log import Place, fallback_log
@@ -105,6 +106,8 @@ def on_host(expression: Any, make_collection: Callable[..., Any]) -> Any:
     def moved(operand: Any) -> Any:
         if not isinstance(operand, Expr):
             return results_to_host(operand)
+        if isinstance(expression, UFuncElemwise) and isinstance(operand, Index):
+            return Index(moved(operand.frame))  # of nothing else Dask computes the divisions
         return to_host(make_collection(operand)).expr if place_of_partitions(operand) == "gpu" else operand
 
     return type(expression)(*map(moved, expression.operands))

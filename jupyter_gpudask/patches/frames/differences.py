@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from dask.dataframe.dask_expr._expr import Expr
+from dask.dataframe.dask_expr._expr import Expr, Index
 from dask.dataframe.dask_expr._groupby import GroupByBase
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._reductions import DropDuplicates, Unique, ValueCounts
@@ -169,6 +169,12 @@ def _ufunc(expression: Any) -> str:
     if name in _WITH_NAN and not is_plain and any(_kinds(frame) & set("fmM") for frame in expression.dependencies()):
         return f"cuDF has missing values where {name} has none"
     return _rounded(expression.frame, [*given, *(expression.kwargs or {}).values()]) if name == "clip" else ""
+
+
+def _elemwise(expression: Any) -> str:
+    if isinstance(expression.args[0], Index) and expression.known_divisions:
+        return "cuDF rounds in another way than NumPy, with which Dask computes divisions"
+    return _ufunc(expression)
 
 
 def _has_fractions(operand: Any) -> bool:
@@ -342,7 +348,7 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "SortValues": _sorted_by_categories,
     "ToNumeric": lambda found: "cuDF's to_numeric has other dtypes with downcast" if found.downcast else "",
     "UFuncAlign": _ufunc,
-    "UFuncElemwise": _ufunc,
+    "UFuncElemwise": _elemwise,
     "Var": _variance,
     "VarColumns": lambda found: "cuDF has variances of rows with fewer values than ddof" if found.ddof > 1 else "",
 }
