@@ -111,46 +111,57 @@ def partition_to_host(partition: Any, schema: Any = None) -> Any:
     if not isinstance(partition, pd.DataFrame | pd.Series | pd.Index):
         if not hasattr(partition, "to_pandas"):
             return partition
-        partition = _converted(partition, {} if schema is None else _texts(partition, schema))
+        partition = _converted(partition, {} if schema is None else _exact(partition, schema))
     return partition if schema is None else conform(partition, schema)
 
 
-def _converted(partition: Any, texts: dict[Any, Any]) -> Any:
-    if texts and partition.ndim == 1:
-        return pd.Series(texts[None], partition.index.to_pandas(), name=partition.name)
-    rest = partition.drop(columns=list(texts)) if texts else partition
+def _converted(partition: Any, exact: dict[Any, Any]) -> Any:
+    if exact and partition.ndim == 1:
+        return pd.Series(exact[None], partition.index.to_pandas(), name=partition.name)
+    rest = partition.drop(columns=list(exact)) if exact else partition
     converted = with_lists(to_pandas_dispatch(rest), rest)
-    for place, name in enumerate(partition.columns if texts else ()):
-        if name in texts:
-            converted.insert(place, name, texts[name])
+    for place, name in enumerate(partition.columns if exact else ()):
+        if name in exact:
+            converted.insert(place, name, exact[name])
     return converted
 
 
-def _texts(partition: Any, schema: Any) -> dict[Any, Any]:
-    """The columns of texts as arrays of Arrow, without an object for each text; that of a Series by the name `None`."""
+def _exact(partition: Any, schema: Any) -> dict[Any, Any]:
+    """The columns of texts and of nullable dtypes as arrays of pandas; that of a Series by the name `None`.
+
+    They are made of Arrow's, without an object for each text, or a float for each integer beside a missing one.
+    """
     columns, dtypes, _ = schema
     if partition.ndim == 1:
         wanted = dtypes[0] if columns is None else dict(zip(columns, dtypes, strict=True)).get(partition.name)
-        return (
-            {None: _text(partition, wanted)}
-            if hasattr(partition, "index") and _is_arrow_text(partition, wanted)
-            else {}
-        )
+        array = _array(partition, wanted) if hasattr(partition, "index") else None
+        return {} if array is None else {None: array}
     names = list(partition.columns)
     if columns is None or len(set(names)) < len(names) or len(set(columns)) < len(columns):
         return {}
     of_schema = zip(columns, dtypes, strict=True)
-    found = {name: dtype for name, dtype in of_schema if name in names and _is_arrow_text(partition[name], dtype)}
-    return {name: _text(partition[name], dtype) for name, dtype in found.items()}
+    made = {name: _array(partition[name], dtype) for name, dtype in of_schema if name in names}
+    return {name: array for name, array in made.items() if array is not None}
 
 
-def _is_arrow_text(column: Any, dtype: Any) -> bool:
-    is_wanted = isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
-    return is_wanted and hasattr(column, "to_arrow") and _is_text(column.dtype)
+def _array(column: Any, dtype: Any) -> Any:
+    """A column of cuDF as an array of this dtype; `None` if the dtype is another one, or cannot hold the values."""
+    if not _is_of_arrow(column, dtype):
+        return None
+    try:
+        return dtype.__from_arrow__(column.to_arrow())
+    except ValueError:  # of Arrow, for an integer that is too large
+        return None
 
 
-def _text(column: Any, dtype: Any) -> Any:
-    return dtype.construct_array_type()._from_sequence(column.to_arrow(), dtype=dtype)  # noqa: SLF001
+def _is_of_arrow(column: Any, dtype: Any) -> bool:
+    """Whether a column of cuDF has the values of this dtype of pandas, which is one of texts or a nullable one."""
+    if not hasattr(column, "to_arrow"):
+        return False
+    if isinstance(dtype, pd.StringDtype):
+        return dtype.storage == "pyarrow" and _is_text(column.dtype)
+    is_nullable = hasattr(dtype, "__from_arrow__") and dtype.kind in "iufb"
+    return is_nullable and {column.dtype.kind, dtype.kind} in ({"i"}, {"u"}, {"i", "u"}, {"f"}, {"b"})
 
 
 def schema_of(meta: Any) -> Any:
@@ -175,6 +186,8 @@ def conform(frame: Any, schema: Any) -> Any:
         made = frame if wanted is None else _with_dtype(frame, wanted)
     else:
         made = _with_dtypes(frame, columns or (frame.columns[0],), dtypes) if frame.shape[1] else frame
+    if isinstance(made, pd.Index):
+        return made
     if index_dtype is not None and made.index.dtype != index_dtype and not isinstance(made.index, pd.MultiIndex):
         index = _with_dtype(made.index, index_dtype)
         if index is not made.index:

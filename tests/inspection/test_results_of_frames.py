@@ -2,10 +2,11 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from dask.dataframe.utils import UNKNOWN_CATEGORIES
 
-from jupyter_gpudask.inspection.frames import conform, meta_of_pandas, schema_of
+from jupyter_gpudask.inspection.frames import _array, conform, meta_of_pandas, schema_of
 
 TEXT = pd.StringDtype("pyarrow")
 UNKNOWN = pd.CategoricalDtype([UNKNOWN_CATEGORIES])
@@ -69,6 +70,35 @@ def test_texts_become_categories_without_a_lost_value():
         assert found.isna().tolist() == [False, False, True]
 
 
+class Column(pd.Series):
+    """Stands for a column of cuDF, which is no pandas and gives its values to Arrow."""
+
+    def to_arrow(self):
+        return pa.array(self, from_pandas=True)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("Int64", [2**62 + 1, None]),
+        ("UInt8", [1, None]),
+        ("boolean", [True, None]),
+        ("Float32", [1.5, None]),
+        ("int32[pyarrow]", [1, None]),
+        (TEXT, ["a", None]),
+    ],
+)
+def test_nullable_columns_come_to_the_host_without_a_rounded_value(dtype, values):
+    column = Column(pd.array(values, dtype="Int64" if type(values[0]) is int else dtype))
+    pd.testing.assert_extension_array_equal(_array(column, pd.Series(dtype=dtype).dtype), pd.array(values, dtype=dtype))
+
+
+def test_an_integer_that_a_dtype_cannot_hold_and_columns_of_plain_dtypes_are_left():
+    assert _array(Column([300, 1]), pd.UInt8Dtype()) is None
+    assert _array(Column([1.5, 2]), pd.Int64Dtype()) is None
+    assert _array(Column([1, 2]), np.dtype("int32")) is None
+
+
 def test_columns_are_in_the_order_of_the_metadata():
     meta = pd.DataFrame({"b": pd.Series(dtype="int32"), "a": pd.Series(dtype=TEXT)})
     given = pd.DataFrame({"a": pd.Series(["x", None], dtype=object), "b": [1, 2]})
@@ -102,6 +132,8 @@ def test_an_index_has_the_dtype_of_the_metadata():
     assert (found.index.dtype, found.index.name) == (TEXT, "key")
     assert given.index.dtype == object
     assert conform(given.index, schema_of(meta.index)).dtype == TEXT
+    pairs = pd.MultiIndex.from_tuples([(1, "a")])
+    assert conform(pairs, schema_of(pd.DataFrame({"x": [1]}))) is pairs
     levels = pd.DataFrame({"x": [1]}, index=pd.MultiIndex.from_tuples([(1, "a")]))
     assert conform(levels, schema_of(levels)) is levels
 
