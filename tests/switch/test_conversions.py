@@ -38,6 +38,16 @@ def test_floats_become_integers_as_on_the_cpu_also_if_they_are_negative(floats, 
     assert found.tolist() == expected.tolist()
 
 
+def test_floats_are_assigned_to_integers_as_on_the_cpu():
+    def assigned(x):
+        made = da.zeros(len(x), dtype="u1", chunks=4)
+        made[::-1] = x
+        return made
+
+    expected, found = both(assigned, FLOATS)
+    assert found.tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("size", [0, 5])
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, 0.5, True])
 def test_powers_of_booleans_have_the_dtype_of_numpy(size, exponent):

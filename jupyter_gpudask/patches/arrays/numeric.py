@@ -240,8 +240,11 @@ def assign(original: Callable[..., None], /, *args: Any, **kwargs: Any) -> None:
     array = call.arguments["self"]
     if place_of(array) == "gpu":
         call.arguments["key"] = _indices_on_host(call.arguments["key"], array.ndim)
-        if _is_masked(call.arguments["value"]):
+        value = call.arguments["value"]
+        if _is_masked(value):
             _move_to_host(array)
+        elif array.dtype.kind in "iu" and place_of(value) == "gpu" and value.dtype.kind == "f":
+            call.arguments["value"] = value.astype(array.dtype)  # as NumPy converts it
     with on_numpy() if place_of(array) == "host" else nullcontext():
         original(*call.args, **call.kwargs)
 
