@@ -27,6 +27,7 @@ POSSIBLE = (
     ValueError,
     NotImplementedError,
     AttributeError,
+    IndexError,
     OverflowError,
     RuntimeError,
     SyntaxError,
@@ -34,7 +35,7 @@ POSSIBLE = (
 )
 """Classes of such errors; Numba has classes of its own."""
 
-_OF_ARGUMENT = re.compile("<class '(cupy|cudf)")
+_OF_ARGUMENT = re.compile("<class '(cupy|cudf)|'ndarray' object cannot be interpreted as an integer")
 _GIVEN_ARGUMENTS = ("dask", "numpy", "pandas", "scipy")
 """Packages that refuse an argument by naming its type."""
 _CONVERTING = ("numpy", "pandas", "scipy")
@@ -61,6 +62,7 @@ _OF_NUMPY = re.compile(
     r"|(Argument '.*' has incorrect type|unexpected keyword|does not support|Unsupported).*cupy"
     r"|cannot concatenate object of type '<class 'cudf"
     r"|[Cc]annot determine Numba type of <class '(cupy|cudf)"
+    r"|Grouping by an unaligned column"  # of Dask, which compares an index of cuDF with one of pandas
     r"|requires .*\bnp\.ndarray\b.* got ndarray"  # of pandas, which accepts that of NumPy
 )
 _OF_SIGNATURE = re.compile(

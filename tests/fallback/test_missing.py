@@ -91,6 +91,9 @@ LACKS = [
     ("cudf.core.udf.rolling_utils", UDFError("Signature mismatch: 1 argument types given")),
     ("dask_cudf._expr", NotImplementedError("axis not yet supported in clip.")),
     ("cudf.core.dataframe", StopIteration("no column")),
+    ("cudf.core.groupby.groupby", IndexError("index 0 is out of bounds for axis 0 with size 0")),
+    ("scipy.sparse._sputils", TypeError("'ndarray' object cannot be interpreted as an integer")),
+    ("dask.dataframe.groupby", ValueError("Grouping by an unaligned column is unsafe and unsupported.")),
     ("pylibcudf.rolling", RuntimeError("CUDF failure at: rolling.cu:55: Unsupported aggregation")),
 ]
 OTHERS = [
