@@ -77,11 +77,6 @@ PARAMETERS = {
     "dask.dataframe.dask_expr._expr:emulate": "func *args udf **kwargs",
     "dask.dataframe.dask_expr._groupby:_meta_apply_transform": "obj grp_func",
     "dask.dataframe.dask_expr._indexing:LocIndexer._loc": "self iindexer cindexer",
-    "dask.dataframe.dask_expr._shuffle:SimpleShuffle._shuffle_group": "df _filter *args",
-    "dask.dataframe.dask_expr._shuffle:AssignPartitioningIndex.operation": (
-        "df index name npartitions meta index_shuffle"
-    ),
-    "dask.dataframe.dask_expr._shuffle:shuffle_group_2": "df cols ignore_index nparts",
     "dask.dataframe.dask_expr.io.bag:to_bag": "df index format",
     "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available": "self parent dependents",
     "dask.dataframe.dask_expr._expr:plain_column_projection": "expr parent dependents additional_columns",

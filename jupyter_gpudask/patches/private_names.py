@@ -41,7 +41,8 @@ PRIVATE_NAMES = {
     ),
     "dask.dataframe.dask_expr._rolling": "RollingReduction",
     "dask.dataframe.dask_expr._shuffle": (
-        "AssignPartitioningIndex AssignPartitioningIndex.operation BaseSetIndexSortValues _select_columns_or_index"
+        "AssignPartitioningIndex AssignPartitioningIndex.operation BaseSetIndexSortValues SimpleShuffle TaskShuffle "
+        "_select_columns_or_index"
     ),
     "dask.dataframe.dask_expr._str_accessor": "Cat CatBlockwise CatBlockwise.operation SplitMap",
     "dask.dataframe.indexing": "_maybe_partial_time_string",

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 import dask.config
 import numpy as np
 import pandas as pd
-from dask.dataframe.dask_expr._shuffle import AssignPartitioningIndex, _select_columns_or_index
+from dask.dataframe.dask_expr._shuffle import (
+    AssignPartitioningIndex,
+    SimpleShuffle,
+    TaskShuffle,
+    _select_columns_or_index,
+)
 from dask.dataframe.dispatch import hash_object_dispatch
 from dask.dataframe.shuffle import shuffle_group, shuffle_group_2
 from distributed import client as distributed_client
@@ -69,20 +74,6 @@ def split_in_order(frame: Any, groups: Any, number: int, *, ignore_index: bool) 
     return {group: part.reset_index(drop=True) if ignore_index else part for group, part in enumerate(parts)}
 
 
-def groups_in_order(_original: Any) -> Any:
-    """What Dask's ``SimpleShuffle._shuffle_group`` is replaced by: the rows of a cuDF dataframe keep their order.
-
-    libcudf's ``partition`` returns the rows of a group in any order, so that ``drop_duplicates(subset=...)`` would keep
-    any of them, and functions of groups would see them in any order.
-    """
-    return _filtered_groups
-
-
-def groups_of_last_stage(_original: Any) -> Any:
-    """As `groups_in_order`, for ``shuffle_group_2``, the split after a shuffle in stages."""
-    return _groups_of_last_stage
-
-
 def _filtered_groups(df: Any, _filter: Any, *args: Any) -> Any:
     """Source: ``SimpleShuffle._shuffle_group`` of ``dask.dataframe.dask_expr``; it runs in a worker."""
     groups = (_groups if is_type_of_gpu(type(df)) else shuffle_group)(df, *args)
@@ -115,14 +106,6 @@ def _groups_of_last_stage(df: Any, cols: Any, ignore_index: bool, nparts: int) -
     return split_in_order(df, groups, int(groups.max()) + 1, ignore_index=ignore_index), df.iloc[:0]
 
 
-def partitions_of_rows(_original: Any) -> Any:
-    """What ``AssignPartitioningIndex.operation`` is replaced by: rows with the same categories go to one partition.
-
-    cuDF hashes the codes of categories, which differ between partitions.
-    """
-    return _with_partitions_of_rows
-
-
 def _with_partitions_of_rows(  # noqa: PLR0917 - as in Dask
     df: Any, index: Any, name: str, npartitions: int, meta: Any, index_shuffle: bool
 ) -> Any:
@@ -136,10 +119,7 @@ def _with_partitions_of_rows(  # noqa: PLR0917 - as in Dask
             keys = _select_columns_or_index(df, index)
         values = _of_values(keys)
         index = index if values is keys else values
-    return _ASSIGN(df, index, name, npartitions, meta, index_shuffle)
-
-
-_ASSIGN = AssignPartitioningIndex.operation
+    return AssignPartitioningIndex.operation(df, index, name, npartitions, meta, index_shuffle)
 
 
 def _of_values(frame: Any) -> Any:
@@ -154,3 +134,54 @@ def _targets(frame: Any, columns: Any) -> tuple[Any, bool]:
     if columns and columns[0] == "_partitions":
         return frame[columns[0]], True
     return hash_object_dispatch(_of_values(frame[columns] if columns else frame), index=False), False
+
+
+class AssignPartitioningIndexByValue(AssignPartitioningIndex):
+    """Dask's expression with the same partition for all rows of a category.
+
+    cuDF hashes the codes of categories, which differ between partitions.
+    """
+
+    operation = staticmethod(_with_partitions_of_rows)
+
+
+class _InOrder:
+    """A shuffle in which the rows of a cuDF dataframe keep their order.
+
+    libcudf's ``partition`` returns the rows of a group in any order, so that ``drop_duplicates(subset=...)`` would keep
+    any of them, and functions of groups would see them in any order.
+    """
+
+    _shuffle_group = staticmethod(_filtered_groups)
+
+    def _layer(self) -> dict[Any, Any]:
+        tasks: dict[Any, Any] = super()._layer()  # type: ignore[misc]
+        return {key: _in_order(task) for key, task in tasks.items()}
+
+
+def _in_order(task: Any) -> Any:
+    is_split = isinstance(task, tuple) and task[0] is shuffle_group_2
+    return (_groups_of_last_stage, *task[1:]) if is_split else task
+
+
+class SimpleShuffleInOrder(_InOrder, SimpleShuffle):
+    """A shuffle in one step."""
+
+
+class TaskShuffleInOrder(_InOrder, TaskShuffle):
+    """A shuffle in stages."""
+
+
+def in_order(original: type) -> type:
+    """The class of this module that takes the place of one of Dask's.
+
+    A worker makes the tasks of an expression. It has no patches of the kernel, but the class of the expression.
+    """
+    return _CLASSES[original]
+
+
+_CLASSES: dict[type, type] = {
+    AssignPartitioningIndex: AssignPartitioningIndexByValue,
+    SimpleShuffle: SimpleShuffleInOrder,
+    TaskShuffle: TaskShuffleInOrder,
+}

@@ -148,13 +148,15 @@ PATCHES = (
         (
             _code("dask.utils:get_default_shuffle_method", "shuffle:default_shuffle_method"),
             _code("dask.array:rechunk", "shuffle:rechunk"),
-            Change(f"{_SHUFFLE}:SimpleShuffle._shuffle_group", f"{_HERE}.shuffle:groups_in_order", how="value"),
-            Change(f"{_SHUFFLE}:AssignPartitioningIndex.operation", f"{_HERE}.shuffle:partitions_of_rows", how="value"),
-            Change(f"{_SHUFFLE}:shuffle_group_2", f"{_HERE}.shuffle:groups_of_last_stage", how="value"),
+            *(
+                Change(f"{_SHUFFLE}:{name}", f"{_HERE}.shuffle:in_order", how="value")
+                for name in ("AssignPartitioningIndex", "SimpleShuffle", "TaskShuffle")
+            ),
         ),
         reason="In the peer-to-peer shuffle, the scheduler unpickles CuPy metadata, which creates a CUDA context, and "
         "the workers write blocks to files. When cuDF splits a dataframe, it changes the order of the rows, so "
-        "drop_duplicates does not keep the first rows.",
+        "drop_duplicates does not keep the first rows. It hashes the codes of categories, so rows of one category go "
+        "to several partitions.",
         upstream=("https://github.com/NVIDIA/cudf/pull/15469", "cudf-order-of-split-rows"),
         test="switch/test_arrays.py::test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses",
     ),

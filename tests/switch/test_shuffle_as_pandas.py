@@ -1,5 +1,7 @@
 """Shuffles of dataframes keep the order of rows, as with pandas. Here cuDF is a subclass of pandas."""
 
+import pickle
+
 import dask
 import dask.dataframe as dd
 import numpy as np
@@ -7,10 +9,11 @@ import pandas as pd
 import pytest
 from cudf_stand_in import Frame
 from dask.dataframe.dask_expr import _shuffle
+from dask.dataframe.dask_expr._shuffle import TaskShuffle
 from dask.dataframe.dispatch import group_split_dispatch, hash_object_dispatch
-from dask.dataframe.shuffle import shuffle_group
 
 from jupyter_gpudask.inspection.placement import to_gpu
+from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.patches.shuffle import split_in_order
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -42,9 +45,7 @@ def first_rows(**options):
 
 @pytest.mark.usefixtures("splits_in_any_order")
 def test_without_the_patch_other_rows_are_kept(monkeypatch):
-    monkeypatch.setattr(
-        _shuffle.SimpleShuffle, "_shuffle_group", staticmethod(lambda x, _, *args: shuffle_group(x, *args))
-    )
+    monkeypatch.setattr(_shuffle, "TaskShuffle", TaskShuffle)
     assert not first_rows(split_out=10).equals(DATA.drop_duplicates(subset=["x", "z"]))
 
 
@@ -96,6 +97,18 @@ def test_rows_of_the_same_category_meet_whatever_its_code_is():
         expected = frame.merge(other, on="c", broadcast=False).compute()
     assert {key: count for key, count in counts.items() if count} == {"a": 2, "b": 2, "c": 3, "d": 3, "e": 2}
     assert sorted(map(str, merged.to_numpy().tolist())) == sorted(map(str, expected.to_numpy().tolist()))
+
+
+@pytest.mark.usefixtures("splits_in_any_order", "hashes_codes")
+def test_a_worker_that_makes_the_tasks_needs_no_patch():
+    frame = to_gpu(dd.from_pandas(DATA, npartitions=40))
+    with dask.config.set({"dataframe.shuffle.method": "tasks"}):
+        plan = pickle.dumps(frame.drop_duplicates(subset=["x", "z"], split_out=10).expr.optimize())
+    patches.undo("kernel")
+    expression = pickle.loads(plan)  # noqa: S301 - of this test
+    parts = dask.get(expression.__dask_graph__(), expression.__dask_keys__())
+    found = pd.concat(map(pd.DataFrame, parts)).sort_index()
+    assert found.index.tolist() == DATA.drop_duplicates(subset=["x", "z"]).index.tolist()
 
 
 @pytest.mark.parametrize("ignore_index", [True, False])
