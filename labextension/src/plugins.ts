@@ -145,7 +145,7 @@ const commands = plugin<[ILabShell, ILayoutRestorer, ICommandPalette]>(
       label: trans.__('Close Dask Plots'),
       describedBy: { args: NO_ARGS },
       isEnabled: () => tabs.tracker.size > 0,
-      execute: () => labShell && tabs.closeAll(labShell)
+      execute: () => tabs.tracker.filter(() => true).forEach(tab => tab.close())
     });
     app.commands.addCommand(CommandIDs.restoreDashboard, {
       describedBy: { args: NO_ARGS },

@@ -9,7 +9,6 @@ import {
   showErrorMessage
 } from '@jupyterlab/apputils';
 
-import { keptKey } from '../dashboard/arrangement';
 import { clusterDashboard, IPlot } from '../dashboard/dashboard';
 import {
   favorites,
@@ -147,17 +146,11 @@ export class ClusterActions {
     await this._act(title, cluster, 'keep');
   }
 
-  /** Open the plots as they were arranged when they were closed, or else those of the setting `defaultLayout`. */
+  /** Open the plots of the setting `defaultLayout`. */
   async openPlots(cluster: ICluster, views: IDashboardViews): Promise<void> {
-    await this._withPlots(cluster, plots => {
-      const kept = views.kept?.get(keptKey(cluster));
-      if (kept) {
-        const { dashboards } = placeLayout(kept, cluster, plots);
-        return views.openLayout(cluster, dashboards);
-      }
-      const [first] = this._layouts(cluster, plots, views);
-      return first.open();
-    });
+    await this._withPlots(cluster, plots =>
+      this._layouts(cluster, plots, views)[0].open()
+    );
   }
 
   /** Open the layout of plots with this name; without one, search the layouts and open one. */
