@@ -43,7 +43,7 @@ import {
   currentGpus,
   StatusItem
 } from './notebook/clusterButton';
-import { CurrentKernel, findNotebook } from './notebook/currentKernel';
+import { CurrentKernel } from './notebook/currentKernel';
 import { CellNotices, loadNotifier } from './notifications/notices';
 import { createPanel, keepOpen, PANEL_ID } from './panel/panel';
 import { IGpuDask } from './tokens';
@@ -127,15 +127,14 @@ const commands = plugin<[ILabShell, ILayoutRestorer, ICommandPalette]>(
     // Notebook 7 shows one document in a page: it has no tabs.
     const views = labShell ? tabs : new DashboardPages(baseUrl);
     const showLogs = async (cluster: ICluster): Promise<void> => {
-      const { LogsTab, logsId, placeBeside } = await import('./logs/tab');
+      const { LogsTab, logsId, logsMode } = await import('./logs/tab');
       const id = logsId(cluster);
       // The down area of Notebook 7 is below its document.
       const area = labShell ? 'main' : 'down';
       if (![...app.shell.widgets(area)].some(widget => widget.id === id)) {
-        const notebook = findNotebook(app.shell, cluster.kernel_id);
         app.shell.add(new LogsTab(gpuDask, cluster), area, {
           type: 'GPU Dask Logs',
-          ...placeBeside(app.shell.currentWidget, notebook)
+          mode: logsMode(app.shell.currentWidget)
         });
       }
       app.shell.activateById(id);
