@@ -44,7 +44,7 @@ import {
   StatusItem
 } from './notebook/clusterButton';
 import { CurrentKernel } from './notebook/currentKernel';
-import { CellNotices, loadNotifier } from './notifications/notices';
+import { loadNotifier } from './notifications/notices';
 import { createPanel, keepOpen, PANEL_ID } from './panel/panel';
 import { IGpuDask } from './tokens';
 
@@ -256,21 +256,16 @@ const settings = plugin<[ISettingRegistry]>(
   }
 );
 
-const notifications = plugin<[INotebookTracker]>(
+const notifications = plugin<[]>(
   'notifications',
-  'Notifications for clusters that fail, workers that are lost, and long cells.',
-  [INotebookTracker],
-  (app, gpuDask, tracker) => {
+  'Notifications for clusters that fail, and workers that are lost.',
+  [],
+  (app, gpuDask) =>
     loadNotifier(gpuDask, () =>
       [...app.shell.widgets('left')].some(
         widget => widget.id === PANEL_ID && widget.isVisible
       )
-    );
-    if (tracker) {
-      // eslint-disable-next-line jupyter/require-disposable-ownership -- lives as long as the application
-      new CellNotices(gpuDask, tracker, app.shell);
-    }
-  }
+    )
 );
 
 const running = plugin<[IRunningSessionManagers]>(
