@@ -165,9 +165,7 @@ export class ClusterActions {
       const named = entries.find(({ label }) => label === name);
       return named
         ? named.open()
-        : openPlotPalette(trans.__('Search the layouts'), [
-            { category: trans.__('Layouts'), entries }
-          ]);
+        : openPlotPalette(trans.__('Search the layouts'), entries);
     });
   }
 
@@ -182,17 +180,13 @@ export class ClusterActions {
       });
       const first = favorites(defaultLayout, plots);
       const rest = plots.filter(plot => !first.includes(plot));
-      // JupyterLab hides the categories.
       const layouts = this._layouts(cluster, plots, views).map(
         ({ label, open }) => ({ label: trans.__('Layout: %1', label), open })
       );
       openPlotPalette(trans.__('Search the plots'), [
-        { category: trans.__('Favorites'), entries: first.map(toEntry) },
-        {
-          category: trans.__('Layouts'),
-          entries: views.hasLayouts ? layouts : []
-        },
-        { category: trans.__('Plots'), entries: rest.map(toEntry) }
+        ...first.map(toEntry),
+        ...(views.hasLayouts ? layouts : []),
+        ...rest.map(toEntry)
       ]);
     });
   }
