@@ -29,6 +29,10 @@ module.exports = {
     '!labextension/src/**/__tests__/**'
   ],
   coverageReporters: ['text'],
+  moduleNameMapper: {
+    ...base.moduleNameMapper,
+    '^@jupyter/(react|web)-components$': '<rootDir>/jest.elements.js'
+  },
   reporters: ['default'],
   roots: ['<rootDir>/labextension/src'],
   setupFiles: [...base.setupFiles, '<rootDir>/jest.setup.js'],

@@ -69,18 +69,6 @@ export function sum(numbers: (number | null | undefined)[]): number {
   return numbers.reduce<number>((total, each) => total + (each ?? 0), 0);
 }
 
-/** A duration: "2 min 5 s", "1 h 4 min". */
-export function formatDuration(
-  seconds: number,
-  trans: TranslationBundle
-): string {
-  const whole = Math.round(seconds);
-  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60)];
-  return hours > 0
-    ? trans.__('%1 h %2 min', hours, minutes % 60)
-    : trans.__('%1 min %2 s', minutes, whole % 60);
-}
-
 /** JupyterLab truncates the messages of notifications after so many characters. */
 const LONGEST_MESSAGE = 140;
 

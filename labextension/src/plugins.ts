@@ -43,8 +43,8 @@ import {
   currentGpus,
   StatusItem
 } from './notebook/clusterButton';
-import { CurrentKernel, findNotebook } from './notebook/currentKernel';
-import { CellNotices, loadNotifier } from './notifications/notices';
+import { CurrentKernel } from './notebook/currentKernel';
+import { loadNotifier } from './notifications/notices';
 import { createPanel, keepOpen, PANEL_ID } from './panel/panel';
 import { IGpuDask } from './tokens';
 
@@ -127,15 +127,14 @@ const commands = plugin<[ILabShell, ILayoutRestorer, ICommandPalette]>(
     // Notebook 7 shows one document in a page: it has no tabs.
     const views = labShell ? tabs : new DashboardPages(baseUrl);
     const showLogs = async (cluster: ICluster): Promise<void> => {
-      const { LogsTab, logsId, placeBeside } = await import('./logs/tab');
+      const { LogsTab, logsId, logsMode } = await import('./logs/tab');
       const id = logsId(cluster);
       // The down area of Notebook 7 is below its document.
       const area = labShell ? 'main' : 'down';
       if (![...app.shell.widgets(area)].some(widget => widget.id === id)) {
-        const notebook = findNotebook(app.shell, cluster.kernel_id);
         app.shell.add(new LogsTab(gpuDask, cluster), area, {
           type: 'GPU Dask Logs',
-          ...placeBeside(app.shell.currentWidget, notebook)
+          mode: logsMode(app.shell.currentWidget)
         });
       }
       app.shell.activateById(id);
@@ -145,7 +144,7 @@ const commands = plugin<[ILabShell, ILayoutRestorer, ICommandPalette]>(
       label: trans.__('Close Dask Plots'),
       describedBy: { args: NO_ARGS },
       isEnabled: () => tabs.tracker.size > 0,
-      execute: () => labShell && tabs.closeAll(labShell)
+      execute: () => tabs.tracker.filter(() => true).forEach(tab => tab.close())
     });
     app.commands.addCommand(CommandIDs.restoreDashboard, {
       describedBy: { args: NO_ARGS },
@@ -257,21 +256,16 @@ const settings = plugin<[ISettingRegistry]>(
   }
 );
 
-const notifications = plugin<[INotebookTracker]>(
+const notifications = plugin<[]>(
   'notifications',
-  'Notifications for clusters that fail, workers that are lost, and long cells.',
-  [INotebookTracker],
-  (app, gpuDask, tracker) => {
+  'Notifications for clusters that fail, and workers that are lost.',
+  [],
+  (app, gpuDask) =>
     loadNotifier(gpuDask, () =>
       [...app.shell.widgets('left')].some(
         widget => widget.id === PANEL_ID && widget.isVisible
       )
-    );
-    if (tracker) {
-      // eslint-disable-next-line jupyter/require-disposable-ownership -- lives as long as the application
-      new CellNotices(gpuDask, tracker, app.shell);
-    }
-  }
+    )
 );
 
 const running = plugin<[IRunningSessionManagers]>(

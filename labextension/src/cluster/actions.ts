@@ -9,7 +9,6 @@ import {
   showErrorMessage
 } from '@jupyterlab/apputils';
 
-import { keptKey } from '../dashboard/arrangement';
 import { clusterDashboard, IPlot } from '../dashboard/dashboard';
 import {
   favorites,
@@ -147,17 +146,11 @@ export class ClusterActions {
     await this._act(title, cluster, 'keep');
   }
 
-  /** Open the plots as they were arranged when they were closed, or else those of the setting `defaultLayout`. */
+  /** Open the plots of the setting `defaultLayout`. */
   async openPlots(cluster: ICluster, views: IDashboardViews): Promise<void> {
-    await this._withPlots(cluster, plots => {
-      const kept = views.kept?.get(keptKey(cluster));
-      if (kept) {
-        const { dashboards } = placeLayout(kept, cluster, plots);
-        return views.openLayout(cluster, dashboards);
-      }
-      const [first] = this._layouts(cluster, plots, views);
-      return first.open();
-    });
+    await this._withPlots(cluster, plots =>
+      this._layouts(cluster, plots, views)[0].open()
+    );
   }
 
   /** Open the layout of plots with this name; without one, search the layouts and open one. */
@@ -172,9 +165,7 @@ export class ClusterActions {
       const named = entries.find(({ label }) => label === name);
       return named
         ? named.open()
-        : openPlotPalette(trans.__('Search the layouts'), [
-            { category: trans.__('Layouts'), entries }
-          ]);
+        : openPlotPalette(trans.__('Search the layouts'), entries);
     });
   }
 
@@ -189,17 +180,13 @@ export class ClusterActions {
       });
       const first = favorites(defaultLayout, plots);
       const rest = plots.filter(plot => !first.includes(plot));
-      // JupyterLab hides the categories.
       const layouts = this._layouts(cluster, plots, views).map(
         ({ label, open }) => ({ label: trans.__('Layout: %1', label), open })
       );
       openPlotPalette(trans.__('Search the plots'), [
-        { category: trans.__('Favorites'), entries: first.map(toEntry) },
-        {
-          category: trans.__('Layouts'),
-          entries: views.hasLayouts ? layouts : []
-        },
-        { category: trans.__('Plots'), entries: rest.map(toEntry) }
+        ...first.map(toEntry),
+        ...(views.hasLayouts ? layouts : []),
+        ...rest.map(toEntry)
       ]);
     });
   }

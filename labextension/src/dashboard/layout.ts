@@ -194,28 +194,24 @@ function isPlot(entry: [string, unknown]): entry is [string, string] {
   );
 }
 
+/** The one category of the palette, which JupyterLab hides. */
+const CATEGORY = 'plots';
+
 export interface IPaletteEntry {
   label: string;
   open: () => unknown;
-}
-
-/** Entries with a common header. */
-export interface IPaletteGroup {
-  /** The header; groups are sorted by it. */
-  category: string;
-  entries: IPaletteEntry[];
 }
 
 /**
  * Open a palette in which a plot or a layout can be searched.
  *
  * @param label - what is searched
- * @param groups - the entries
+ * @param entries - what is listed, without the categories that JupyterLab hides
  * @returns the palette, which is disposed when it is closed
  */
 export function openPlotPalette(
   label: string,
-  groups: IPaletteGroup[]
+  entries: IPaletteEntry[]
 ): Widget {
   const commands = new CommandRegistry();
   const palette = new CommandPalette({
@@ -224,19 +220,17 @@ export function openPlotPalette(
   });
   palette.inputNode.placeholder = label;
   palette.inputNode.setAttribute('aria-label', label);
-  for (const { category, entries } of groups) {
-    entries.forEach(({ label, open }, rank) => {
-      const command = `${category}-${rank}`;
-      commands.addCommand(command, {
-        label,
-        describedBy: {
-          args: { type: 'object', properties: {}, additionalProperties: false }
-        },
-        execute: open
-      });
-      palette.addItem({ command, category, rank });
+  entries.forEach(({ label, open }, rank) => {
+    const command = `${rank}`;
+    commands.addCommand(command, {
+      label,
+      describedBy: {
+        args: { type: 'object', properties: {}, additionalProperties: false }
+      },
+      execute: open
     });
-  }
+    palette.addItem({ command, category: CATEGORY, rank });
+  });
   const modal = new DisposedPalette({ commandPalette: palette });
   modal.id = 'jupyter-gpudask-plots';
   modal.attach();

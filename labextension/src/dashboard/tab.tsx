@@ -4,7 +4,7 @@
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { IFrame } from '@jupyterlab/ui-components';
 import { UUID } from '@lumino/coreutils';
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import { Panel } from '@lumino/widgets';
 import React from 'react';
 
@@ -75,9 +75,7 @@ export class DashboardTab extends MainAreaWidget<Panel> {
   }
 
   /** Emitted when the cluster or the name of the notebook changes. */
-  get dashboardChanged(): ISignal<this, void> {
-    return this._dashboardChanged;
-  }
+  readonly dashboardChanged = new Signal<this, void>(this);
 
   override dispose(): void {
     this._gpuDask.model.changed.disconnect(this._update, this);
@@ -115,7 +113,7 @@ export class DashboardTab extends MainAreaWidget<Panel> {
     if (keyOf(dashboard) !== keyOf(this._dashboard)) {
       this._dashboard = dashboard;
       this._setTitle();
-      this._dashboardChanged.emit();
+      this.dashboardChanged.emit();
     }
   }
 
@@ -130,7 +128,6 @@ export class DashboardTab extends MainAreaWidget<Panel> {
   }
 
   private _dashboard: IDashboard;
-  private readonly _dashboardChanged = new Signal<this, void>(this);
   private readonly _frame = new IFrame({ sandbox: JOINED_SANDBOX });
   /** The process of the cluster whose dashboard is loaded. */
   private _process = '';

@@ -1,12 +1,11 @@
 /**
  * How dashboards are opened: in tabs of JupyterLab, or in pages of the browser.
  */
-import { ILabShell, JupyterFrontEnd } from '@jupyterlab/application';
+import { JupyterFrontEnd } from '@jupyterlab/application';
 import { WidgetTracker } from '@jupyterlab/apputils';
 import { DockLayout } from '@lumino/widgets';
 
 import { ICluster } from '../model/api';
-import { ILayout } from '../model/settings';
 import { findNotebook } from '../notebook/currentKernel';
 import { IGpuDask } from '../tokens';
 import { clusterDashboard, dashboardUrl, IDashboard } from './dashboard';
@@ -21,8 +20,6 @@ export interface IDashboardViews {
   open(dashboard: IDashboard): unknown;
   /** Open dashboards of a cluster where a layout places them. */
   openLayout(cluster: ICluster, placed: IPlacedDashboard[]): unknown;
-  /** How dashboards were arranged when they were closed together, by the path of the notebook. */
-  readonly kept?: Map<string, ILayout>;
 }
 
 /** Where a tab is added. */
@@ -35,7 +32,6 @@ interface IPlace {
 /** Opens dashboards in tabs. */
 export class DashboardTabs implements IDashboardViews {
   readonly hasLayouts = true;
-  readonly kept = new Map<string, ILayout>();
   readonly tracker = new WidgetTracker<DashboardTab>({
     namespace: 'jupyter-gpudask-dashboards'
   });
@@ -76,14 +72,6 @@ export class DashboardTabs implements IDashboardViews {
     if (notebook) {
       this._shell.activateById(notebook.id);
     }
-  }
-
-  /** Close all dashboards, and keep how those of each cluster were arranged. */
-  async closeAll(shell: ILabShell): Promise<void> {
-    const { keepArrangements } = await import('./arrangement');
-    const tabs = this.tracker.filter(() => true);
-    keepArrangements(this.kept, tabs, shell);
-    tabs.forEach(tab => tab.close());
   }
 
   private _find({ kernelId, plot }: IDashboard): DashboardTab | undefined {

@@ -46,9 +46,6 @@ export interface ISourceHistory {
   id: string;
   /** The series of the metrics that are known. */
   series: { [Id in MetricId]?: Series };
-}
-
-interface IMutableHistory extends ISourceHistory {
   lastSeen: number;
   rate: TaskRate;
 }
@@ -79,34 +76,17 @@ export class HistoryStore {
   constructor(private readonly _length: number) {}
 
   /** The times of all series, in seconds since the epoch, oldest first. */
-  get times(): number[] {
-    return this._times;
-  }
-
+  readonly times: number[] = [];
   /** The GPUs by UUID. */
-  get gpus(): ReadonlyMap<string, ISourceHistory> {
-    return this._gpus;
-  }
-
+  readonly gpus = new Map<string, ISourceHistory>();
   /** The workers by kernel id and name. */
-  get workers(): ReadonlyMap<string, ISourceHistory> {
-    return this._workers;
-  }
-
+  readonly workers = new Map<string, ISourceHistory>();
   /** The machine itself, by `MACHINE`. */
-  get machine(): ReadonlyMap<string, ISourceHistory> {
-    return this._machine;
-  }
-
-  /** Increases when a GPU or worker is added or removed. */
-  get generation(): number {
-    return this._generation;
-  }
-
+  readonly machine = new Map<string, ISourceHistory>();
   /** A series without values. */
-  get empty(): Series {
-    return this._empty;
-  }
+  readonly empty: Series = [];
+  /** Increases when a GPU or worker is added or removed. */
+  generation = 0;
 
   /** Whether new samples are kept aside, until this is false again. */
   get isPaused(): boolean {
@@ -132,7 +112,7 @@ export class HistoryStore {
   }
 
   private _addSample({ time, gpus, workers, machine }: ISample): void {
-    const last = this._times.at(-1) ?? time - 1;
+    const last = this.times.at(-1) ?? time - 1;
     if (time <= last) {
       return;
     }
@@ -141,16 +121,16 @@ export class HistoryStore {
     }
     this._addTime(time);
     if (machine) {
-      const history = this._getHistory(this._machine, MACHINE, time);
+      const history = this._getHistory(this.machine, MACHINE, time);
       this._setValues(history, machineValues(machine));
     }
     for (const [uuid, metrics] of Object.entries(gpus)) {
-      const history = this._getHistory(this._gpus, uuid, time);
+      const history = this._getHistory(this.gpus, uuid, time);
       this._setValues(history, gpuValues(metrics));
     }
     for (const [kernelId, byName] of Object.entries(workers)) {
       for (const [name, metrics] of Object.entries(byName)) {
-        const history = this._getHistory(this._workers, name, time, kernelId);
+        const history = this._getHistory(this.workers, name, time, kernelId);
         const tasks = history.rate.next(time, metrics.executed);
         this._setValues(history, { tasks, ...workerValues(metrics) });
       }
@@ -159,35 +139,35 @@ export class HistoryStore {
 
   /** Add a time without values. */
   private _addTime(time: number): void {
-    this._times.push(time);
-    this._empty.push(null);
+    this.times.push(time);
+    this.empty.push(null);
     this._eachSeries(series => series.push(null));
   }
 
   /** Set the values of the newest time. */
   private _setValues({ series }: ISourceHistory, metrics: Metrics): void {
-    const last = this._times.length - 1;
+    const last = this.times.length - 1;
     for (const id in metrics) {
       const value = metrics[id as MetricId];
       if (typeof value === 'number') {
-        (series[id as MetricId] ??= [...this._empty])[last] = value;
+        (series[id as MetricId] ??= [...this.empty])[last] = value;
       }
     }
   }
 
   private _getHistory(
-    histories: Map<string, IMutableHistory>,
+    histories: Map<string, ISourceHistory>,
     id: string,
     time: number,
     kernelId = ''
-  ): IMutableHistory {
+  ): ISourceHistory {
     const key = kernelId ? `${kernelId} ${id}` : id;
     let history = histories.get(key);
     if (!history) {
       const rate = new TaskRate();
       history = { kernelId, id, series: {}, lastSeen: time, rate };
       histories.set(key, history);
-      this._generation += 1;
+      this.generation += 1;
     }
     history.lastSeen = time;
     return history;
@@ -195,19 +175,19 @@ export class HistoryStore {
 
   /** Remove old samples, and the GPUs and workers that are in none of the others. */
   private _removeOld(): void {
-    const oldest = (this._times.at(-1) ?? 0) - this._length;
-    if ((this._times.at(0) ?? 0) > oldest - REMOVAL_BATCH) {
+    const oldest = (this.times.at(-1) ?? 0) - this._length;
+    if ((this.times.at(0) ?? 0) > oldest - REMOVAL_BATCH) {
       return;
     }
-    const count = this._times.findIndex(time => time > oldest);
-    this._times.splice(0, count);
-    this._empty.splice(0, count);
+    const count = this.times.findIndex(time => time > oldest);
+    this.times.splice(0, count);
+    this.empty.splice(0, count);
     this._eachSeries(series => series.splice(0, count));
     for (const histories of this._all) {
       for (const [key, { lastSeen }] of histories) {
         if (lastSeen <= oldest) {
           histories.delete(key);
-          this._generation += 1;
+          this.generation += 1;
         }
       }
     }
@@ -221,14 +201,8 @@ export class HistoryStore {
     }
   }
 
-  private _generation = 0;
-  private readonly _gpus = new Map<string, IMutableHistory>();
-  private readonly _empty: Series = [];
-  private readonly _times: number[] = [];
   private _pending: ISample[] | null = null;
-  private readonly _workers = new Map<string, IMutableHistory>();
-  private readonly _machine = new Map<string, IMutableHistory>();
-  private readonly _all = [this._gpus, this._workers, this._machine];
+  private readonly _all = [this.gpus, this.workers, this.machine];
 }
 
 function gpuValues(metrics: IGpuMetrics): Metrics {

@@ -3,7 +3,7 @@
  */
 import { URLExt } from '@jupyterlab/coreutils';
 import { IDisposable } from '@lumino/disposable';
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 import { IStreamMessage } from './api';
 import { API, ResponseError, RestClient } from './rest';
@@ -42,14 +42,9 @@ export class Connection implements IDisposable {
     return this._status;
   }
 
-  get statusChanged(): ISignal<this, ConnectionStatus> {
-    return this._statusChanged;
-  }
-
+  readonly statusChanged = new Signal<this, ConnectionStatus>(this);
   /** Emitted with each message of the server. */
-  get received(): ISignal<this, IStreamMessage> {
-    return this._received;
-  }
+  readonly received = new Signal<this, IStreamMessage>(this);
 
   get isDisposed(): boolean {
     return this._isDisposed;
@@ -96,7 +91,7 @@ export class Connection implements IDisposable {
       this._setStatus({ kind: 'live' });
       const message: IStreamMessage = JSON.parse(event.data);
       this._newest = message.time;
-      this._received.emit(message);
+      this.received.emit(message);
     };
     socket.onclose = () => void this._onLost(socket);
   }
@@ -155,15 +150,13 @@ export class Connection implements IDisposable {
       return;
     }
     this._status = status;
-    this._statusChanged.emit(status);
+    this.statusChanged.emit(status);
   }
 
   private _failures = 0;
   private _isDisposed = false;
   private _newest: number | null = null;
-  private _received = new Signal<this, IStreamMessage>(this);
   private _socket: WebSocket | null = null;
   private _status: ConnectionStatus = { kind: 'closed' };
-  private _statusChanged = new Signal<this, ConnectionStatus>(this);
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }

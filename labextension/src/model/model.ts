@@ -2,7 +2,7 @@
  * The state of the GPUs and clusters.
  */
 import { DisposableDelegate, IDisposable } from '@lumino/disposable';
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 import { withDistinctNames } from '../cluster/names';
 import { activeGpus } from '../cluster/snapshot';
@@ -37,14 +37,9 @@ export class GpuDaskModel implements IDisposable {
   }
 
   /** Emitted when the views must be rendered again. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
+  readonly changed = new Signal<this, void>(this);
   /** Emitted when a cluster is added, removed or scaled, or its status changes; not when only metrics change. */
-  get clustersChanged(): ISignal<this, void> {
-    return this._clustersChanged;
-  }
+  readonly clustersChanged = new Signal<this, void>(this);
 
   get status(): ConnectionStatus {
     return this.connection.status;
@@ -103,7 +98,7 @@ export class GpuDaskModel implements IDisposable {
     this._replaceClusters(
       new Map(this._received).set(cluster.kernel_id, cluster)
     );
-    this._changed.emit();
+    this.changed.emit();
   }
 
   /** Replace the clusters, for views that show them without the stream. */
@@ -112,7 +107,7 @@ export class GpuDaskModel implements IDisposable {
       new Map(clusters.map(each => [each.kernel_id, each]))
     );
     if (isChanged) {
-      this._changed.emit();
+      this.changed.emit();
     }
   }
 
@@ -121,7 +116,7 @@ export class GpuDaskModel implements IDisposable {
     const clusters = new Map(this._received);
     clusters.delete(kernelId);
     this._replaceClusters(clusters);
-    this._changed.emit();
+    this.changed.emit();
   }
 
   /** Set the current notebook: clusters of other notebooks with its name show their folders. */
@@ -130,8 +125,8 @@ export class GpuDaskModel implements IDisposable {
     this._current = { kernelId, path };
     this._replaceClusters(this._received);
     if (namesKey(old) !== namesKey(this._clusters)) {
-      this._clustersChanged.emit();
-      this._changed.emit();
+      this.clustersChanged.emit();
+      this.changed.emit();
     }
   }
 
@@ -154,7 +149,7 @@ export class GpuDaskModel implements IDisposable {
   }
 
   private _emit(): void {
-    this._changed.emit();
+    this.changed.emit();
   }
 
   private _onMessage(_: Connection, message: IStreamMessage): void {
@@ -167,7 +162,7 @@ export class GpuDaskModel implements IDisposable {
     this._samples = newest(this._appendNew(message), this._historySeconds);
     if (isChanged || message.type === 'full' || this._isDue(message.time)) {
       this._lastEmit = message.time;
-      this._changed.emit();
+      this.changed.emit();
     }
   }
 
@@ -196,12 +191,11 @@ export class GpuDaskModel implements IDisposable {
     );
     const isChanged = statusKey(old) !== statusKey(clusters);
     if (isChanged) {
-      this._clustersChanged.emit();
+      this.clustersChanged.emit();
     }
     return isChanged;
   }
 
-  private _changed = new Signal<this, void>(this);
   private _clusters: ReadonlyMap<string, ICluster> = new Map();
   /** The current notebook, which may have no cluster. */
   private _current: { kernelId: string | null; path: string } = {
@@ -210,7 +204,6 @@ export class GpuDaskModel implements IDisposable {
   };
   /** The clusters with the names that the server has sent. */
   private _received: ReadonlyMap<string, ICluster> = new Map();
-  private _clustersChanged = new Signal<this, void>(this);
   private _gpus: IGpuList | null = null;
   private _memoryTotal: number | null = null;
   private _subscribers = new Set<IDisposable>();

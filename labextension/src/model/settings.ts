@@ -41,8 +41,6 @@ export interface ISettings {
   hiddenCharts: string[];
   autostart: boolean;
   notifications: boolean;
-  /** Whether a notification of the desktop is shown for a long cell that ends while the page is hidden. */
-  desktopNotifications: boolean;
   /** The plots that are opened beside a notebook, and are listed first. */
   defaultLayout: ILayout;
   /** Other layouts; a list, because the form of the Settings Editor mixes up objects in objects. */
@@ -72,9 +70,7 @@ export class Settings {
     return this._value;
   }
 
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, void>(this);
 
   /** Resolves when the settings are loaded. */
   get ready(): Promise<void> {
@@ -86,14 +82,13 @@ export class Settings {
     this.source = source;
     const update = (): void => {
       this._value = { ...DEFAULTS, ...source.composite };
-      this._changed.emit();
+      this.changed.emit();
     };
     source.changed.connect(update);
     update();
     this._ready.resolve();
   }
 
-  private _changed = new Signal<this, void>(this);
   private _ready = new PromiseDelegate<void>();
   private _value = DEFAULTS;
 }

@@ -5,7 +5,7 @@ import { ISessionContext } from '@jupyterlab/apputils';
 import { Kernel } from '@jupyterlab/services';
 import { ITranslator } from '@jupyterlab/translation';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 import { KERNEL_ARGS } from '../cluster/commands';
 import { CommandIDs } from '../commandIDs';
@@ -19,9 +19,7 @@ const ENDED: Kernel.Status[] = ['restarting', 'autorestarting', 'dead'];
 /** Follows the kernels of notebooks. */
 export class Acceleration {
   /** Emitted when a kernel is accelerated, or is no longer. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, void>(this);
 
   /** Follow the kernels of a notebook. */
   watch(session: ISessionContext): void {
@@ -76,11 +74,10 @@ export class Acceleration {
       } else {
         this._kernels.delete(kernelId);
       }
-      this._changed.emit();
+      this.changed.emit();
     }
   }
 
-  private _changed = new Signal<this, void>(this);
   private readonly _kernels = new Set<string>();
   private readonly _sessions = new Set<ISessionContext>();
 }

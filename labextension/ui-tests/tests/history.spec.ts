@@ -85,13 +85,16 @@ test.describe('with 15 minutes of metrics', () => {
       const chart = tab(page).locator('.u-over').first();
       const { width, height } = (await chart.boundingBox())!;
       await chart.hover({ position: { x: width / 3, y: height / 2 } });
-      expect(await row.textContent()).not.toBe(newest);
-      const places = await tab(page)
-        .locator('.u-cursor-x')
-        .evaluateAll(nodes =>
-          nodes.map(node => (node as HTMLElement).style.transform)
-        );
-      expect(new Set(places).size).toBe(1);
+      await expect(row).not.toHaveText(newest!);
+      const places = (): Promise<number> =>
+        tab(page)
+          .locator('.u-cursor-x')
+          .evaluateAll(
+            nodes =>
+              new Set(nodes.map(node => (node as HTMLElement).style.transform))
+                .size
+          );
+      await expect.poll(places).toBe(1);
 
       await expect(reset).toBeDisabled();
       await page.mouse.down();

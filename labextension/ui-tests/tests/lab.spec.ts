@@ -119,8 +119,4 @@ test('settings change the panel at once, and a change of one leaves the others',
   await page.getByRole('tab', { name: 'Settings', exact: true }).click();
   await form.getByLabel('Offer to start clusters').uncheck();
   await expect(start).toBeHidden();
-  await form.getByLabel('Desktop notifications').check();
-  await expect(page.locator('.Toastify__toast')).toContainText(
-    'The browser blocks desktop notifications of this page.'
-  );
 });

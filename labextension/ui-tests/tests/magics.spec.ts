@@ -3,7 +3,7 @@
  */
 import { expect, test } from '@jupyterlab/galata';
 
-import { clusterCard, clusterOnServer, openAnalysis } from './helpers';
+import { clusterCard, clusterOnServer, openAnalysis, setCode } from './helpers';
 
 test('the start shows its progress, the status agrees with the card and the running cell, and is saved in the file', async ({
   page,
@@ -11,9 +11,9 @@ test('the start shows its progress, the status agrees with the card and the runn
   tmpPath
 }) => {
   await openAnalysis(page, request, tmpPath);
-  await page.notebook.setCell(
+  await setCode(
+    page,
     0,
-    'code',
     '%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 2'
   );
   const outputs = page.locator('.jp-Notebook .jp-OutputArea-output');
@@ -23,7 +23,7 @@ test('the start shows its progress, the status agrees with the card and the runn
   await expect(outputs.first()).toContainText('2 workers');
   await expect(outputs.first().getByRole('progressbar')).toBeHidden();
 
-  await page.notebook.setCell(1, 'code', '%gpudask status');
+  await setCode(page, 1, '%gpudask status');
   await page.notebook.runCell(1);
   const status = outputs.nth(1);
   // All columns fit beside the open panel.
@@ -34,9 +34,9 @@ test('the start shows its progress, the status agrees with the card and the runn
   // Tasks that run, and that wait, of a worker.
   await expect(widget).toContainText(/MiB00/);
 
-  await page.notebook.setCell(
+  await setCode(
+    page,
     2,
-    'code',
     '%%gpudask\nimport time\n' +
       'tasks = started.client.map(lambda _: time.sleep(600), range(3), pure=False)\n' +
       'started.client.gather(tasks)'
@@ -62,16 +62,16 @@ test('the start shows its progress, the status agrees with the card and the runn
 
   // The toolbar shows that every cell runs on the cluster.
   const toolbar = page.locator('.jp-GpuDask-toolbarButton');
-  await page.notebook.setCell(2, 'code', '%gpudask on');
+  await setCode(page, 2, '%gpudask on');
   await page.notebook.runCell(2);
   const on = toolbar.getByRole('button', { name: 'CPU stand-in · on' });
   await expect(on).toBeVisible();
   await expect(toolbar.getByTitle(/Every cell that uses Dask/)).toBeVisible();
-  await page.notebook.setCell(2, 'code', '%gpudask off');
+  await setCode(page, 2, '%gpudask off');
   await page.notebook.runCell(2);
   await expect(on).toBeHidden();
 
-  await page.notebook.setCell(2, 'code', '%gpudask start');
+  await setCode(page, 2, '%gpudask start');
   await page.notebook.runCell(2);
   await expect(
     page.locator('.jp-Notebook').getByRole('link', { name: 'dashboard' })
@@ -101,9 +101,9 @@ test('the toolbar shows that a kernel is accelerated, also after a reload', asyn
 }) => {
   await openAnalysis(page, request, tmpPath);
   // A stand-in for cudf.pandas, which a machine without a GPU does not have.
-  await page.notebook.setCell(
+  await setCode(
+    page,
     0,
-    'code',
     `import sys, types
 accelerator = types.ModuleType("cudf.pandas")
 accelerator.load_ipython_extension = lambda shell: None

@@ -17,7 +17,6 @@ import {
   startOnCpu,
   uploadNotebook
 } from './helpers';
-import { playScene } from './mockStream';
 
 test.afterEach(async ({ request }) => {
   const sessions = await (await request.get('/api/sessions')).json();
@@ -151,20 +150,4 @@ test('a cluster is started, looked at, scaled, used and stopped in the tab Runni
   await item.hover();
   await item.getByTitle('Stop Cluster').click();
   await expect(item).toBeHidden();
-});
-
-test('the panel opens from the palette of the tree, and the name of a cluster opens its notebook in a new tab', async ({
-  page,
-  request
-}) => {
-  await uploadNotebook(request, 'train.ipynb');
-  await playScene(page, { gpus: 2, workers: 2 });
-  await page.goto('/tree');
-  await runFromPalette(page, 'Show GPU Dask Panel');
-  const opened = page.waitForEvent('popup');
-  await clusterCard(page, 'train.ipynb')
-    .getByRole('button', { name: 'train.ipynb', exact: true })
-    .press('Enter');
-  expect((await opened).url()).toContain('/notebooks/train.ipynb');
-  await request.delete('/api/contents/train.ipynb');
 });

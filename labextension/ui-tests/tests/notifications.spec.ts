@@ -9,7 +9,8 @@ import {
   gpuDaskPanel,
   logsTab,
   openAnalysis,
-  startOnCpu
+  startOnCpu,
+  setCode
 } from './helpers';
 
 test('notifications report tasks without device memory, killed workers and clusters, with actions', async ({
@@ -21,9 +22,9 @@ test('notifications report tasks without device memory, killed workers and clust
   await startOnCpu(page);
   const toast = page.locator('.Toastify__toast');
   // CuPy's error has this name; the CPU has no device memory that could be used up.
-  await page.notebook.setCell(
+  await setCode(
+    page,
     0,
-    'code',
     `%load_ext jupyter_gpudask
 cluster = %gpudask start
 class OutOfMemoryError(MemoryError): pass
