@@ -123,10 +123,7 @@ def release_memory(**_: Any) -> int:
 
     The memory of variables and results stays allocated, and so does a pool of fixed size.
 
-    Returns
-    -------
-    int
-        Increase of free device memory, in bytes; 0 in a process that does not use a GPU.
+    Returns by how many bytes free device memory has grown; 0 in a process that does not use a GPU.
     """
     gc.collect()
     if "cupy" not in sys.modules:

@@ -105,12 +105,8 @@ __all__ = ["versions_of"]
 def connect_joined(address: str, security: Security | None, timeout: float) -> KernelClient:
     """Connect a client, which becomes Dask's default client, and register its plugins.
 
-    Raises
-    ------
-    OSError
-        The connection failed.
-    Exception
-        Whatever Dask or a worker raises if the plugins cannot be registered; they were removed again.
+    Raises `OSError` if the connection failed. Raises whatever Dask or a worker raises if the plugins cannot be
+    registered; they were removed again.
     """
     client = connect_to(address, security, timeout=timeout)
     client.is_joined = True

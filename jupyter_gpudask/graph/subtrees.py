@@ -54,10 +54,7 @@ def fuse_subtrees(
 ) -> dict[Any, GraphNode]:
     """The same graph with subtrees fused; what several tasks need is still computed once, unless it is cheap.
 
-    Parameters
-    ----------
-    most_repeated
-        Random numbers of the largest block that is created in each task that needs it; see `with_copies`.
+    `most_repeated`: random numbers of the largest block that is created in each task that needs it; see `with_copies`.
     """
     wanted = frozenset(keys)
     given, graph = graph, without_aliases(graph, wanted)
@@ -155,17 +152,9 @@ def with_copies(
 ) -> tuple[dict[Any, GraphNode], dict[Any, Any]]:
     """The same graph, in which each task that needs a cheap block has a copy of the task that creates it.
 
-    Parameters
-    ----------
-    graph
-        With the dependencies of tasks in it or outside; without aliases, which would hide who needs a block.
-    most_elements
-        Numbers in the largest block that is computed more than once; a constant may be larger.
-
-    Returns
-    -------
-    originals
-        By the key of each copy, the key of its original.
+    `graph`: with the dependencies of tasks in it or outside; without aliases, which would hide who needs a block.
+    `most_elements`: numbers in the largest block that is computed more than once; a constant may be larger. Returns
+    the graph, and by the key of each copy the key of its original.
     """
     changed = dict(graph)
     originals: dict[Any, Any] = {}
@@ -223,14 +212,9 @@ def _is_cheap(task: Any, most_elements: int) -> bool:
 class _Block:
     """A block that a task creates without inputs.
 
-    Attributes
-    ----------
-    sizes
-        Of the constants and random numbers that it creates.
-    steps
-        Operations of element-wise arithmetic.
-    is_drawn
-        Whether it draws random numbers.
+    - `sizes`: of the constants and random numbers that it creates.
+    - `steps`: operations of element-wise arithmetic.
+    - `is_drawn`: whether it draws random numbers.
     """
 
     def __init__(self) -> None:

@@ -164,10 +164,7 @@ def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
 
     One that somebody else started has its address, such as ``2 GPU workers at tcp://10.0.0.1:8786``.
 
-    Parameters
-    ----------
-    state
-        The current state; after ``scale`` it adds how many GPUs have a worker: ``1 of 2 × NVIDIA H200``.
+    `state`: the current state; after ``scale`` it adds how many GPUs have a worker: ``1 of 2 × NVIDIA H200``.
     """
     workers, gpus = ready.workers, ready.gpus
     if state is not None and state.workers_wanted:

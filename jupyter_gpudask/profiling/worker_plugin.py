@@ -221,10 +221,7 @@ def _bytes_written(worker: Any) -> int:
 def run_steps(task: GraphNode, values: Mapping[Any, Any], on_step: OnStep) -> Any:
     """The result of ``task(values)``, by the same functions with the same arguments.
 
-    Parameters
-    ----------
-    on_step
-        Called after each step, with its task, the results that it had, and its result.
+    `on_step`: called after each step, with its task, the results that it had, and its result.
     """
     if isinstance(task, OpaqueNode):
         task = task.unpickle()
@@ -280,11 +277,8 @@ class GpuClock:
     def measure(self, task: str, count: int, stretches: Sequence[Mapping[str, float]], events: list[Any]) -> None:
         """Measure the steps of a task between `events`; later, when the GPU has reached them.
 
-        Parameters
-        ----------
-        stretches
-            For each two neighboring events, the seconds of the host in the steps between them, by the name of the step.
-            Where they have several names, the time on the GPU is divided in proportion.
+        `stretches`: for each two neighboring events, the seconds of the host in the steps between them, by the name of
+        the step. Where they have several names, the time on the GPU is divided in proportion.
         """
         if all(event is not None for event in events):
             self._pending.append((task, count, stretches, events))

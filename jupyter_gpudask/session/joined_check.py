@@ -70,10 +70,8 @@ async def check_scheduler(target: Target) -> Identity:
 
     Nothing that it sends is unpickled.
 
-    Raises
-    ------
-    ConnectError
-        The scheduler does not respond in time, refuses the credentials, has no worker, or has other versions.
+    Raises `ConnectError` if the scheduler does not respond in time, refuses the credentials, has no worker, or has
+    other versions.
     """
     try:
         async with asyncio.timeout(target.timeout):
@@ -147,10 +145,7 @@ def refused_operation(target: Target, error: BaseException) -> ConnectError | No
 async def diagnose(target: Target, *, is_slow: bool) -> ConnectError | None:
     """The error that an attempt of a few seconds shows; `None` if it shows none.
 
-    Parameters
-    ----------
-    is_slow
-        Whether it may just be slow: that it does not respond is then no error.
+    `is_slow`: whether it may just be slow: that it does not respond is then no error.
     """
     address, (host, port) = target.address, target.host_and_port
     try:

@@ -68,14 +68,10 @@ def parse_target(
 ) -> Target:
     """Validate the arguments of ``%gpudask connect``, and read the files that they name.
 
-    Parameters
-    ----------
-    address
-        The address of the scheduler, see `Target`; empty with `scheduler_file`. Without both that of
-        ``scheduler-address`` in Dask's configuration, as for Dask's client.
-    security
-        A file for `jupyter_gpudask.protocol.credentials.read_credentials`. Without it the credentials
-        for ``tls`` are those of Dask's configuration.
+    `address`: the address of the scheduler, see `Target`; empty with `scheduler_file`. Without both that of
+    ``scheduler-address`` in Dask's configuration, as for Dask's client. `security`: a file for
+    `jupyter_gpudask.protocol.credentials.read_credentials`. Without it the credentials for ``tls`` are those of Dask's
+    configuration.
     """
     timeout = _parse_timeout(start_timeout)
     scheduler_id = ""
@@ -141,11 +137,8 @@ def _read_scheduler_file(name: str) -> tuple[str, str]:
 async def locate(target: Target) -> Target:
     """Ask the Gateway of Dask's configuration for the addresses and the credentials of a cluster.
 
-    Raises
-    ------
-    ConnectError
-        dask-gateway or the address of the Gateway is missing, the Gateway does not respond or refuses this user, or the
-        cluster does not run.
+    Raises `ConnectError` if dask-gateway or the address of the Gateway is missing, the Gateway does not respond or
+    refuses this user, or the cluster does not run.
     """
     try:
         from dask_gateway import Gateway

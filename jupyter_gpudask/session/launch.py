@@ -46,15 +46,9 @@ def launch(
 ) -> RunningCluster:
     """Start a cluster with the options `spec`, or attach to the one that the Jupyter server holds for this kernel.
 
-    Parameters
-    ----------
-    on_progress
-        Called in another thread for each worker that is up.
-    while_waiting
-        Called in this thread ten times a second.
-    on_lost
-        Called in another thread if the cluster is lost; `None` for a temporary cluster, whose client does not become
-        Dask's default.
+    `on_progress`: called in another thread for each worker that is up. `while_waiting`: called in this thread ten times
+    a second. `on_lost`: called in another thread if the cluster is lost; `None` for a temporary cluster, whose client
+    does not become Dask's default.
     """
     from .server_connection import start_cluster
 
@@ -223,12 +217,9 @@ class BackgroundImports:
 def changed_settings() -> tuple[dict[str, Any], list[str]]:
     """The settings that differ from Dask's defaults, without credentials.
 
-    Returns
-    -------
-    (dict, list of str)
-        The settings, nested as in `dask.config.config`, and the names of those whose values JSON does not represent,
-        which are left out. Both are empty if this kernel has not imported Dask: each process reads Dask's files and
-        environment variables itself.
+    Returns the settings, nested as in `dask.config.config`, and the names of those whose values JSON does not
+    represent, which are left out. Both are empty if this kernel has not imported Dask: each process reads Dask's files
+    and environment variables itself.
     """
     config = sys.modules.get("dask.config")
     if config is None:
