@@ -12,7 +12,6 @@ import fcntl
 import json
 import logging
 import os
-import tempfile
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Self
 from jupyter_core.paths import jupyter_runtime_dir
 
 from .lease_registry import LeaseRegistry, PublicLease, clock_time
-from .locked_files import remove_locked
+from .locked_files import create_locked, remove_if_stale, remove_locked, stale_files, valid_files
 from .waiting_line import IDLE_SUFFIX, WaitingLine
 
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SUFFIX = ".lease"
-_UNFINISHED = ".unfinished"
 _MUTEX = "mutex"
+_LONGEST_HOLDER = 300
 
 
 @dataclass(frozen=True)
@@ -71,12 +70,12 @@ class Lease:
         return self.pid != 0
 
     @classmethod
-    def from_file(cls, path: Path) -> Self | None:
-        """Read a file; `None` if it is not a lease."""
+    def from_content(cls, content: bytes) -> Self | None:
+        """Read the content of a file; `None` if it is not a lease."""
         try:
-            content = json.loads(path.read_text())
-            return cls(**{**content, "gpus": tuple(content["gpus"])})
-        except (OSError, ValueError, TypeError, KeyError):
+            values = json.loads(content)
+            return cls(**{**values, "gpus": tuple(values["gpus"])})
+        except (ValueError, TypeError, KeyError):
             return None
 
 
@@ -85,8 +84,7 @@ class OwnLease:
 
     def __init__(self, lease: Lease, folder: Path, public: OwnPublicLease | None = None) -> None:
         self._lease, self._public = lease, public
-        unfinished, self._lock = _write(lease, folder)
-        self._path = unfinished.rename(unfinished.with_suffix(_SUFFIX))
+        self._path, self._lock = _write(lease, folder)
 
     def release(self, reason: str = "") -> None:
         """End the lease, and for a `reason` record the use of the GPUs in the directory for all users."""
@@ -97,30 +95,15 @@ class OwnLease:
     def rename(self, holder: str) -> None:
         """Change the name of the holder, inside `LeaseFolder.lock`; an `OSError` leaves the lease unchanged."""
         lease = replace(self._lease, holder=holder)
-        unfinished, lock = _write(lease, self._path.parent)
-        unfinished.replace(self._path)
+        new, lock = _write(lease, self._path.parent)
+        new.replace(self._path)
         os.close(self._lock)
         self._lease, self._lock = lease, lock
 
 
 def _write(lease: Lease, folder: Path) -> tuple[Path, int]:
-    """Write a locked file under a temporary name, so that readers never find an incomplete one."""
-    # The pid is not unique: containers and hosts can share a home directory.
-    lock, name = tempfile.mkstemp(_UNFINISHED, f"{lease.pid}-", folder)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        values = asdict(lease)
-        for optional in ("public", "accelerates"):  # earlier versions would not read them
-            if not values[optional]:
-                del values[optional]
-        content = json.dumps(values).encode()
-        while content:
-            content = content[os.write(lock, content) :]
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        os.close(lock)
-        raise
-    return Path(name), lock
+    values = asdict(lease) | {"holder": lease.holder[:_LONGEST_HOLDER]}
+    return create_locked(folder, _SUFFIX, json.dumps(values).encode())
 
 
 class LeaseFolder:
@@ -146,9 +129,8 @@ class LeaseFolder:
         mutex = os.open(self.path / _MUTEX, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(mutex, fcntl.LOCK_EX)
-            for path in [*self._files(), *self.path.glob(f"*{_UNFINISHED}")]:
-                if not _is_locked(path):
-                    path.unlink(missing_ok=True)
+            for path in stale_files(self.path, _SUFFIX):
+                remove_if_stale(path)
             with self._registry.lock() if self._registry else nullcontext():
                 yield self.read()
         finally:
@@ -219,20 +201,17 @@ class LeaseFolder:
         return found
 
     def _read_own(self) -> list[Lease]:
-        found = (Lease.from_file(path) for path in self._files() if _is_locked(path))
+        found = (Lease.from_content(content) for _, content, _ in valid_files(self.path, _SUFFIX))
         return [lease for lease in found if lease is not None]
 
     def remove_stale(self) -> None:
         """Remove the leases of processes that have ended."""
         try:
-            if any(not _is_locked(path) for path in self._files()):
+            if stale_files(self.path, _SUFFIX):
                 with self.lock():
                     pass
         except OSError as error:  # they hold nothing, and the next process that takes a lease removes them
             logger.warning("Stale leases cannot be removed from %s: %s", self.path, error)
-
-    def _files(self) -> list[Path]:
-        return sorted(self.path.glob(f"*{_SUFFIX}"))
 
 
 THIS_KERNEL = "this kernel"
@@ -263,19 +242,3 @@ def leases_of_others(leases: Iterable[Lease], kernel_id: str) -> list[Lease]:
         for lease in leases
         if not (lease.accelerates and (lease.kernel_id == kernel_id if kernel_id else lease.pid in pids))
     ]
-
-
-def _is_locked(path: Path) -> bool:
-    """Whether the process that wrote the file lives. The lock is shared, so that several processes can check."""
-    try:
-        lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    else:
-        return False
-    finally:
-        os.close(lock)

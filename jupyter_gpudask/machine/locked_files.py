@@ -1,4 +1,4 @@
-"""Locked files in a directory of all users; a file is valid as long as the process that created it lives.
+"""Locked files in a directory of one or all users; a file is valid as long as the process that created it lives.
 
 A file is valid while it has a write lock (an open file description lock, fcntl(2)). Only the owner may write the file,
 so only the owner can set the lock. The lock ends with the process, in whatever container the process runs. In a sticky
