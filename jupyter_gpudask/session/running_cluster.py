@@ -47,7 +47,7 @@ class RunningCluster:
     @property
     def is_owned(self) -> bool:
         """Whether this kernel or its server started the cluster; other clusters are left as they were."""
-        return self.can("stop")
+        return self.ready.is_owned
 
     @property
     def is_server_owned(self) -> bool:
