@@ -14,7 +14,7 @@ from distributed.protocol.pickle import dumps
 from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state, worker_names
 from ..scheduler.settings import SchedulerPathPlugin, shorten_logs
 from ..worker.environment import examine_libraries, has_gpu, versions_of
-from ..worker.preload import PATH_PLUGIN, PathPlugin
+from ..worker.preload import PathPlugin
 from .kernel_client import KernelClient, reconnecting
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def import_from(client: Client, path: Sequence[str]) -> None:
         client.sync(
             scheduler.register_worker_plugin,
             plugin=dumps(PathPlugin(path)),
-            name=PATH_PLUGIN,
+            name=PathPlugin.name,
             idempotent=False,
             callback_timeout=_RESPONSE_TIMEOUT,
         )

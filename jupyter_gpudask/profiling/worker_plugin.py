@@ -19,7 +19,7 @@ from distributed.metrics import context_meter
 from ..graph.program import Program, as_one_task, evaluated
 from ..inspection.results import TO_GPU, TO_HOST
 from ..worker.graphs import OpaqueNode
-from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
+from ..worker.interruption import InterruptionPlugin
 from .measurements import Operation, WorkerRecord, operation_of
 
 if TYPE_CHECKING:
@@ -63,14 +63,14 @@ class WorkerProfilingPlugin(WorkerPlugin):
         self._written = _bytes_written(worker)
         self._clock = GpuClock(self._add_gpu_time) if self._on_gpus else None
         worker.handlers[PROFILING_PLUGIN] = self.read
-        interruption = worker.plugins.get(INTERRUPTION_PLUGIN)
+        interruption = worker.plugins.get(InterruptionPlugin.name)
         if isinstance(interruption, InterruptionPlugin):
             interruption.call = self.run
 
     def teardown(self, worker: Worker) -> None:
         """Called by Dask when the plugin is removed."""
         worker.handlers.pop(PROFILING_PLUGIN, None)
-        interruption = worker.plugins.get(INTERRUPTION_PLUGIN)
+        interruption = worker.plugins.get(InterruptionPlugin.name)
         if isinstance(interruption, InterruptionPlugin):
             interruption.call = call
 

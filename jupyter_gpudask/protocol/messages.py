@@ -190,7 +190,7 @@ class Ready(Message):
     address: str
     credentials: TlsCredentials | None
     dashboard_port: int | None
-    dashboard_token: str = Field("", repr=False)
+    dashboard_token: str = Field(default="", repr=False)
     gpus: tuple[GpuState, ...] = ()
     workers: int
     pid: int

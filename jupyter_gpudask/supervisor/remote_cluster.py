@@ -88,7 +88,6 @@ class RemoteCluster(SupervisedCluster):
             address=self._cluster.scheduler_address,
             credentials=self._credentials(),
             dashboard_port=None,
-            dashboard_token="",
             gpus=(),
             workers=self._wanted,
             pid=os.getpid(),

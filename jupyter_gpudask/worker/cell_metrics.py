@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from distributed import Worker
 
-CELL_METRICS_PLUGIN = "gpudask-cell-metrics"
-
 BEGIN_CELL = "gpudask-begin-cell"
 """The message from a kernel to the scheduler, and from there to the workers, that a cell begins.
 
@@ -35,6 +33,7 @@ class CellMetricsPlugin(WorkerPlugin):
     - `workers`: the number of workers to which the message was sent.
     """
 
+    name = "gpudask-cell-metrics"
     energy_before: float | None = None
     workers = 0
 
@@ -64,7 +63,7 @@ class WorkerCellMetrics(NamedTuple):
 
 def take_cell_metrics(dask_worker: Worker) -> WorkerCellMetrics:
     """The metrics of the cell that began last; called by `distributed.Client.run`."""
-    name, plugin = str(dask_worker.name), cast("CellMetricsPlugin", dask_worker.plugins[CELL_METRICS_PLUGIN])
+    name, plugin = str(dask_worker.name), cast("CellMetricsPlugin", dask_worker.plugins[CellMetricsPlugin.name])
     energy = energy_between(plugin.energy_before, read_energy(name))
     return WorkerCellMetrics(name, take_peak(), energy, plugin.workers)
 

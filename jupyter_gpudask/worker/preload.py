@@ -141,16 +141,14 @@ def _run_exit_functions_after_a_fork() -> None:
         util.Finalize(None, atexit._run_exitfuncs, exitpriority=-1000)  # noqa: SLF001
 
 
-PATH_PLUGIN = "gpudask-path"
-"""The name of the `PathPlugin`; registering another one replaces it."""
-
-
 class PathPlugin(WorkerPlugin):
-    """Puts the kernel's import path in front of the worker's.
+    """Puts the kernel's import path in front of the worker's; registering another one replaces it.
 
     It is registered after the worker has imported its own modules, so that a user's file cannot shadow a module of
     Python or Dask.
     """
+
+    name = "gpudask-path"
 
     def __init__(self, path: Sequence[str]) -> None:
         self._path = list(path)

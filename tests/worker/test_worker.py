@@ -12,7 +12,7 @@ from distributed import Scheduler, Worker
 from distributed.core import Status
 from distributed.spill import SpillBuffer
 
-from jupyter_gpudask.worker.joined import DEVICE, JOINED_METRICS_PLUGIN, JoinedMetricsPlugin
+from jupyter_gpudask.worker.joined import DEVICE, JoinedMetricsPlugin
 from jupyter_gpudask.worker.memory import AllocatorStatistics
 from jupyter_gpudask.worker.preload import METRICS, read_metrics
 
@@ -196,10 +196,12 @@ async def change_plugins_in_heartbeats():
             found.append({DEVICE, METRICS} & set(scheduler.workers[worker.address].metrics))
 
         async def add():
-            assert (await worker.plugin_add(plugin=JoinedMetricsPlugin(), name=JOINED_METRICS_PLUGIN))["status"] == "OK"
+            assert (await worker.plugin_add(plugin=JoinedMetricsPlugin(), name=JoinedMetricsPlugin.name))[
+                "status"
+            ] == "OK"
 
         async def remove():
-            assert (await worker.plugin_remove(JOINED_METRICS_PLUGIN))["status"] == "OK"
+            assert (await worker.plugin_remove(JoinedMetricsPlugin.name))["status"] == "OK"
 
         await heartbeat(add)
         await heartbeat()
