@@ -303,9 +303,6 @@ class ClusterProcess(ClusterConnection):
             remove_stale_directories(folder)
         LeaseFolder().remove_stale()
 
-    def _log_invalid_line(self, text: str) -> None:
-        self._log.append(text)
-
     def _describe_exit(self) -> str:
         code = self._process.returncode
         if code is None:
