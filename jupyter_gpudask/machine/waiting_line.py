@@ -12,7 +12,6 @@ decided by its own server.
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 _SUFFIX = ".waiting"
 IDLE_SUFFIX = ".idle"
-_TICK = 0.002
-_TICKS = 100
 
 
 @dataclass(frozen=True, order=True)
@@ -95,14 +92,7 @@ class WaitingLine:
         for path in stale_files(self._folder, self._suffix):
             remove_if_stale(path)
         written = write_lease(self._folder, self._suffix, gpus, share=share, since=since, count=count)
-        place = Place(*written, frozenset(gpus))
-        for _ in range(_TICKS):  # files that are made in one tick of the clock have the same time
-            since = place.order[0]
-            if sum(waiting.since == since for waiting in self.read()) <= 1:  # itself
-                break
-            time.sleep(_TICK)
-            os.fchmod(place.lock, 0o644)  # sets `st_ctime`
-        return place
+        return Place(*written, frozenset(gpus))
 
     def before(self, place: Place | None, gpus: Iterable[str]) -> list[Waiting]:
         """The starts that wait for one of these GPUs, before `place` if that is given, the first one first."""
