@@ -322,14 +322,9 @@ class Interpreter(Message):
     """
 
     python: str
-    environment: Variables
+    environment: Variables = Field(repr=False)  # it can hold secrets
     path: Folders = ()
-    settings: dict[str, Any] = Field(default_factory=dict)
-
-    def __repr__(self) -> str:  # an environment can hold secrets
-        return f"Interpreter(python={self.python!r})"
-
-    __str__ = __repr__
+    settings: dict[str, Any] = Field(default_factory=dict, repr=False)
 
 
 class Request(Message):

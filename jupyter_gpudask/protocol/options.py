@@ -60,19 +60,15 @@ def options_of(fields: Mapping[str, FieldInfo]) -> dict[str, StartOption]:
 def _start_option(name: str, field: FieldInfo) -> StartOption:
     option = next(part for part in field.metadata if isinstance(part, Option))
     default = field.get_default(call_default_factory=True)
-    return StartOption(
-        metavar=option.metavar,
-        help=option.help,
-        flag=option.flag or "--" + name.replace("_", "-"),
-        words=(*_words_of_type(field.annotation), *option.words),
-        value_is_optional=option.value_is_optional,
-        engine=option.engine,
-        field=name,
-        title=field.title or "",
-        allowed=field.description or "",
-        default=as_typed(default, option) if default or default is False or "none" in option.words else "",
-        is_repeatable=isinstance(default, dict),
-    )
+    derived = {
+        "flag": option.flag or "--" + name.replace("_", "-"),
+        "words": (*_words_of_type(field.annotation), *option.words),
+        "title": field.title or "",
+        "allowed": field.description or "",
+        "default": as_typed(default, option) if default or default is False or "none" in option.words else "",
+        "is_repeatable": isinstance(default, dict),
+    }
+    return StartOption(**vars(option) | derived, field=name)
 
 
 def _words_of_type(annotation: object) -> tuple[str, ...]:

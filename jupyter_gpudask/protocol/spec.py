@@ -330,17 +330,7 @@ class ClusterClass(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str = Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
-    options: dict[str, Any] = Field(default_factory=dict)
-
-    def __repr__(self) -> str:  # its options can hold secrets
-        return f"ClusterClass(path={self.path!r})"
-
-    __str__ = __repr__
-
-    @property
-    def name(self) -> str:
-        """The name of the class."""
-        return self.path.rpartition(".")[2]
+    options: dict[str, Any] = Field(default_factory=dict, repr=False)  # they can hold secrets
 
 
 class ClassProfile(BaseModel):

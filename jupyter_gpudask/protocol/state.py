@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -306,14 +306,9 @@ class JoinedState(ClusterState):
 class TlsCredentials(_Model):
     """TLS credentials of a client, as PEM text; valid for one cluster only."""
 
-    ca: str
-    certificate: str
-    key: str
-
-    def __repr__(self) -> str:  # never in a log or a traceback
-        return "TlsCredentials(...)"
-
-    __str__ = __repr__
+    ca: str = Field(repr=False)
+    certificate: str = Field(repr=False)
+    key: str = Field(repr=False)
 
 
 def names_of(workers: Sequence[WorkerState], *, with_hosts: bool = True) -> list[str]:
