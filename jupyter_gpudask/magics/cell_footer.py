@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..overlay import CellRecord
     from ..protocol import ClusterState, Ready, WorkerState
-    from ..session.running_cluster import RunningCluster
+    from ..session.launch import RunningCluster
     from ..session.session import Session
     from .cell_interrupt import Interruption
     from .settings import MagicsSettings

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from ..protocol import ClusterState, Progress, Ready
-    from ..session.running_cluster import RunningCluster
+    from ..session.launch import RunningCluster
     from ..session.session import Session
 
 

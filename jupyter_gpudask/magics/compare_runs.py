@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..overlay import CellRecord
     from ..protocol import Ready
-    from ..session.running_cluster import RunningCluster
+    from ..session.launch import RunningCluster
     from .arguments import CellArguments
     from .compare_values import Comparison
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..gpu_libraries import Examined
     from ..protocol import GpuState
-    from ..session.running_cluster import RunningCluster
+    from ..session.launch import RunningCluster
 
 Verdict = Literal["ok", "note", "problem"]
 

@@ -25,10 +25,8 @@ from ..protocol import ClusterSpec, ClusterVerbs, Ready, parse_command
 from ..protocol.messages import Connect, gateway_dashboard, joined_limits, refusal
 from ..protocol.transport import Reporter
 from ..protocol.verbs import SUPERVISOR, answer, carry_out
-from .joined_check import check_scheduler, refused_operation
-from .joined_target import locate, parse_target
-from .launch import BackgroundImports
-from .running_cluster import RunningCluster
+from .joined_target import check_scheduler, locate, parse_target, refused_operation
+from .launch import BackgroundImports, RunningCluster
 from .server_connection import request_stream
 
 if TYPE_CHECKING:
@@ -37,9 +35,8 @@ if TYPE_CHECKING:
     from ..client.kernel_client import KernelClient
     from ..launcher.connection import LostCallback
     from ..protocol import ClusterState, Command
-    from .joined_check import Identity
-    from .joined_target import Target
-    from .running_cluster import EventLoopThread
+    from .joined_target import Identity, Target
+    from .launch import EventLoopThread
 
 logger = logging.getLogger(__name__)
 _RESPONSE_TIMEOUT = 10.0

@@ -11,8 +11,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
-from .launch import attach, import_path, launch, options_after, spec_on_this_machine
-from .running_cluster import EventLoopThread
+from .launch import EventLoopThread, attach, import_path, launch, options_after, spec_on_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from ..launcher.cluster_process import ProgressCallback
     from ..protocol import ClusterSpec, ClusterState
     from ..protocol.messages import Action
-    from .running_cluster import RunningCluster
+    from .launch import RunningCluster
 
 
 class Session:

@@ -24,11 +24,10 @@ from ..scheduler.graph_router import GraphRouter
 from ..scheduler.results import SpanRetentionPlugin, bytes_by_worker, held_results, release_results, total_bytes
 from ..scheduler.settings import SchedulerPathPlugin, SendIntervalPlugin
 from ..scheduler.workers import WorkerFailuresPlugin, read_worker, reported_gpu
-from ..worker.cell_metrics import CellMetricsPlugin
 from ..worker.cuda_context import CONTEXT_LOST, ContextPlugin
 from ..worker.graphs import MaterializePlugin
 from ..worker.interruption import InterruptionPlugin
-from ..worker.memory import reset_worker
+from ..worker.memory import CellMetricsPlugin, reset_worker
 from ..worker.plugins import ExitReportPlugin, MetricsRetentionPlugin, PatchPlugin
 from ..worker.preload import PathPlugin
 
