@@ -20,9 +20,8 @@ from .kernel_socket import KernelSocket
 from .kernels import ServerKernels
 from .manager import ClusterManager
 from .monitor import Monitor
-from .openapi import OPENAPI
 from .prometheus import PrometheusMetrics
-from .rest import HANDLERS
+from .rest import HANDLERS, OPENAPI
 from .settings import Policy, ServerSettings, overridable_limits
 from .stream import STREAM, Broadcaster
 

@@ -33,9 +33,8 @@ from ..machine.leases import LeaseFolder, OwnLease
 from ..machine.plan import Plan, make_plan
 from ..protocol import ClusterState, Progress, Ready, Start
 from ..scheduler.settings import shorten_logs
-from .configured import is_job_queue
 from .dashboard import check_guard, guard_by_header, guard_by_token, routes_without_proxy
-from .engines import create_cluster, import_what_clusters_need
+from .engines import create_cluster, import_what_clusters_need, is_job_queue
 from .job_queue import JobQueue
 from .scaling import Scaling, check_limit, plan_and_lease
 from .supervised import Status, SupervisedCluster, read_state, register_plugins

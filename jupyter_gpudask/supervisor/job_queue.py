@@ -19,8 +19,7 @@ from ..errors import ClusterLostError, ClusterStartError
 from ..machine.directories import tail
 from ..protocol import JobState
 from ..protocol.state import describe_jobs
-from .configured import first_line
-from .engines import worker_names
+from .engines import first_line, worker_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable

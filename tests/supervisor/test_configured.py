@@ -11,7 +11,7 @@ from jupyter_gpudask.errors import ClusterStartError, GpuUnavailableError, Limit
 from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, JobState, Start
 from jupyter_gpudask.protocol.state import describe_jobs
 from jupyter_gpudask.supervisor import job_queue, ssh
-from jupyter_gpudask.supervisor.configured import import_class
+from jupyter_gpudask.supervisor.engines import import_class
 from jupyter_gpudask.supervisor.job_queue import BatchSystem, JobQueue
 from jupyter_gpudask.supervisor.kubernetes import KUBE_CLUSTER
 from jupyter_gpudask.supervisor.remote_cluster import RemoteCluster
