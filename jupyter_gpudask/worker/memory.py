@@ -35,21 +35,16 @@ class AllocatorStatistics:
         _use_growing_pool()
         self._statistics = rmm.statistics
         rmm.statistics.enable_statistics()
-        self._used_at_push, self._peak = 0, 0
+        self._used_at_push = 0
         self._push()
 
     def used(self) -> int:
         """Bytes allocated now."""
         return int(self._used_at_push + self._counts().current_bytes)
 
-    def peak(self) -> int:
-        """The largest number of bytes that were allocated so far."""
-        return int(max(self._peak, self._used_at_push + self._counts().peak_bytes))
-
     def take_peak(self) -> int:
         """The largest number of bytes that were allocated since the last call."""
         recent = int(self._used_at_push + self._counts().peak_bytes)
-        self._peak = max(self._peak, recent)
         self._statistics.pop_statistics()
         self._push()
         return recent
@@ -114,10 +109,10 @@ def take_peak() -> int | None:
     return _statistics_of_process().take_peak() if "rmm" in sys.modules else None
 
 
-def pool_metrics() -> tuple[int | None, int | None, int | None]:
-    """Bytes that RMM has allocated, the size of its pool, and the peak of allocated bytes."""
+def pool_metrics() -> tuple[int | None, int | None]:
+    """Bytes that RMM has allocated, and the size of its pool."""
     if "rmm" not in sys.modules:  # only workers of the cuda engine import it
-        return None, None, None
+        return None, None
     import rmm
 
     statistics = _statistics_of_process()
@@ -126,7 +121,7 @@ def pool_metrics() -> tuple[int | None, int | None, int | None]:
         resource = resource.upstream_mr
     # CUDA's default pool does not report its size.
     size = resource.pool_size() if hasattr(resource, "pool_size") else None
-    return statistics.used(), size, statistics.peak()
+    return statistics.used(), size
 
 
 def reset_worker() -> None:

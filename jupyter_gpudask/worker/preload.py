@@ -179,12 +179,11 @@ def _device() -> dict[str, Any] | None:
 
 def read_metrics(worker: Worker) -> dict[str, int | None]:
     """The metrics in the heartbeat; see `WorkerState` for their meaning."""
-    pool_used, pool_size, pool_peak = pool_metrics()
+    pool_used, pool_size = pool_metrics()
     to_host, to_disk = read_spilled(worker.data)
     return {
         "pool_used": pool_used,
         "pool_size": pool_size,
-        "pool_peak": pool_peak,
         "spilled_to_host": to_host,
         "spilled_to_disk": to_disk,
         "executed": worker.state.executed_count,
