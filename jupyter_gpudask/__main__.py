@@ -26,15 +26,8 @@ _NO_FILE = 2  # as `python` itself
 def parse_arguments(arguments: list[str]) -> tuple[str, list[str], dict[str, Any]]:
     """Parse the command line.
 
-    Parameters
-    ----------
-    arguments
-        Those of ``python -m jupyter_gpudask``.
-
-    Returns
-    -------
-    (str, list of str, dict)
-        The script, its own arguments, and the arguments of `jupyter_gpudask.gpu`.
+    `arguments`: those of ``python -m jupyter_gpudask``. Returns the script, its own arguments, and the arguments of
+    `jupyter_gpudask.gpu`.
     """
     from .protocol.spec import start_options
 
@@ -58,24 +51,8 @@ def parse_arguments(arguments: list[str]) -> tuple[str, list[str], dict[str, Any
 def run_script(file: str, arguments: list[str], options: dict[str, Any]) -> int:
     """Run a script as ``__main__`` inside `jupyter_gpudask.gpu`.
 
-    Parameters
-    ----------
-    file
-        The path of the script.
-    arguments
-        Its arguments.
-    options
-        The arguments of `jupyter_gpudask.gpu`.
-
-    Returns
-    -------
-    int
-        The exit status.
-
-    Raises
-    ------
-    SystemExit
-        The script has called `sys.exit`.
+    `file`: the path of the script. `arguments`: its arguments. `options`: the arguments of `jupyter_gpudask.gpu`.
+    Returns the exit status. Raises `SystemExit` if the script has called `sys.exit`.
     """
     path = os.path.abspath(file)  # noqa: PTH100 - as `python` itself: symbolic links are not followed
     try:

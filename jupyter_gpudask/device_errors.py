@@ -69,10 +69,7 @@ def broken_context(*, wait: bool = True) -> str:
     Such an error, as of an illegal address, is returned by each later call of CUDA until the process ends. This thread
     must have used CUDA, or the process gets a context.
 
-    Parameters
-    ----------
-    wait
-        Whether to wait until the GPU has done what it was given, which may be what breaks the context.
+    `wait`: whether to wait until the GPU has done what it was given, which may be what breaks the context.
     """
     cuda: Any = getattr(sys.modules.get("cupy"), "cuda", None)
     if cuda is None:

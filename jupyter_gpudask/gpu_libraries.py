@@ -123,10 +123,7 @@ def release_memory(**_: Any) -> int:
 
     The memory of variables and results stays allocated, and so does a pool of fixed size.
 
-    Returns
-    -------
-    int
-        Increase of free device memory, in bytes; 0 in a process that does not use a GPU.
+    Returns by how many bytes free device memory has grown; 0 in a process that does not use a GPU.
     """
     gc.collect()
     if "cupy" not in sys.modules:
@@ -134,6 +131,7 @@ def release_memory(**_: Any) -> int:
     import cupy
 
     from .comm import device_memory
+    from .worker import memory
 
     device_memory.release_unused()
     before, _total = cupy.cuda.runtime.memGetInfo()
@@ -141,23 +139,9 @@ def release_memory(**_: Any) -> int:
     cupy.cuda.Device().synchronize()  # stream-ordered frees take effect when the stream is done
     cupy.get_default_memory_pool().free_all_blocks()
     cupy.get_default_pinned_memory_pool().free_all_blocks()
-    pool = _growing_pool()
-    if pool is not None:
-        cupy.cuda.runtime.memPoolTrimTo(pool, 0)
+    memory.release_unused()
     after, _total = cupy.cuda.runtime.memGetInfo()
     return max(0, int(after) - int(before))
-
-
-def _growing_pool() -> int | None:
-    """The handle of CUDA's own pool, if RMM allocates from it."""
-    if "rmm" not in sys.modules:
-        return None
-    import rmm
-
-    resource = rmm.mr.get_current_device_resource()
-    while hasattr(resource, "upstream_mr") and not hasattr(resource, "pool_handle"):
-        resource = resource.upstream_mr
-    return int(resource.pool_handle()) if hasattr(resource, "pool_handle") else None
 
 
 def prepare_gpu_backends(*, spilling: str) -> None:

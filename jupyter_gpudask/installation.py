@@ -10,15 +10,7 @@ _NAME = "jupyter_gpudask"
 def pip_install(extra: str = "") -> str:
     """The command that installs the package from the source that it was installed from.
 
-    Parameters
-    ----------
-    extra
-        The extra of the package: ``cu12`` or ``cu13`` for GPUs.
-
-    Returns
-    -------
-    str
-        A ``%pip`` line for a notebook.
+    `extra`: the extra of the package: ``cu12`` or ``cu13`` for GPUs. Returns a ``%pip`` line for a notebook.
     """
     name = f"{_NAME}[{extra}]" if extra else _NAME
     url = _source()
@@ -31,15 +23,8 @@ def documentation(page: str) -> str:
     It is on the website that the environment variable ``JUPYTER_GPUDASK_DOCUMENTATION`` names, such as
     ``https://docs.example.org/gpudask``; without the variable, in the repository that the metadata of the package name.
 
-    Parameters
-    ----------
-    page
-        A file of the folder ``docs``, with an anchor if needed, such as ``errors.md#specerror``.
-
-    Returns
-    -------
-    str
-        Empty without the variable if the metadata name no repository, as long as the package is not published.
+    `page`: a file of the folder ``docs``, with an anchor if needed, such as ``errors.md#specerror``. Returns an
+    empty text without the variable if the metadata name no repository, as long as the package is not published.
     """
     import importlib.metadata
 

@@ -21,21 +21,9 @@ Number = TypeVar("Number", int, float)
 def parse_amount(value: object) -> int | float | None:
     """Parse an amount of memory.
 
-    Parameters
-    ----------
-    value
-        ``None`` or ``"none"``; a fraction above 0 and up to 1, of the memory of the device; or a size of at least
-        1 MB, as a number of bytes or with a unit, such as ``"20GB"`` or ``"16 GiB"``.
-
-    Returns
-    -------
-    int or float or None
-        Bytes as an ``int``, a fraction as a ``float`` in (0, 1], or ``None``.
-
-    Raises
-    ------
-    ValueError
-        The value is not one of these.
+    `value`: ``None`` or ``"none"``; a fraction above 0 and up to 1, of the memory of the device; or a size of at least
+    1 MB, as a number of bytes or with a unit, such as ``"20GB"`` or ``"16 GiB"``. Returns bytes as an ``int``, a
+    fraction as a ``float`` in (0, 1], or ``None``. Raises `ValueError` if the value is not one of these.
     """
     if value is None:
         return None
@@ -93,21 +81,9 @@ def format_bytes(count: int | float) -> str:
 def parse_gpus(value: object) -> str | int | list[int | str]:
     """Parse a selection of GPUs.
 
-    Parameters
-    ----------
-    value
-        ``"all"``; ``"free"``; a count (``2`` or ``"2"``: that many); or indices and UUIDs as a list or with commas
-        (``"0,3"``, ``"3,"`` for the GPU with index 3, ``"GPU-5a0c..."``, ``"MIG-..."``).
-
-    Returns
-    -------
-    str or int or list of (int or str)
-        ``"all"``, ``"free"``, the count, or the list.
-
-    Raises
-    ------
-    ValueError
-        The value is not one of these, or contains a GPU twice.
+    `value`: ``"all"``; ``"free"``; a count (``2`` or ``"2"``: that many); or indices and UUIDs as a list or with commas
+    (``"0,3"``, ``"3,"`` for the GPU with index 3, ``"GPU-5a0c..."``, ``"MIG-..."``). Returns ``"all"``, ``"free"``, the
+    count, or the list. Raises `ValueError` if the value is not one of these, or contains a GPU twice.
     """
     if isinstance(value, bool) or value is None:
         raise ValueError("no GPUs")
@@ -144,21 +120,8 @@ def _parse_gpu(value: object) -> int | str:
 def parse_range(value: object) -> tuple[int, int] | None:
     """Parse the smallest and the largest number of workers.
 
-    Parameters
-    ----------
-    value
-        ``None`` or ``"none"``; or two whole numbers from 1 to 256, the smaller one first, as a list or with a comma:
-        ``"1,4"``.
-
-    Returns
-    -------
-    tuple of two int, or None
-        The two numbers, or ``None``.
-
-    Raises
-    ------
-    ValueError
-        The value is not one of these.
+    `value`: ``None`` or ``"none"``; or two whole numbers from 1 to 256, the smaller one first, as a list or with a
+    comma: ``"1,4"``. Returns the two numbers, or ``None``. Raises `ValueError` if the value is not one of these.
     """
     if value is None or (isinstance(value, str) and value.strip().lower() == "none"):
         return None
@@ -174,10 +137,7 @@ def parse_range(value: object) -> tuple[int, int] | None:
 def parse_pairs(value: object, convert: Callable[[str], Number | str]) -> Mapping[str, object]:
     """Parse ``"NAME=VALUE,NAME=VALUE"``, a list of such strings, or a mapping.
 
-    Raises
-    ------
-    ValueError
-        A part has no ``=``, or `convert` raises it.
+    Raises `ValueError` if a part has no ``=``, or `convert` raises it.
     """
     if isinstance(value, Mapping):
         return dict(value)

@@ -22,7 +22,7 @@ from helpers import ONE_WORKER, Kernel, command_line, wait_until
 from jupyter_client import BlockingKernelClient
 
 from jupyter_gpudask.machine.unix_socket import connect_socket, socket_path
-from jupyter_gpudask.protocol import Joined
+from jupyter_gpudask.protocol import Ready
 from jupyter_gpudask.protocol.messages import Connect
 
 # The other extensions of this environment, which are not tested here, and start more slowly than the server.
@@ -205,7 +205,7 @@ def joined_to(server, dashboard):
     """The id of a kernel that reports a connection to a cluster with a dashboard at this address."""
     kernel_id = str(uuid.uuid4())
     fields = {"engine": "cpu", "address": "tcp://127.0.0.1:1", "credentials": None, "dashboard_port": None}
-    joined = Joined(**fields, workers=1, pid=0, dashboard=dashboard)
+    joined = Ready(**fields, workers=1, pid=0, dashboard=dashboard)
     request = Connect(kernel_id=kernel_id, joined=joined)
     connection = connect_socket(socket_path(server.runtime, server.pid))
     connection.setblocking(True)

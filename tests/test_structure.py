@@ -33,7 +33,7 @@ ALLOWED = {
     "random_numbers": {"inspection"},
     "overlay": {"inspection"},
     "patches": {"fallback", "random_numbers", "inspection", "overlay"},
-    "gpu_libraries": {"comm"},
+    "gpu_libraries": {"comm", "worker"},
     "switch": {"patches", "inspection", "overlay", "machine"},
     # Where cells with --profile are measured: in workers, in the scheduler and in the kernel.
     "profiling": {"graph", "worker", "inspection"},
@@ -63,7 +63,7 @@ ONLY = {
     "dask_cuda": ["supervisor/engines.py", "worker/command.py"],
     "cupy": ["comm/device_memory.py", "gpu_libraries.py", "patches/", "random_numbers/", "inspection/", "fallback/"],
     "cudf": ["gpu_libraries.py", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
-    "rmm": ["worker/memory.py", "gpu_libraries.py"],
+    "rmm": ["worker/memory.py"],
     "pynvml": ["machine/gpus.py", "machine/nvml.py"],
     "IPython": ["magics/", "errors.py", "__init__.py"],
 }

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from jupyter_gpudask.magics.declarations import CELL_OPTIONS, COMMANDS
 from jupyter_gpudask.magics.settings import MagicsSettings
 from jupyter_gpudask.protocol.spec import start_options
-from jupyter_gpudask.server.openapi import openapi_document
+from jupyter_gpudask.server.rest import openapi_document
 from jupyter_gpudask.server.settings import ServerSettings
 
 if TYPE_CHECKING:

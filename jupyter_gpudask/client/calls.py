@@ -14,8 +14,8 @@ from distributed.client import futures_of
 
 from ..scheduler.cells import StuckWorker, cancel_tasks, count_unfinished
 from ..scheduler.results import HeldReport, report_held
-from ..worker.cell_metrics import WorkerCellMetrics, take_cell_metrics, total_energy
 from ..worker.environment import versions_of
+from ..worker.memory import WorkerCellMetrics, take_cell_metrics, total_energy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

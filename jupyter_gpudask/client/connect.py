@@ -14,7 +14,7 @@ from distributed.protocol.pickle import dumps
 from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state, worker_names
 from ..scheduler.settings import SchedulerPathPlugin, shorten_logs
 from ..worker.environment import examine_libraries, has_gpu, versions_of
-from ..worker.preload import PATH_PLUGIN, PathPlugin
+from ..worker.preload import PathPlugin
 from .kernel_client import KernelClient, reconnecting
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def import_from(client: Client, path: Sequence[str]) -> None:
         client.sync(
             scheduler.register_worker_plugin,
             plugin=dumps(PathPlugin(path)),
-            name=PATH_PLUGIN,
+            name=PathPlugin.name,
             idempotent=False,
             callback_timeout=_RESPONSE_TIMEOUT,
         )
@@ -105,12 +105,8 @@ __all__ = ["versions_of"]
 def connect_joined(address: str, security: Security | None, timeout: float) -> KernelClient:
     """Connect a client, which becomes Dask's default client, and register its plugins.
 
-    Raises
-    ------
-    OSError
-        The connection failed.
-    Exception
-        Whatever Dask or a worker raises if the plugins cannot be registered; they were removed again.
+    Raises `OSError` if the connection failed. Raises whatever Dask or a worker raises if the plugins cannot be
+    registered; they were removed again.
     """
     client = connect_to(address, security, timeout=timeout)
     client.is_joined = True

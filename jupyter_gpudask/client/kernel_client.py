@@ -32,7 +32,7 @@ from ..overlay import current_overlay, current_record, in_context_of_cell
 from ..scheduler.graph_router import UPDATE_GRAPH
 from ..scheduler.joined_client import JOINED_BEGIN_CELL, JOINED_UPDATE_GRAPH
 from ..scheduler.results import RELEASED
-from ..worker.cell_metrics import BEGIN_CELL
+from ..worker.memory import BEGIN_CELL
 from ..worker.preload import send_sooner
 from ..worker.trial import call_with_small_blocks
 from .failures import (

@@ -65,14 +65,8 @@ ONLY_VALUES: Functions = {np.linalg.svd: values_only}
 def without_unused_parts(tasks: Graph, wanted: Collection[Any], functions: Functions) -> dict[Any, GraphNode]:
     """The same tasks, with only the second part computed by each decomposition whose other parts no task needs.
 
-    Parameters
-    ----------
-    tasks
-        Of a graph without tasks that nobody needs; not fused.
-    wanted
-        Keys whose results are needed elsewhere.
-    functions
-        For each decomposition a function that gives `None` for the other parts: `ONLY_R` or `ONLY_VALUES`.
+    `tasks`: of a graph without tasks that nobody needs; not fused. `wanted`: keys whose results are needed elsewhere.
+    `functions`: for each decomposition a function that gives `None` for the other parts: `ONLY_R` or `ONLY_VALUES`.
     """
     if not any(_decomposition(task, functions) for task in tasks.values()):
         return dict(tasks)
@@ -138,14 +132,8 @@ def with_taller_blocks(
 ) -> dict[Any, GraphNode]:
     """The same tasks, with one QR decomposition for several blocks where only the singular values of them are needed.
 
-    Parameters
-    ----------
-    tasks, wanted
-        As `without_unused_parts` returns them, and as for it.
-    most_bytes
-        Of the largest stack, if a number takes eight.
-    least_stacks
-        How many remain of all blocks together.
+    `tasks`, `wanted`: as `without_unused_parts` returns them, and as for it. `most_bytes`: of the largest stack, if a
+    number takes eight. `least_stacks`: how many remain of all blocks together.
     """
     users = reverse_dict(DependenciesMapping(tasks))
     # Another graph may need what Dask computes by the same key, whose signs differ.

@@ -18,8 +18,7 @@ from dask.utils import ensure_dict
 
 from .decompositions import ONLY_R, ONLY_VALUES, with_taller_blocks, without_unused_parts
 from .program import with_programs
-from .slices import with_slices_first
-from .subtrees import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU, ClusterSize, fuse_subtrees
+from .subtrees import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU, ClusterSize, fuse_subtrees, with_slices_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,12 +17,8 @@ class Program:
     Dask's own fused tasks compute their order each time that they run; here it is computed once, and pickled with the
     tasks as one value, in which equal functions are pickled once.
 
-    Parameters
-    ----------
-    steps
-        The tasks in the order in which they run, and the keys of the results that nobody needs after each.
-    inputs
-        Keys of the results of other tasks, in the order of the arguments of a call.
+    `steps`: the tasks in the order in which they run, and the keys of the results that nobody needs after each.
+    `inputs`: keys of the results of other tasks, in the order of the arguments of a call.
     """
 
     __slots__ = ("inputs", "steps")
@@ -40,10 +36,7 @@ class Program:
     def run(self, values: dict[Any, Any], run_step: Callable[[GraphNode, Mapping[Any, Any]], Any]) -> Any:
         """The result of the last step.
 
-        Parameters
-        ----------
-        run_step
-            Called with each task and the results so far; returns its result.
+        `run_step`: called with each task and the results so far; returns its result.
         """
         result = None
         for task, unneeded in self.steps:

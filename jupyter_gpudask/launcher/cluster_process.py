@@ -14,10 +14,10 @@ from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Self
 
-from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, GpuUnavailableError
+from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
 from ..installation import pip_install
 from ..machine.directories import remove_stale_directories, temporary_folders
-from ..machine.gpus import cuda_driver_version
+from ..machine.gpus import extra_for_gpus
 from ..machine.leases import LeaseFolder
 from ..machine.lifeline import kill_session
 from ..protocol import VERBS, ClusterSpec, Start
@@ -264,7 +264,9 @@ class ClusterProcess(ClusterConnection):
                 await self._process.ended()
         log = await self._whole_log()
         if re.search("No module named '?jupyter_gpudask", log):
-            return ClusterStartError("kernel-without-package", install=pip_install(await asyncio.to_thread(_extra)))
+            return ClusterStartError(
+                "kernel-without-package", install=pip_install(await asyncio.to_thread(extra_for_gpus))
+            )
         return ClusterStartError("process-ended", end=self._describe_exit(), log=log)
 
     async def _drain_log(self) -> None:
@@ -303,9 +305,6 @@ class ClusterProcess(ClusterConnection):
             remove_stale_directories(folder)
         LeaseFolder().remove_stale()
 
-    def _log_invalid_line(self, text: str) -> None:
-        self._log.append(text)
-
     def _describe_exit(self) -> str:
         code = self._process.returncode
         if code is None:
@@ -316,14 +315,6 @@ class ClusterProcess(ClusterConnection):
         if self._failure is not None:
             return super()._lost()
         return ClusterLostError("process-lost", end=self._describe_exit(), log=self.log())
-
-
-def _extra() -> str:
-    """The extra of this package for the driver's CUDA version; empty without a driver."""
-    try:
-        return "cu13" if cuda_driver_version() >= 13 else "cu12"
-    except GpuUnavailableError:
-        return ""
 
 
 async def _in_thread(work: Callable[[], None]) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterLostError, GpuDaskError, ProtocolError
 from ..protocol import (
@@ -24,13 +23,12 @@ from ..protocol import (
     StateReport,
     parse_event,
 )
-from ..protocol.transport import LineTooLongError, MessageStream
 from ..protocol.verbs import DONE, EndReason
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from ..protocol.transport import MessageStream
 
 _ANSWER_TIMEOUT = 10.0
-_MAX_INVALID_LINES = 20
 # However much there is to read, other tasks of the event loop run in between.
 _LINES_AT_A_TIME = 10
 
@@ -165,26 +163,15 @@ class ClusterConnection(Cluster):
                 raise ClusterLostError("process-silent", limit=_ANSWER_TIMEOUT) from None
 
     async def _read_events(self) -> None:
-        invalid = lines = 0
-        while invalid < _MAX_INVALID_LINES:
-            try:
-                event = await self._stream.receive(parse_event)
-            except LineTooLongError:
-                invalid = _MAX_INVALID_LINES
-                continue
-            except ProtocolError as error:
-                invalid += 1
-                self._log_invalid_line(str(error))
-                continue
-            finally:
+        lines = 0
+        try:
+            while (event := await self._stream.receive(parse_event)) is not None:
+                self._handle(event)
                 lines += 1
                 if lines % _LINES_AT_A_TIME == 0:
                     await asyncio.sleep(0)
-            if event is None:
-                break
-            self._handle(event)
-        else:
-            self._failure = Failed.from_error(ProtocolError("not-messages"))
+        except ProtocolError as error:
+            self._failure = Failed.from_error(ProtocolError("not-messages", log=str(error)))
         await self._after_end()
         self._ended = True
         self._answers.put_nowait(Closed())
@@ -203,10 +190,6 @@ class ClusterConnection(Cluster):
         on_lost, self._on_lost = self._on_lost, None
         if on_lost is not None and not self._closing:
             on_lost(self._lost())
-
-    def _log_invalid_line(self, text: str) -> None:
-        """Log why a line is not an event."""
-        logger.debug("%s", text)
 
     async def _after_end(self) -> None:
         """Called after the last event, whether or not the end was requested."""

@@ -137,6 +137,14 @@ def cuda_driver_version() -> int:
         return int(pynvml.nvmlSystemGetCudaDriverVersion()) // 1000
 
 
+def extra_for_gpus() -> str:
+    """The extra of this package for the CUDA version of the driver; empty without a driver."""
+    try:
+        return "cu13" if cuda_driver_version() >= 13 else "cu12"
+    except GpuUnavailableError:
+        return ""
+
+
 def driver_version() -> str:
     """The version of the driver, such as ``580.65.06``; raises `GpuUnavailableError` if NVML is not available."""
     with open_nvml():

@@ -4,6 +4,12 @@ Every supervisor takes its leases here, so that no two clusters of one user get 
 servers. A lease ends with its process, however the process ends, because Linux releases the lock. If the administrator
 has set a directory for all users, a lease has a second file there, without the name of the notebook: see
 `lease_registry`.
+
+Starts that wait for GPUs stand in a queue, first come, first served. A start waits behind the starts that wait for a
+GPU which it could get, and not behind starts that wait for other GPUs. Idle clusters have a separate queue; the cluster
+that has been idle longest is asked for its GPUs first: see `clusters_to_ask`. Every server computes this from the same
+files, so that no more clusters are asked than a start needs. The content of another user's file only decides whether an
+idle cluster is asked, and in which order. Whether a cluster is idle is decided by its own server.
 """
 
 from __future__ import annotations
@@ -12,29 +18,187 @@ import fcntl
 import json
 import logging
 import os
-import tempfile
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from jupyter_core.paths import jupyter_runtime_dir
 
-from .lease_registry import LeaseRegistry, PublicLease, clock_time
-from .locked_files import remove_locked
-from .waiting_line import IDLE_SUFFIX, WaitingLine
+from .lease_registry import (
+    LeaseRegistry,
+    PublicLease,
+    clock_time,
+    create_locked,
+    read_lease,
+    remove_if_stale,
+    remove_locked,
+    stale_files,
+    user_since,
+    valid_files,
+    write_lease,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from .lease_registry import OwnPublicLease
-    from .waiting_line import Place
+
+_WAITING_SUFFIX = ".waiting"
+IDLE_SUFFIX = ".idle"
+
+
+@dataclass(frozen=True, order=True)
+class Waiting:
+    """A start that waits, or a cluster that is idle; sorted by its time.
+
+    - `since`: when it entered the line, in nanoseconds since the epoch: the last change of its file (``st_ctime_ns``),
+      which nobody can set back.
+    - `device`, `inode`: its file, which has one place however many hard links it has.
+    - `lease`: the GPUs any of which it could get, or which the cluster holds, and whether it would share them.
+    """
+
+    since: int
+    device: int
+    inode: int
+    lease: PublicLease = field(compare=False)
+
+    @property
+    def description(self) -> str:
+        """Who waits, such as ``user anna since 14:05``."""
+        return user_since(self.lease.uid, self.since / 1e9)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in the queue, which ends with `leave` or with the process."""
+
+    path: Path
+    lock: int
+    gpus: frozenset[str]
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """What the line is sorted by; see `Waiting`."""
+        return _order(os.fstat(self.lock))
+
+    def leave(self) -> None:
+        """Leave the line."""
+        with suppress(OSError):  # without its lock it is no place, and the next start that waits removes it
+            self.path.unlink(missing_ok=True)
+        os.close(self.lock)
+
+
+class WaitingLine:
+    """The queue of all users, or of this user's clusters."""
+
+    def __init__(self, folder: Path, suffix: str = _WAITING_SUFFIX) -> None:
+        self._folder, self._suffix = folder, suffix
+
+    def enter(self, gpus: Sequence[str], *, share: bool = False, since: float | None = None, count: int = 0) -> Place:
+        """Stand at the end of the line; files of this user's processes that have ended are removed.
+
+        Only while the directory is locked: another process would remove a file that is not locked yet.
+
+        - `gpus`: the UUIDs of the GPUs any of which the start could get.
+        - `share`: whether it would share them.
+        - `since`, `count`: see `PublicLease`.
+
+        Raises `OSError` if the directory cannot be written to.
+        """
+        for path in stale_files(self._folder, self._suffix):
+            remove_if_stale(path)
+        written = write_lease(self._folder, self._suffix, gpus, share=share, since=since, count=count)
+        return Place(*written, frozenset(gpus))
+
+    def before(self, place: Place | None, gpus: Iterable[str]) -> list[Waiting]:
+        """The starts that wait for one of these GPUs, before `place` if that is given, the first one first."""
+        own, wanted = None if place is None else place.order, set(gpus)
+        return [
+            waiting
+            for waiting in self.read()
+            if wanted.intersection(waiting.lease.gpus)
+            and (own is None or (waiting.since, waiting.device, waiting.inode) < own)
+        ]
+
+    def read(self) -> list[Waiting]:
+        """The starts that wait, the first one first."""
+        files = valid_files(self._folder, self._suffix)
+        return sorted(Waiting(*_order(file[2]), lease) for file in files if (lease := read_lease(*file)))
+
+
+def _order(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ctime_ns, status.st_dev, status.st_ino
+
+
+def clusters_to_ask(
+    line: Sequence[Waiting], leases: Sequence[PublicLease], idle: Sequence[Waiting], max_gpus: int | None = None
+) -> dict[Waiting, Waiting]:
+    """Choose the idle clusters that are asked for their GPUs.
+
+    For each start that nobody stands before, those are chosen that have been idle longest, as many as it needs. If it
+    could not begin with the GPUs of all of them, none is asked. GPUs that several clusters share are not asked for. If
+    its user would hold too many GPUs, only the clusters of the same user are asked.
+
+    - `line`: the starts that wait, the first one first.
+    - `idle`: the clusters that are idle, the one first that has been so longest. Of a GPU that its owner does not hold,
+      nothing is expected.
+    - `max_gpus`: the largest number of GPUs of a user; `None` for no limit.
+
+    Returns the start that waits, for each cluster that is asked.
+    """
+    asked: dict[Waiting, Waiting] = {}
+    behind: set[str] = set()
+    for waiting in line:
+        wanted = set(waiting.lease.gpus)
+        if not wanted & behind:
+            others = not _exceeds(max_gpus, waiting, leases)
+            candidates = [cluster for cluster in idle if others or cluster.lease.uid == waiting.lease.uid]
+            asked |= dict.fromkeys(_clusters_for(waiting, wanted, leases, candidates), waiting)
+        behind |= wanted
+    return asked
+
+
+def _needed(waiting: Waiting) -> int:
+    """How many GPUs a start needs."""
+    gpus = len(set(waiting.lease.gpus))
+    return min(waiting.lease.count or gpus, gpus)
+
+
+def _exceeds(max_gpus: int | None, waiting: Waiting, leases: Sequence[PublicLease]) -> bool:
+    """Whether the user of a start would hold more GPUs than allowed, so that it would fail."""
+    leased = {uuid for lease in leases if lease.uid == waiting.lease.uid for uuid in lease.gpus}
+    return max_gpus is not None and len(leased) + _needed(waiting) > max_gpus
+
+
+def _clusters_for(
+    waiting: Waiting, wanted: set[str], leases: Sequence[PublicLease], idle: Sequence[Waiting]
+) -> list[Waiting]:
+    conflicting = [lease for lease in leases if not (lease.share and waiting.lease.share)]
+    holders = Counter(uuid for lease in conflicting for uuid in set(lease.gpus))
+    missing = _needed(waiting) - len(wanted - set(holders))
+    leased_by = {(lease.uid, uuid) for lease in conflicting for uuid in lease.gpus}
+    chosen: list[Waiting] = []
+    counted: set[str] = set()
+    for cluster in idle:
+        gained = {
+            uuid
+            for uuid in wanted.intersection(cluster.lease.gpus) - counted
+            if holders[uuid] == 1 and (cluster.lease.uid, uuid) in leased_by
+        }
+        if missing > 0 and gained:
+            chosen.append(cluster)
+            counted |= gained
+            missing -= len(gained)
+    return chosen if missing <= 0 else []
+
 
 logger = logging.getLogger(__name__)
 
 _SUFFIX = ".lease"
-_UNFINISHED = ".unfinished"
 _MUTEX = "mutex"
+_LONGEST_HOLDER = 300
 
 
 @dataclass(frozen=True)
@@ -71,12 +235,12 @@ class Lease:
         return self.pid != 0
 
     @classmethod
-    def from_file(cls, path: Path) -> Self | None:
-        """Read a file; `None` if it is not a lease."""
+    def from_content(cls, content: bytes) -> Self | None:
+        """Read the content of a file; `None` if it is not a lease."""
         try:
-            content = json.loads(path.read_text())
-            return cls(**{**content, "gpus": tuple(content["gpus"])})
-        except (OSError, ValueError, TypeError, KeyError):
+            values = json.loads(content)
+            return cls(**{**values, "gpus": tuple(values["gpus"])})
+        except (ValueError, TypeError, KeyError):
             return None
 
 
@@ -85,8 +249,7 @@ class OwnLease:
 
     def __init__(self, lease: Lease, folder: Path, public: OwnPublicLease | None = None) -> None:
         self._lease, self._public = lease, public
-        unfinished, self._lock = _write(lease, folder)
-        self._path = unfinished.rename(unfinished.with_suffix(_SUFFIX))
+        self._path, self._lock = _write(lease, folder)
 
     def release(self, reason: str = "") -> None:
         """End the lease, and for a `reason` record the use of the GPUs in the directory for all users."""
@@ -97,30 +260,15 @@ class OwnLease:
     def rename(self, holder: str) -> None:
         """Change the name of the holder, inside `LeaseFolder.lock`; an `OSError` leaves the lease unchanged."""
         lease = replace(self._lease, holder=holder)
-        unfinished, lock = _write(lease, self._path.parent)
-        unfinished.replace(self._path)
+        new, lock = _write(lease, self._path.parent)
+        new.replace(self._path)
         os.close(self._lock)
         self._lease, self._lock = lease, lock
 
 
 def _write(lease: Lease, folder: Path) -> tuple[Path, int]:
-    """Write a locked file under a temporary name, so that readers never find an incomplete one."""
-    # The pid is not unique: containers and hosts can share a home directory.
-    lock, name = tempfile.mkstemp(_UNFINISHED, f"{lease.pid}-", folder)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        values = asdict(lease)
-        for optional in ("public", "accelerates"):  # earlier versions would not read them
-            if not values[optional]:
-                del values[optional]
-        content = json.dumps(values).encode()
-        while content:
-            content = content[os.write(lock, content) :]
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        os.close(lock)
-        raise
-    return Path(name), lock
+    values = asdict(lease) | {"holder": lease.holder[:_LONGEST_HOLDER]}
+    return create_locked(folder, _SUFFIX, json.dumps(values).encode())
 
 
 class LeaseFolder:
@@ -146,9 +294,8 @@ class LeaseFolder:
         mutex = os.open(self.path / _MUTEX, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(mutex, fcntl.LOCK_EX)
-            for path in [*self._files(), *self.path.glob(f"*{_UNFINISHED}")]:
-                if not _is_locked(path):
-                    path.unlink(missing_ok=True)
+            for path in stale_files(self.path, _SUFFIX):
+                remove_if_stale(path)
             with self._registry.lock() if self._registry else nullcontext():
                 yield self.read()
         finally:
@@ -219,20 +366,17 @@ class LeaseFolder:
         return found
 
     def _read_own(self) -> list[Lease]:
-        found = (Lease.from_file(path) for path in self._files() if _is_locked(path))
+        found = (Lease.from_content(content) for _, content, _ in valid_files(self.path, _SUFFIX))
         return [lease for lease in found if lease is not None]
 
     def remove_stale(self) -> None:
         """Remove the leases of processes that have ended."""
         try:
-            if any(not _is_locked(path) for path in self._files()):
+            if stale_files(self.path, _SUFFIX):
                 with self.lock():
                     pass
         except OSError as error:  # they hold nothing, and the next process that takes a lease removes them
             logger.warning("Stale leases cannot be removed from %s: %s", self.path, error)
-
-    def _files(self) -> list[Path]:
-        return sorted(self.path.glob(f"*{_SUFFIX}"))
 
 
 THIS_KERNEL = "this kernel"
@@ -263,19 +407,3 @@ def leases_of_others(leases: Iterable[Lease], kernel_id: str) -> list[Lease]:
         for lease in leases
         if not (lease.accelerates and (lease.kernel_id == kernel_id if kernel_id else lease.pid in pids))
     ]
-
-
-def _is_locked(path: Path) -> bool:
-    """Whether the process that wrote the file lives. The lock is shared, so that several processes can check."""
-    try:
-        lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    else:
-        return False
-    finally:
-        os.close(lock)

@@ -226,6 +226,4 @@ def _missing_packages() -> list[str]:
 def _check_packages() -> None:
     missing = _missing_packages()
     if missing:
-        raise GpuPackagesMissingError(
-            packages=", ".join(missing), install=pip_install("cu13" if gpus.cuda_driver_version() >= 13 else "cu12")
-        )
+        raise GpuPackagesMissingError(packages=", ".join(missing), install=pip_install(gpus.extra_for_gpus()))

@@ -52,12 +52,8 @@ def accelerate(shell: InteractiveShell, session: Session) -> Note:
 
     Without a GPU nothing is loaded: the rest of the notebook runs on the CPU, with the same results.
 
-    Raises
-    ------
-    AccelerationError
-        No accelerator is installed, or a library that one replaces is imported already.
-    GpuHeldError
-        Other clusters hold all GPUs, or the one that this kernel already uses.
+    Raises `AccelerationError` if no accelerator is installed, or a library that one replaces is imported already.
+    Raises `GpuHeldError` if other clusters hold all GPUs, or the one that this kernel already uses.
     """
     extensions = shell.extension_manager
     assert extensions is not None

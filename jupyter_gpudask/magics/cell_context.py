@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
-    from ..session.running_cluster import RunningCluster
+    from ..session.launch import RunningCluster
     from ..session.session import Session
     from .arguments import CellArguments
     from .settings import MagicsSettings

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..overlay import CellRecord
     from ..protocol import ClusterState, Ready, WorkerState
-    from ..session.running_cluster import RunningCluster
+    from ..session.launch import RunningCluster
     from ..session.session import Session
     from .cell_interrupt import Interruption
     from .settings import MagicsSettings
@@ -48,12 +48,8 @@ _SECONDS_PER_HOUR = 3600
 class Footer:
     """Context manager of a cell; shows nothing if the cell has submitted no tasks.
 
-    Parameters
-    ----------
-    record
-        What stayed on the CPU; filled while the cell runs.
-    interruption
-        What an interrupt has cancelled; known when the cell ends.
+    `record`: what stayed on the CPU; filled while the cell runs. `interruption`: what an interrupt has cancelled; known
+    when the cell ends.
     """
 
     def __init__(

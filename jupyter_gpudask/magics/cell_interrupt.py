@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..client.calls import StuckWorker
     from ..protocol import GpuState
-    from ..session.running_cluster import RunningCluster
+    from ..session.launch import RunningCluster
 
 _INTERRUPTS = (KeyboardInterrupt, asyncio.CancelledError)
 _WAKE_INTERVAL = 0.2

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from ..profiling.measurements import CellMeasurements, Operation
-    from ..session.running_cluster import RunningCluster
+    from ..session.launch import RunningCluster
 
 _UNFINISHED = "The cell was interrupted: the tasks that it cancelled are not in this profile."
 _DASH = "–"
@@ -78,7 +78,7 @@ def measure_cell(shell: InteractiveShell, cluster: RunningCluster, moved: tuple[
 
     A cluster that does not respond does not fail the cell; a note says why there is no profile.
     """
-    from ..profiling.advice import advice
+    from ..profiling.measurements import advice
     from ..profiling.recording import Recording
 
     recording = Recording(cluster.client, on_gpus=cluster.ready.engine == "cuda")

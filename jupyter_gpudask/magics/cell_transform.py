@@ -71,15 +71,8 @@ def restore_source(namespace: dict[str, Any], arguments: str, body: str = "") ->
 
     The line is shown as a comment, because these tools must be able to parse the code.
 
-    Parameters
-    ----------
-    body
-        The part of the cell that has become an argument of the call.
-
-    Returns
-    -------
-    (str, str)
-        The file name that IPython gave the running cell, and the code of the cell as the user wrote it.
+    `body`: the part of the cell that has become an argument of the call. Returns the file name that IPython gave the
+    running cell, and the code of the cell as the user wrote it.
     """
     frame = frame_of_cell(namespace)
     if frame is None:

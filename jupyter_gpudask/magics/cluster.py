@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from distributed import Client
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ..protocol import ClusterState, Joined, Progress, Ready
-    from ..session.running_cluster import RunningCluster
+    from ..protocol import ClusterState, Progress, Ready
+    from ..session.launch import RunningCluster
     from ..session.session import Session
 
 
@@ -119,44 +119,27 @@ class ClusterView(View):
         """The lines, the first in bold, and a link to the dashboard of the Jupyter server."""
         first, *rest = self._lines()
         lines = [f"<b>{escape(first)}</b>", *map(escape, rest)]
-        path = self._ready.dashboard_path
-        if path and _as_joined(self._ready) is None:
+        if path := self._ready.dashboard_path:
             lines.append(f'<a href="{escape(path)}" target="_blank">Dask\'s dashboard</a>')
         return f"<div>{'<br>'.join(lines)}</div>"
 
     def _lines(self) -> list[str]:
-        lines = [describe_cluster(self._ready, self._state)]
-        joined = _as_joined(self._ready)
-        if joined is not None:
-            return [f"Connected to {lines[0]}", *_lines_of_joined(joined)]
-        if self._state is not None:
-            lines[0] += ": already running"
-        if self._ready.stand_in:
-            lines.append(f"{self._ready.stand_in} Cells run with NumPy and pandas.")
+        ready = self._ready
+        described = describe_cluster(ready, self._state)
+        if not ready.is_owned:
+            described = f"Connected to {described}"
+        elif self._state is not None:
+            described += ": already running"
+        lines = [described]
+        if ready.stand_in:
+            lines.append(f"{ready.stand_in} Cells run with NumPy and pandas.")
         if self._spec.protocol == "ucx":
             lines.append("UCX does not support TLS: other users of this machine can connect to the cluster's ports.")
-        elif self._ready.credentials is None and not self._ready.address.startswith("unix://"):
+        elif ready.address.startswith("tcp://"):
             lines.append("This cluster does not use TLS: everyone who can reach its ports can connect to it.")
-        if self._ready.dashboard_port:
-            lines.append(f"Dask's dashboard: {self._ready.dashboard_link}")
+        if ready.dashboard_link != ready.dashboard_path:
+            lines.append(f"Dask's dashboard: {ready.dashboard_link}")
         return lines
-
-
-def _lines_of_joined(joined: Joined) -> list[str]:
-    lines = []
-    if joined.stand_in:
-        lines.append(f"{joined.stand_in} Cells run with NumPy and pandas.")
-    if joined.address.startswith("tcp://"):
-        lines.append("This cluster does not use TLS: everyone who can reach its ports can connect to it.")
-    if joined.dashboard:
-        lines.append(f"Dask's dashboard: {joined.dashboard}")
-    return lines
-
-
-def _as_joined(ready: Ready) -> Joined | None:
-    from ..protocol import Joined  # here, because it imports pydantic
-
-    return ready if isinstance(ready, Joined) else None
 
 
 def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
@@ -164,15 +147,12 @@ def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
 
     One that somebody else started has its address, such as ``2 GPU workers at tcp://10.0.0.1:8786``.
 
-    Parameters
-    ----------
-    state
-        The current state; after ``scale`` it adds how many GPUs have a worker: ``1 of 2 × NVIDIA H200``.
+    `state`: the current state; after ``scale`` it adds how many GPUs have a worker: ``1 of 2 × NVIDIA H200``.
     """
     workers, gpus = ready.workers, ready.gpus
     if state is not None and state.workers_wanted:
         workers = state.workers_wanted
-    if _as_joined(ready) is not None:
+    if not ready.is_owned:
         return f"{format_count(workers, 'GPU worker' if ready.engine == 'cuda' else 'worker')} at {ready.address}"
     if ready.engine == "cpu":
         return f"CPU stand-in, {format_count(workers, 'worker')}"

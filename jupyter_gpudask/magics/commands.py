@@ -179,14 +179,9 @@ class Commands:
 class HeldView(View):
     """The results on the workers.
 
-    Attributes
-    ----------
-    total
-        Their size in bytes, each counted once.
-    workers
-        Their size on each worker in bytes, by the worker's name in Dask.
-    variables
-        The size of the results that each variable holds, in bytes.
+    - `total`: their size in bytes, each counted once.
+    - `workers`: their size on each worker in bytes, by the worker's name in Dask.
+    - `variables`: the size of the results that each variable holds, in bytes.
     """
 
     def __init__(self, report: HeldReport, gpus: Mapping[str, int | None], deleted: Sequence[str]) -> None:

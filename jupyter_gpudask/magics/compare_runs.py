@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..overlay import CellRecord
     from ..protocol import Ready
-    from ..session.running_cluster import RunningCluster
+    from ..session.launch import RunningCluster
     from .arguments import CellArguments
     from .compare_values import Comparison
 
@@ -156,12 +156,8 @@ class Run:
 def refuse(ready: Ready, body: str, file: str, namespace: Mapping[str, Any]) -> None:
     """Raise an error for a cell that ``--compare`` cannot run.
 
-    Raises
-    ------
-    ComparisonError
-        The cluster has no GPUs, the cell has ``%gpudask`` commands, or it uses results that are on the GPU workers.
-    SyntaxError
-        The code is not Python.
+    Raises `ComparisonError` if the cluster has no GPUs, the cell has ``%gpudask`` commands, or it uses results that are
+    on the GPU workers. Raises `SyntaxError` if the code is not Python.
     """
     if ready.engine != "cuda":
         raise ComparisonError("compare-without-gpus")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..gpu_libraries import Examined
     from ..protocol import GpuState
-    from ..session.running_cluster import RunningCluster
+    from ..session.launch import RunningCluster
 
 Verdict = Literal["ok", "note", "problem"]
 
@@ -153,11 +153,9 @@ def _describe_process(pid: int) -> str:
 
 def _check_packages(workers: Iterable[Examined]) -> Iterator[Finding]:
     from ..gpu_libraries import examine_process, try_libraries
-    from ..machine.gpus import cuda_driver_version
+    from ..machine.gpus import extra_for_gpus
 
-    try:
-        extra = "cu13" if cuda_driver_version() >= 13 else "cu12"
-    except GpuUnavailableError:
+    if not (extra := extra_for_gpus()):
         yield Finding("GPU packages", "note", "were not checked: they need a driver.")
         return
     here = examine_process(compute=False).place

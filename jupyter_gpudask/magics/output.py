@@ -137,10 +137,7 @@ def format_time(when: float) -> str:
 class OutputLine:
     """Shows one view at a time.
 
-    Attributes
-    ----------
-    in_notebook
-        Whether the line is an output of its own, which does not mix with the other output of the cell.
+    - `in_notebook`: whether the line is an output of its own, which does not mix with the other output of the cell.
     """
 
     def __init__(self, shell: InteractiveShell) -> None:

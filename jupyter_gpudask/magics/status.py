@@ -179,11 +179,8 @@ class LiveStatusView(StatusView):
 
     Then it becomes a plain table, because JupyterLab cannot show a widget after its kernel has shut down.
 
-    Parameters
-    ----------
-    state
-        The state at first. Front ends without widgets show it, and so does a notebook that is saved meanwhile: the
-        server extension removes the widget from the saved file.
+    `state`: the state at first. Front ends without widgets show it, and so does a notebook that is saved meanwhile: the
+    server extension removes the widget from the saved file.
     """
 
     _newest: LiveStatusView | None = None

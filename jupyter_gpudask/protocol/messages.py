@@ -179,6 +179,7 @@ class Ready(Message):
     - `price_per_gpu_hour`, `currency`: what a GPU costs per hour, as the administrator of the Jupyter server has set
       it; 0 without a price.
     - `dashboard_path`: the path of Dask's dashboard at the address of the Jupyter server; empty if no server shows it.
+    - `dashboard`: the address of the dashboard of a cluster that somebody else started; else empty.
     - `limits`: what cannot be done with the cluster, and why, as sentences.
     """
 
@@ -189,7 +190,7 @@ class Ready(Message):
     address: str
     credentials: TlsCredentials | None
     dashboard_port: int | None
-    dashboard_token: str = Field("", repr=False)
+    dashboard_token: str = Field(default="", repr=False)
     gpus: tuple[GpuState, ...] = ()
     workers: int
     pid: int
@@ -198,23 +199,20 @@ class Ready(Message):
     price_per_gpu_hour: float = 0.0
     currency: str = ""
     dashboard_path: str = ""
+    dashboard: str = ""
     limits: dict[Action, str] = Field(default_factory=dict)
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether this kernel or its server started the cluster; other clusters are left as they were."""
+        return "stop" not in self.limits
 
     @property
     def dashboard_link(self) -> str:
         """Where a browser can open Dask's dashboard: a path at the Jupyter server, or an address; empty if nowhere."""
         if self.dashboard_port and self.dashboard_token:
             return f"http://127.0.0.1:{self.dashboard_port}/status?token={self.dashboard_token}"
-        return self.dashboard_path
-
-
-class Joined(Ready):
-    """A connection to a scheduler that somebody else started.
-
-    - `dashboard`: the address of Dask's dashboard; empty if it is off.
-    """
-
-    dashboard: str = ""
+        return self.dashboard or self.dashboard_path
 
 
 class StateReport(_Answer):
@@ -324,14 +322,9 @@ class Interpreter(Message):
     """
 
     python: str
-    environment: Variables
+    environment: Variables = Field(repr=False)  # it can hold secrets
     path: Folders = ()
-    settings: dict[str, Any] = Field(default_factory=dict)
-
-    def __repr__(self) -> str:  # an environment can hold secrets
-        return f"Interpreter(python={self.python!r})"
-
-    __str__ = __repr__
+    settings: dict[str, Any] = Field(default_factory=dict, repr=False)
 
 
 class Request(Message):
@@ -366,7 +359,7 @@ class Connect(Request):
     """Show a cluster of somebody else: from now on the server sends commands, and the kernel answers them."""
 
     type: Literal["connect"] = "connect"
-    joined: Joined
+    joined: Ready
 
 
 class _Version(BaseModel):

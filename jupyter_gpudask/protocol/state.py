@@ -1,16 +1,19 @@
-"""Why a cluster has fewer workers than requested: lost hosts, and jobs of a batch system."""
+"""The state of a cluster: its GPUs, workers and jobs, what it lacks, and the TLS credentials of its clients."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Literal, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..errors import ConnectError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
 
 _MAX_JOBS = 6
 
@@ -306,14 +309,9 @@ class JoinedState(ClusterState):
 class TlsCredentials(_Model):
     """TLS credentials of a client, as PEM text; valid for one cluster only."""
 
-    ca: str
-    certificate: str
-    key: str
-
-    def __repr__(self) -> str:  # never in a log or a traceback
-        return "TlsCredentials(...)"
-
-    __str__ = __repr__
+    ca: str = Field(repr=False)
+    certificate: str = Field(repr=False)
+    key: str = Field(repr=False)
 
 
 def names_of(workers: Sequence[WorkerState], *, with_hosts: bool = True) -> list[str]:
@@ -336,3 +334,43 @@ def names_of(workers: Sequence[WorkerState], *, with_hosts: bool = True) -> list
         number = f", worker {numbers[host, name]}" if counts[host, name] > 1 else ""
         names.append(f"{host} {name}{number}" if are_several else f"{name}{number}")
     return names
+
+
+_CREDENTIALS = ("ca", "certificate", "key")
+
+
+def read_credentials(name: str) -> TlsCredentials:
+    """Read a YAML or JSON file with the texts ``ca``, ``certificate`` and ``key``.
+
+    Each is a PEM text, or the path of a PEM file, relative to the folder of the file. With the name ``-`` they are the
+    first line of the standard input.
+
+    Raises `ConnectError` if the file, or one that it names, cannot be read, or lacks a text; the message has nothing of
+    its content.
+    """
+    import yaml  # type: ignore[import-untyped]
+
+    file = Path(name).expanduser()
+    try:
+        content: Any = yaml.safe_load(sys.stdin.readline() if name == "-" else file.read_text())
+    except OSError as error:
+        raise _unreadable(name, error) from None
+    except (ValueError, yaml.YAMLError):
+        content = None  # what the parser says could show a key
+    if not isinstance(content, dict) or not all(isinstance(content.get(key), str) for key in _CREDENTIALS):
+        raise ConnectError("security-incomplete", file=name, names=", ".join(_CREDENTIALS))
+    return TlsCredentials(**{key: _pem_text(content[key], file.parent) for key in _CREDENTIALS})
+
+
+def _pem_text(value: str, folder: Path) -> str:
+    if "\n" in value:
+        return value
+    try:
+        return (folder / Path(value).expanduser()).read_text()
+    except (OSError, ValueError) as error:
+        raise _unreadable(value, error) from None
+
+
+def _unreadable(name: str, error: Exception) -> ConnectError:
+    reason = getattr(error, "strerror", None) or "it is no text"
+    return ConnectError("security-unreadable", file=name, error=reason)

@@ -33,13 +33,6 @@ _FLUSH_POLL = 0.005
 _M = TypeVar("_M")
 
 
-class LineTooLongError(ProtocolError):
-    """A line is longer than any message; its rest is skipped when the next message is received."""
-
-    def __init__(self) -> None:
-        super().__init__("not-a-message", version=PROTOCOL_VERSION, error="the line is too long")
-
-
 class MessageStream:
     """Messages to and from another process, one JSON object a line.
 
@@ -75,7 +68,7 @@ class MessageStream:
         """
         try:
             while self._is_inside_line:
-                with contextlib.suppress(LineTooLongError):
+                with contextlib.suppress(ProtocolError):
                     await self._read_line()
             line = await self._read_line()
         except ConnectionError:
@@ -121,7 +114,7 @@ class MessageStream:
         except asyncio.LimitOverrunError as error:
             self._is_inside_line = True
             await self._reader.readexactly(error.consumed)
-            raise LineTooLongError from None
+            raise ProtocolError("not-a-message", version=PROTOCOL_VERSION, error="the line is too long") from None
         self._is_inside_line = False
         return line
 

@@ -76,18 +76,13 @@ class Start(Command):
     spec: SentSpec
     cluster_class: ClusterClass | None = None
     path: Folders = ()
-    settings: dict[str, Any] = Field(default_factory=dict)
+    settings: dict[str, Any] = Field(default_factory=dict, repr=False)
     holder: str = ""
     kernel_id: str = ""
     max_workers: int | None = None
     max_gpus: int | None = None
     gpu_metrics: bool = True
-    dashboard_secret: str | None = None
-
-    def __repr__(self) -> str:  # never in a log or a traceback
-        return f"Start(spec={self.spec!r})"
-
-    __str__ = __repr__
+    dashboard_secret: str | None = Field(default=None, repr=False)
 
 
 EndReason = Literal["stopped", "kernel ended", "server ended", "idle", "handed over", "lifetime"]

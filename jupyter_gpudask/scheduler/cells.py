@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..worker.cell_metrics import BEGIN_CELL
 from ..worker.interruption import INTERRUPT
+from ..worker.memory import BEGIN_CELL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..protocol import JoinedState, JoinedWorkerState
-from ..worker.graphs import MATERIALIZE, MaterializePlugin
-from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
-from ..worker.joined import DEVICE, JOINED_METRICS_PLUGIN, READ_DEVICE, JoinedMetricsPlugin, dump_optional
-from ..worker.plugins import PATCH_PLUGIN, PatchPlugin
+from ..worker.graphs import MaterializePlugin
+from ..worker.interruption import InterruptionPlugin
+from ..worker.joined import DEVICE, READ_DEVICE, JoinedMetricsPlugin, dump_optional
+from ..worker.plugins import PatchPlugin
 from .cells import UNFINISHED, count_unfinished_in
 from .graph_router import GraphRouter
 from .results import bytes_by_worker, held_results, total_bytes
@@ -67,17 +67,12 @@ class JoinedClientPlugin(LostHostsPlugin):
                 raise
 
     async def _register(self, scheduler: Any) -> None:
-        for name, plugin in {
-            PATCH_PLUGIN: PatchPlugin(),
-            INTERRUPTION_PLUGIN: InterruptionPlugin(),
-            MATERIALIZE: MaterializePlugin(),
-            JOINED_METRICS_PLUGIN: JoinedMetricsPlugin(),
-        }.items():
-            if name in scheduler.worker_plugins:
+        for plugin in (PatchPlugin(), InterruptionPlugin(), MaterializePlugin(), JoinedMetricsPlugin()):
+            if plugin.name in scheduler.worker_plugins:
                 continue
-            self.registered.append(name)
+            self.registered.append(plugin.name)
             register = scheduler.register_worker_plugin
-            answers = await register(comm=None, plugin=dump_optional(plugin), name=name, idempotent=True)
+            answers = await register(comm=None, plugin=dump_optional(plugin), name=plugin.name, idempotent=True)
             failed = [answer for answer in answers.values() if answer["status"] == "error"]
             if failed:
                 raise RuntimeError(failed[0]["exception_text"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import SchedulerPlugin
 
-from ..worker.plugins import RETENTION_PLUGIN, clear_key_names
+from ..worker.plugins import clear_key_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -93,7 +93,7 @@ _MIN_AGE = 60.0
 class SpanRetentionPlugin(SchedulerPlugin):
     """Deletes old spans; Dask creates one for each computation, and keeps it and its task groups."""
 
-    name = RETENTION_PLUGIN
+    name = "gpudask-retention"
 
     def __init__(self, scheduler: Any) -> None:
         self._scheduler = scheduler

@@ -97,7 +97,7 @@ class KernelCluster:
         self.closes_at: float | None = None
         self._state: ClusterState | None = None
         self.joined = "" if joined is None else joined.ready.address
-        self.dashboard = dashboard_origin(getattr(self.ready, "dashboard", ""))
+        self.dashboard = None if joined is None else dashboard_origin(joined.ready.dashboard)
         self.automatic = False
         self.unused = False
         self.last_busy = time.monotonic()

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from traitlets import Bool, Int, Unicode, default
 
 from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE, LeaseRegistry, gpu_hours, user_name
-from ..machine.waiting_line import WaitingLine
+from ..machine.leases import WaitingLine
 from .monitor import INTERVAL, GpuReader
 from .prometheus import gpu_metrics
 from .settings import ServerSettings

@@ -20,11 +20,9 @@ from .kernel_socket import KernelSocket
 from .kernels import ServerKernels
 from .manager import ClusterManager
 from .monitor import Monitor
-from .openapi import OPENAPI
-from .policy import Policy
 from .prometheus import PrometheusMetrics
-from .rest import HANDLERS
-from .settings import ServerSettings, overridable_limits
+from .rest import HANDLERS, OPENAPI
+from .settings import Policy, ServerSettings, overridable_limits
 from .stream import STREAM, Broadcaster
 
 

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from ..errors import ClusterIdleError, ClusterLifetimeError, GpusHandedOverError
-from ..machine.leases import LeaseFolder
-from ..machine.waiting_line import clusters_to_ask
+from ..machine.leases import LeaseFolder, clusters_to_ask
 from ..quantities import format_period
 from .cluster import Notice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..machine.waiting_line import Place, Waiting
+    from ..machine.leases import Place, Waiting
     from .cluster import KernelCluster
     from .kernels import ServerKernels
     from .settings import ServerSettings

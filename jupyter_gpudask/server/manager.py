@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..protocol.rest import Status
     from ..protocol.verbs import EndReason
     from .kernels import ServerKernels
-    from .policy import Policy
+    from .settings import Policy
 
 logger = logging.getLogger(__name__)
 

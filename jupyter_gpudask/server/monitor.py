@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from concurrent.futures import Executor
 
-    from ..machine.waiting_line import Waiting
+    from ..machine.leases import Waiting
     from ..protocol import ClusterState, GpuProcess, GpuState
     from .cluster import KernelCluster
     from .kernels import KernelProcess, ServerKernels

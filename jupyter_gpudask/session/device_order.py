@@ -41,18 +41,9 @@ def lease_first_device(visible: Sequence[GpuState], kernel_id: str, supervisor: 
 
     If the body raises, the lease is released.
 
-    Parameters
-    ----------
-    kernel_id, supervisor
-        This kernel, and the pid of its supervisor if it has a cluster. A GPU of this cluster is preferred; otherwise
-        it is the free GPU with the most free memory.
-
-    Raises
-    ------
-    GpuHeldError
-        Other clusters hold all of them, or the one that this process already uses.
-    AccelerationError
-        The lease cannot be written.
+    `kernel_id`, `supervisor`: this kernel, and the pid of its supervisor if it has a cluster. A GPU of this cluster is
+    preferred; otherwise it is the free GPU with the most free memory. Raises `GpuHeldError` if other clusters hold all
+    of them, or the one that this process already uses. Raises `AccelerationError` if the lease cannot be written.
     """
     from ..machine.leases import LeaseFolder
 

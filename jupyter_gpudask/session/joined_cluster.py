@@ -21,14 +21,12 @@ from ..client.connect import (
 )
 from ..errors import BackendUnavailableError, ClusterLostError, ConnectError, ProtocolError
 from ..launcher.connection import Cluster
-from ..protocol import ClusterSpec, ClusterVerbs, Joined, parse_command
+from ..protocol import ClusterSpec, ClusterVerbs, Ready, parse_command
 from ..protocol.messages import Connect, gateway_dashboard, joined_limits, refusal
 from ..protocol.transport import Reporter
 from ..protocol.verbs import SUPERVISOR, answer, carry_out
-from .joined_check import check_scheduler, refused_operation
-from .joined_target import locate, parse_target
-from .launch import BackgroundImports
-from .running_cluster import RunningCluster
+from .joined_target import check_scheduler, locate, parse_target, refused_operation
+from .launch import BackgroundImports, RunningCluster
 from .server_connection import request_stream
 
 if TYPE_CHECKING:
@@ -36,10 +34,9 @@ if TYPE_CHECKING:
 
     from ..client.kernel_client import KernelClient
     from ..launcher.connection import LostCallback
-    from ..protocol import ClusterState, Command, Ready
-    from .joined_check import Identity
-    from .joined_target import Target
-    from .running_cluster import EventLoopThread
+    from ..protocol import ClusterState, Command
+    from .joined_target import Identity, Target
+    from .launch import EventLoopThread
 
 logger = logging.getLogger(__name__)
 _RESPONSE_TIMEOUT = 10.0
@@ -81,7 +78,7 @@ def _connect_client(target: Target) -> KernelClient:
         ) from None
 
 
-def _describe(target: Target, identity: Identity, *, on_gpus: bool) -> Joined:
+def _describe(target: Target, identity: Identity, *, on_gpus: bool) -> Ready:
     dashboard = _dashboard(target, identity.services.get("dashboard"))
     limits = joined_limits(target.address)
     if not dashboard:
@@ -89,13 +86,12 @@ def _describe(target: Target, identity: Identity, *, on_gpus: bool) -> Joined:
         limits["dashboard"] = (
             gateway_dashboard(target.dashboard) if is_gateway else f"{target.address} has no dashboard."
         )
-    return Joined(
+    return Ready(
         engine="cuda" if on_gpus else "cpu",
         stand_in="" if on_gpus else f"The workers of {target.address} have no GPU.",
         address=target.address,
         credentials=None,
         dashboard_port=None,
-        dashboard_token="",
         dashboard=dashboard,
         limits=limits,
         workers=len(identity.workers),
@@ -119,10 +115,8 @@ def _dashboard(target: Target, port: object) -> str:
 class JoinedCluster(Cluster):
     """A cluster that somebody else started, as `RunningCluster` uses it."""
 
-    def __init__(self, client: KernelClient, ready: Joined) -> None:
-        self.client = client
-        self.ready: Ready = ready
-        self.joined = ready
+    def __init__(self, client: KernelClient, ready: Ready) -> None:
+        self.client, self.ready = client, ready
         self.spec = ClusterSpec.parse({"engine": ready.engine})
         self._checked: set[tuple[str, str]] = set()
         self._leaving = False
@@ -191,7 +185,7 @@ class JoinedCluster(Cluster):
 
     async def follow(self, on_lost: LostCallback) -> None:
         """From now on, call `on_lost` once if the connection ends before `leave`, and show the cluster in the panel."""
-        self._reporting = asyncio.create_task(PanelReports(self).run(self.joined))
+        self._reporting = asyncio.create_task(PanelReports(self).run(self.ready))
         self._watching = asyncio.create_task(self._watch(on_lost))
 
     async def _watch(self, on_lost: LostCallback) -> None:
@@ -226,7 +220,7 @@ class PanelReports(Reporter):
         """Carry out a command on the cluster."""
         return carry_out(command, self._cluster)
 
-    async def run(self, joined: Joined) -> None:
+    async def run(self, joined: Ready) -> None:
         """Answer the server until it ends, or this is cancelled; without a server, do nothing."""
         try:
             stream = await request_stream(Connect, joined=joined)

@@ -39,10 +39,8 @@ class ServerCluster(ClusterConnection):
     ) -> Self:
         """Wait until the cluster is up that was requested on a stream; see `ClusterProcess.start`.
 
-        Raises
-        ------
-        GpuDaskError
-            The cluster did not start. Its processes have been stopped, as when this coroutine is cancelled.
+        Raises `GpuDaskError` if the cluster did not start. Its processes have been stopped, as when this coroutine is
+        cancelled.
         """
         cluster = cls(ClusterSpec.parse({}), stream)
         try:
@@ -129,10 +127,7 @@ async def start_cluster(
 ) -> ServerCluster | ClusterProcess:
     """Start a cluster in the Jupyter server, if there is one with the extension; else as a child of this process.
 
-    Parameters
-    ----------
-    on_lost
-        Called if the cluster is lost; `None` for a temporary cluster, which is always a child of this process.
+    `on_lost`: called if the cluster is lost; `None` for a temporary cluster, which is always a child of this process.
     """
     if on_lost is not None:
         interpreter = Interpreter(

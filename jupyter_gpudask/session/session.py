@@ -11,8 +11,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
-from .launch import attach, import_path, launch, options_after, spec_on_this_machine
-from .running_cluster import EventLoopThread
+from .launch import EventLoopThread, attach, import_path, launch, options_after, spec_on_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from ..launcher.cluster_process import ProgressCallback
     from ..protocol import ClusterSpec, ClusterState
     from ..protocol.messages import Action
-    from .running_cluster import RunningCluster
+    from .launch import RunningCluster
 
 
 class Session:
@@ -66,20 +65,10 @@ class Session:
     ) -> tuple[RunningCluster, bool]:
         """Start a cluster, or return the running one if it has these options; and whether it is new.
 
-        Parameters
-        ----------
-        options
-            Attributes of a `ClusterSpec`, only those that the user gave.
-
-        Raises
-        ------
-        SpecError
-            An option has an invalid value.
-        ClusterExistsError
-            A cluster with other options is running; if these ask for GPUs that do not exist, `GpuUnavailableError`
-            says so.
-        ClusterStartError, GpuUnavailableError, GpuPackagesMissingError
-            The cluster did not start.
+        `options`: attributes of a `ClusterSpec`, only those that the user gave. Raises `SpecError` if an option has an
+        invalid value. Raises `ClusterExistsError` if a cluster with other options is running; if these ask for GPUs
+        that do not exist, `GpuUnavailableError` says so. Raises `ClusterStartError`, `GpuUnavailableError` or
+        `GpuPackagesMissingError` if the cluster did not start.
         """
         from distributed.client import _set_global_client
 
@@ -119,12 +108,8 @@ class Session:
     def connect(self, arguments: dict[str, str], while_waiting: Callable[[], None]) -> RunningCluster:
         """Connect to a scheduler that somebody else started.
 
-        Raises
-        ------
-        ClusterExistsError
-            The kernel has a cluster, or is connected to one.
-        SpecError, ConnectError
-            The connection is not possible; nothing is left at the scheduler.
+        Raises `ClusterExistsError` if the kernel has a cluster, or is connected to one. Raises `SpecError` or
+        `ConnectError` if the connection is not possible; nothing is left at the scheduler.
         """
         from .joined_cluster import connect
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import dask.config
@@ -14,6 +14,9 @@ from tornado.web import RequestHandler
 
 from ..errors import ClusterStartError
 from ..patches.apply import patches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SECRET_HEADER = "X-Gpudask-Secret"  # noqa: S105 - the name of the header, not a secret
 """The request header with the secret."""
@@ -42,13 +45,12 @@ def guard_by_header(secret: str) -> None:
     of workers get no pages; the dashboard shows the same information.
     """
 
-    class HeaderGuard(_GuardedApplication):
-        def replacement_handler(self, request: Any) -> Any:
-            # Removed, because Bokeh writes all headers into its pages.
-            given = request.headers.pop(SECRET_HEADER, "")
-            return None if _is_same(given, secret) else _Forbidden
+    def instead(request: Any) -> type[RequestHandler] | None:
+        # Removed, because Bokeh writes all headers into its pages.
+        given = request.headers.pop(SECRET_HEADER, "")
+        return None if _is_same(given, secret) else _Forbidden
 
-    _use_application(HeaderGuard)
+    _answer_instead(instead)
 
 
 def guard_by_token(token: str) -> None:
@@ -58,15 +60,14 @@ def guard_by_token(token: str) -> None:
     neither in Bokeh's pages nor in the address of the page in the browser's history.
     """
 
-    class TokenGuard(_GuardedApplication):
-        def replacement_handler(self, request: Any) -> Any:
-            given = request.query_arguments.get(TOKEN_ARGUMENT, [b""])[-1].decode(errors="replace")
-            if _is_same(given, token):
-                return _SetCookie
-            cookies = parse_cookie(request.headers.pop("Cookie", ""))
-            return None if _is_same(cookies.get(cookie_name(request.host), ""), token) else _Forbidden
+    def instead(request: Any) -> type[RequestHandler] | None:
+        given = request.query_arguments.get(TOKEN_ARGUMENT, [b""])[-1].decode(errors="replace")
+        if _is_same(given, token):
+            return _SetCookie
+        cookies = parse_cookie(request.headers.pop("Cookie", ""))
+        return None if _is_same(cookies.get(cookie_name(request.host), ""), token) else _Forbidden
 
-    _use_application(TokenGuard)
+    _answer_instead(instead)
 
 
 async def check_guard(address: str, port: int) -> None:
@@ -86,18 +87,6 @@ async def check_guard(address: str, port: int) -> None:
 def cookie_name(host: str) -> str:
     """The name of the cookie for this ``Host``; it has the port, because all ports of a host share their cookies."""
     return f"gpudask-{host.rpartition(':')[2]}"
-
-
-class _GuardedApplication(RoutingApplication):
-    """A web application that only passes on requests that are allowed."""
-
-    def replacement_handler(self, request: Any) -> type[RequestHandler] | None:
-        """The handler that answers instead of the dashboard; `None` to pass the request on."""
-        raise NotImplementedError
-
-    def find_handler(self, request: Any, **options: Any) -> Any:
-        guard = self.replacement_handler(request)
-        return super().find_handler(request, **options) if guard is None else self.get_handler_delegate(request, guard)
 
 
 class _Forbidden(RequestHandler):
@@ -127,9 +116,18 @@ class _SetCookie(RequestHandler):
         self.redirect("/" + self.request.path.lstrip("/") + (f"?{urlencode(others)}" if others else ""))
 
 
-def _use_application(application: type[_GuardedApplication]) -> None:
+def _answer_instead(handler_of: Callable[[Any], type[RequestHandler] | None]) -> None:
+    """Let the handler of a request answer instead of the dashboard; `None` passes the request on."""
+
+    class GuardedApplication(RoutingApplication):
+        def find_handler(self, request: Any, **options: Any) -> Any:
+            guard = handler_of(request)
+            if guard is None:
+                return super().find_handler(request, **options)
+            return self.get_handler_delegate(request, guard)
+
     # Dask starts to listen in the constructor of its application, so an existing one could only be protected too late.
-    patches.apply("supervisor", wrappers={"distributed.node:RoutingApplication": lambda _: application})
+    patches.apply("supervisor", wrappers={"distributed.node:RoutingApplication": lambda _: GuardedApplication})
     dask.config.set({"distributed.worker.http.routes": []})
 
 

@@ -1,15 +1,29 @@
-"""Create the Dask cluster of a plan: on GPUs, on the CPU, or by a class of the configuration."""
+"""Create the Dask cluster of a plan: on GPUs, on the CPU, or by a class of the configuration, as of batch systems."""
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import math
 import os
+import shlex
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import dask.config
+import psutil
+from dask.system import CPU_COUNT
+from distributed import LocalCluster, Scheduler, SpecCluster
+from distributed.deploy.cluster import Cluster
 
 from ..comm.unix import SCHEME, host_of
+from ..errors import ClusterStartError, GpuDaskError, OptionConflictError
+from ..installation import pip_install
+from ..machine.directories import LOGS_VARIABLE
 from ..machine.plan import has_usable_gpus
+from ..worker.command import worker_options
+from . import ssh
 from .dashboard import routes_without_proxy
 
 if TYPE_CHECKING:
@@ -18,6 +32,196 @@ if TYPE_CHECKING:
 
     from ..machine.plan import Plan
     from ..protocol import ClusterClass, ClusterSpec
+
+_NOT_FOR_JOBS = frozenset(
+    {
+        "JUPYTERHUB_API_TOKEN",
+        "JUPYTER_TOKEN",
+        "JPY_API_TOKEN",
+        "CUDA_VISIBLE_DEVICES",  # of this machine
+        LOGS_VARIABLE,  # the output of a worker is the log of its job
+    }
+)
+# The HTTP servers of workers, which have no access control, get no pages; what tasks print is in the log at once.
+_ENVIRONMENT = ("export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'", "export PYTHONUNBUFFERED=1")
+
+
+def is_job_queue(class_: Any) -> bool:
+    """Whether `class_` is one of dask-jobqueue's clusters."""
+    module = sys.modules.get("dask_jobqueue")
+    return module is not None and isinstance(class_, type) and issubclass(class_, module.JobQueueCluster)
+
+
+def make_job_queue(
+    class_: Any,
+    options: dict[str, Any],
+    spec: ClusterSpec,
+    common: dict[str, Any],
+    shared_directory: Callable[[str], Path],
+) -> Any:
+    """A cluster of dask-jobqueue; see `create_cluster`.
+
+    Its scheduler has TLS. dask-jobqueue writes the credentials of the workers to files that only the user can read, and
+    names these files on the workers' command line.
+
+    - `class_`: the class, such as ``dask_jobqueue.SLURMCluster``.
+    - `options`: the administrator's keyword arguments, which take precedence over `common`.
+    - `shared_directory`: creates the directory of credentials and logs, which the machines of the jobs must share with
+      this one.
+
+    Raises `ClusterStartError` if this machine has no such network interface.
+    """
+    section = options.get("config_name") or class_.job_cls.default_config_name()
+
+    def setting(name: str, default: Any) -> Any:
+        """The administrator's option, or else the value in Dask's configuration."""
+        value = options.get(name, dask.config.get(f"jobqueue.{section}.{name.replace('_', '-')}", None))
+        return default if value is None else value
+
+    gpu = spec.engine == "cuda"
+    folder = str(shared_directory(setting("shared_temp_directory", "")))
+    ours: dict[str, Any] = {
+        **{name: common[name] for name in ("asynchronous", "security")},
+        "job_name": "jupyter-gpudask",
+        "worker_command": "dask_cuda.cli" if gpu else "distributed.cli.dask_worker",
+        "processes": setting("processes", 1),
+        "log_directory": setting("log_directory", folder),
+        # -P: do not import modules from the notebook's folder
+        "python": setting("python", f"{shlex.quote(sys.executable)} -P"),
+    }
+    merged: dict[str, Any] = {
+        "shared_temp_directory": folder,
+        "scheduler_options": {
+            "port": 0,
+            "dashboard_address": common["dashboard_address"],
+            **common["scheduler_kwargs"],
+            **setting("scheduler_options", {}),
+        },
+        "worker_extra_args": [*worker_options(gpu=gpu), *setting("worker_extra_args", [])],
+        "job_script_prologue": [*_ENVIRONMENT, *setting("job_script_prologue", [])],
+    }
+    scheduler = merged["scheduler_options"]
+    if "host" not in scheduler:
+        _check_interface(scheduler.get("interface", setting("interface", None)))
+    for name in _NOT_FOR_JOBS.intersection(os.environ):  # batch systems copy the environment of whoever submits a job
+        del os.environ[name]
+    cluster = class_(**(ours | options | merged | {"n_workers": 0}))
+    workers = spec.workers or options.get("n_workers", 1)
+    for _ in range(math.ceil(workers / ours["processes"])):  # `scale` would submit jobs at once, and only log errors
+        cluster.worker_spec.update(cluster.new_worker_spec())
+    return cluster
+
+
+def _check_interface(name: str | None) -> None:
+    interfaces = psutil.net_if_addrs()
+    if name is not None and name not in interfaces:
+        raise ClusterStartError("no-interface", name=name, interfaces=", ".join(interfaces))
+
+
+_EXTRAS = {"dask_jobqueue": "slurm", "dask_gateway": "gateway", "dask_kubernetes": "kubernetes"}
+"""The extra of this package that installs a package of cluster classes."""
+
+GATEWAY_CLUSTER = "dask_gateway.GatewayCluster"
+
+
+def has_remote_scheduler(cluster_class: ClusterClass) -> bool:
+    """Whether the scheduler of the clusters of a class runs elsewhere; see `RemoteCluster`.
+
+    That is so for Dask's base class of clusters, except for `distributed.SpecCluster`, which mostly starts its
+    scheduler in this process; and for dask-gateway, whose class has no base class.
+    """
+    if cluster_class.path == GATEWAY_CLUSTER:
+        return True
+    try:
+        class_ = import_class(cluster_class)
+    except Exception:  # noqa: BLE001 - the start imports it again, and reports it
+        return False
+    return isinstance(class_, type) and issubclass(class_, Cluster) and not issubclass(class_, SpecCluster)
+
+
+def import_class(cluster_class: ClusterClass) -> Any:
+    """The class, or the function, that a cluster profile names; raises `ClusterStartError` if it cannot be imported."""
+    module, _, name = cluster_class.path.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        extra = _EXTRAS.get((getattr(error, "name", None) or "").partition(".")[0])
+        raise ClusterStartError(
+            "class-installable" if extra else "class-missing",
+            class_=cluster_class.path,
+            error=error,
+            install=pip_install(extra or ""),
+        ) from None
+
+
+def make_cluster(
+    cluster_class: ClusterClass,
+    spec: ClusterSpec,
+    common: dict[str, Any],
+    shared_directory: Callable[[str], Path],
+    logs: Path,
+) -> Any:
+    """Create a cluster of `cluster_class`; see `create_cluster`.
+
+    The configured options take precedence over those that are `common` to all engines. A class without an argument
+    ``security`` has no TLS, except by its own options.
+
+    Raises `ClusterStartError` if the class cannot be imported, fails, or does not create a suitable cluster.
+    """
+    class_, options = import_class(cluster_class), cluster_class.options
+    try:
+        if is_job_queue(class_):
+            return make_job_queue(class_, options, spec, common, shared_directory)
+        if ssh.is_ssh_cluster(class_):
+            return ssh.make_cluster(options, spec, common, logs)
+        cluster = _make_other(class_, options, spec, common)
+    except GpuDaskError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the class can raise anything
+        raise ClusterStartError(
+            "class-failed", class_=cluster_class.path, error=f"{type(error).__name__}: {first_line(error)}"
+        ) from None
+    if not isinstance(cluster, SpecCluster) or not _has_scheduler_here(cluster):
+        raise ClusterStartError("scheduler-elsewhere", class_=cluster_class.path, known=GATEWAY_CLUSTER)
+    return cluster
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of the message of an error of a class; the others may list all its options, with secrets."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(" .:") if lines else type(error).__name__
+
+
+def _make_other(class_: Any, options: dict[str, Any], spec: ClusterSpec, common: dict[str, Any]) -> Any:
+    is_local = isinstance(class_, type) and issubclass(class_, LocalCluster)
+    # Options for this machine would prevent workers on other machines from reaching their scheduler.
+    ours = common.keys() if is_local else ("asynchronous", "security", "dashboard_address")
+    parameters = parameters_of(class_)
+    taken = common.keys() if is_local else parameters
+    defaults = {name: common[name] for name in ours if name in taken}
+    if options.get("processes") is False:  # else the preload would run in this process
+        defaults.pop("preload", None)
+    if spec.workers is None:
+        return class_(**(defaults | options))
+    if "n_workers" not in parameters:
+        raise OptionConflictError("with-profile", option="--workers", profile=spec.profile, field="workers")
+    return class_(**(defaults | options | {"n_workers": spec.workers}))
+
+
+def parameters_of(class_: Any) -> set[str]:
+    """The names of the arguments that a class accepts, including those that it passes on to its bases."""
+    names: set[str] = set()
+    for base in inspect.getmro(class_) if isinstance(class_, type) else (class_,):
+        parameters = inspect.signature(base).parameters.values()
+        names |= {parameter.name for parameter in parameters}
+        if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
+            break
+    return names
+
+
+def _has_scheduler_here(cluster: SpecCluster) -> bool:
+    class_ = (cluster.scheduler_spec or {}).get("cls")
+    return isinstance(class_, type) and issubclass(class_, Scheduler)
 
 
 def make_cuda_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
@@ -112,19 +316,18 @@ def create_cluster(
         # has a value that CUDA accepts and NVML does not, such as -1.
         dask.config.set({"distributed.diagnostics.nvml": False})
     if cluster_class is not None:
-        from .configured import make_cluster as make_configured
-
-        return _with_persistent_nannies(make_configured(cluster_class, spec, common, shared_directory, logs))
-    if plan.engine == "cuda":
-        return _with_persistent_nannies(make_cuda_cluster(spec, plan, common))
-    return _with_persistent_nannies(_make_cpu_cluster(spec, plan, common))
+        cluster = make_cluster(cluster_class, spec, common, shared_directory, logs)
+    else:
+        cluster = (make_cuda_cluster if plan.engine == "cuda" else _make_cpu_cluster)(spec, plan, common)
+    if isinstance(cluster, LocalCluster | ssh.HostsCluster) or is_job_queue(type(cluster)):
+        # Let nannies restart their workers however often they die, and `JobQueue` decide about jobs that have ended.
+        # Dask gives up a worker that is missing 15 s after an exit, even if it is being restarted after another exit.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": _NEVER})
+    return cluster
 
 
 def _make_cpu_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
     """The CPU stand-in: a `LocalCluster` of worker processes without a GPU."""
-    from dask.system import CPU_COUNT
-    from distributed import LocalCluster
-
     if common["memory_limit"] == "auto":  # given explicitly, it would be a share for each thread of a worker
         common = {name: value for name, value in common.items() if name != "memory_limit"}
     threads = spec.threads or max(1, CPU_COUNT // plan.workers)
@@ -137,18 +340,3 @@ def worker_names(cluster: Any, entry: Hashable) -> list[str]:
     An entry is a worker, or a job or a host with a group of workers, whose names end differently.
     """
     return [f"{entry}{suffix}" for suffix in cluster.worker_spec.get(entry, {}).get("group", ("",))]
-
-
-def _with_persistent_nannies(cluster: Any) -> Any:
-    """Let nannies restart their workers however often they die, and `JobQueue` decide about jobs that have ended.
-
-    Dask gives up a worker that is missing 15 s after an exit, even if it is being restarted after another exit.
-    """
-    from distributed import LocalCluster
-
-    from .configured import is_job_queue
-    from .ssh import HostsCluster
-
-    if isinstance(cluster, LocalCluster | HostsCluster) or is_job_queue(type(cluster)):
-        dask.config.set({"distributed.deploy.lost-worker-timeout": _NEVER})
-    return cluster

@@ -19,7 +19,7 @@ from ..machine.plan import Plan
 from ..protocol import ClusterClass, ClusterState, Progress, Ready, Start
 from ..protocol.messages import REMOTE_DASHBOARD, gateway_dashboard
 from ..protocol.state import describe_jobs
-from .configured import GATEWAY_CLUSTER, first_line, import_class, parameters_of
+from .engines import GATEWAY_CLUSTER, first_line, import_class, parameters_of
 from .kubernetes import KUBE_CLUSTER, Pods, kube_options
 from .scaling import check_limit
 from .supervised import Status, SupervisedCluster, read_state, register_plugins
@@ -88,7 +88,6 @@ class RemoteCluster(SupervisedCluster):
             address=self._cluster.scheduler_address,
             credentials=self._credentials(),
             dashboard_port=None,
-            dashboard_token="",
             gpus=(),
             workers=self._wanted,
             pid=os.getpid(),

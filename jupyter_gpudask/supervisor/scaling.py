@@ -17,9 +17,8 @@ from .ssh import check_capacity
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from ..machine.leases import Lease, OwnLease
+    from ..machine.leases import Lease, OwnLease, Place
     from ..machine.plan import Plan
-    from ..machine.waiting_line import Place
     from ..protocol import ClusterSpec, Start
     from .job_queue import JobQueue
 

@@ -24,25 +24,15 @@ from ..scheduler.graph_router import GraphRouter
 from ..scheduler.results import SpanRetentionPlugin, bytes_by_worker, held_results, release_results, total_bytes
 from ..scheduler.settings import SchedulerPathPlugin, SendIntervalPlugin
 from ..scheduler.workers import WorkerFailuresPlugin, read_worker, reported_gpu
-from ..worker.cell_metrics import CELL_METRICS_PLUGIN, CellMetricsPlugin
-from ..worker.cuda_context import CONTEXT_LOST, CONTEXT_PLUGIN, ContextPlugin
-from ..worker.graphs import MATERIALIZE, MaterializePlugin
-from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
-from ..worker.memory import reset_worker
-from ..worker.plugins import (
-    EXIT_REPORT_PLUGIN,
-    PATCH_PLUGIN,
-    RETENTION_PLUGIN,
-    ExitReportPlugin,
-    MetricsRetentionPlugin,
-    PatchPlugin,
-)
-from ..worker.preload import PATH_PLUGIN, PathPlugin
+from ..worker.cuda_context import CONTEXT_LOST, ContextPlugin
+from ..worker.graphs import MaterializePlugin
+from ..worker.interruption import InterruptionPlugin
+from ..worker.memory import CellMetricsPlugin, reset_worker
+from ..worker.plugins import ExitReportPlugin, MetricsRetentionPlugin, PatchPlugin
+from ..worker.preload import PathPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from distributed import WorkerPlugin
 
     from ..machine.plan import Plan
 
@@ -61,25 +51,15 @@ async def register_plugins(path: Sequence[str], engine: Literal["cuda", "cpu"], 
     scheduler.add_plugin(SpanRetentionPlugin(scheduler))
     scheduler.add_plugin(SendIntervalPlugin(scheduler))
     await scheduler.register_scheduler_plugin(SchedulerPathPlugin(path), idempotent=True)
-    plugins: dict[str, WorkerPlugin] = {
-        PATH_PLUGIN: PathPlugin(path),
-        PATCH_PLUGIN: PatchPlugin(),
-        INTERRUPTION_PLUGIN: InterruptionPlugin(),
-        RETENTION_PLUGIN: MetricsRetentionPlugin(),
-    }
+    plugins: list[Any] = [PathPlugin(path), PatchPlugin(), InterruptionPlugin(), MetricsRetentionPlugin()]
     if engine == "cuda":
-        plugins |= {
-            MATERIALIZE: MaterializePlugin(),
-            CELL_METRICS_PLUGIN: CellMetricsPlugin(),
-            CONTEXT_PLUGIN: ContextPlugin(),
-        }
+        plugins += [MaterializePlugin(), CellMetricsPlugin(), ContextPlugin()]
         GraphRouter(scheduler).install()
     handle_beginnings(scheduler, pass_on=engine == "cuda")
-    for name, plugin in plugins.items():
-        await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=name, idempotent=True)
-    await scheduler.register_nanny_plugin(
-        comm=None, plugin=dumps(ExitReportPlugin()), name=EXIT_REPORT_PLUGIN, idempotent=True
-    )
+    for plugin in plugins:
+        await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=plugin.name, idempotent=True)
+    reports = ExitReportPlugin()
+    await scheduler.register_nanny_plugin(comm=None, plugin=dumps(reports), name=reports.name, idempotent=True)
 
 
 Status = Literal["starting", "ready", "closing", "closed"]

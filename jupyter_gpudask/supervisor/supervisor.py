@@ -218,8 +218,8 @@ def _cluster_of(request: Start, directory: ClusterDirectory, preparation: Prepar
     """The cluster of a request, which is not started yet."""
     fork_server = preparation.take_fork_server(request, directory)
     # Imported here, because it takes seconds, in which the fork server imports what workers need.
-    from .configured import has_remote_scheduler
     from .dask_cluster import DaskCluster
+    from .engines import has_remote_scheduler
     from .remote_cluster import RemoteCluster
 
     # After the import of distributed, which otherwise leaves its log to this handler, whose lines have no time.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BackendUnavailableError, GpuDaskError
 from ..installation import pip_install
-from ..protocol.credentials import read_credentials
+from ..protocol.state import read_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

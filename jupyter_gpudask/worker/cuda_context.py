@@ -19,9 +19,6 @@ from ..errors import BrokenContextError, function_at
 if TYPE_CHECKING:
     from distributed import Worker
 
-CONTEXT_PLUGIN = "gpudask-cuda-context"
-"""The name of the `ContextPlugin` of each worker."""
-
 CONTEXT_LOST = "gpudask_context_lost"
 """The operation of the scheduler with which a worker says that it ends, because its CUDA context is broken."""
 
@@ -40,6 +37,8 @@ class ContextPlugin(WorkerPlugin):
 
     A worker without a nanny stays.
     """
+
+    name = "gpudask-cuda-context"
 
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker has joined the scheduler, before it gets tasks."""
@@ -101,14 +100,14 @@ class ContextPlugin(WorkerPlugin):
 
 async def end_if_broken(worker: Worker, function: str = "") -> None:
     """As `ContextPlugin.end_if_broken`, for a worker that has the plugin."""
-    plugin = worker.plugins.get(CONTEXT_PLUGIN)
+    plugin = worker.plugins.get(ContextPlugin.name)
     if isinstance(plugin, ContextPlugin):
         await plugin.end_if_broken(function)
 
 
 def outcome_of_failed(key: Any, outcome: dict[str, Any]) -> dict[str, Any]:
     """The outcome of a failed task of the worker in whose thread this is called; see `ContextPlugin.outcome_of`."""
-    plugin = get_worker().plugins.get(CONTEXT_PLUGIN)
+    plugin = get_worker().plugins.get(ContextPlugin.name)
     return plugin.outcome_of(key, outcome) if isinstance(plugin, ContextPlugin) else outcome
 
 

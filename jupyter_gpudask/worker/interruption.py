@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from distributed import Worker
 
-INTERRUPTION_PLUGIN = "gpudask-interruption"
-"""The name of the `InterruptionPlugin` of each worker."""
-
 INTERRUPT = "gpudask_interrupt"
 """The operation of a worker that `InterruptionPlugin.interrupt` carries out."""
 
@@ -91,6 +88,8 @@ class InterruptionPlugin(WorkerPlugin):
     - `call`: calls the function that runs a task, with its arguments; `profiling` replaces it to measure tasks.
     """
 
+    name = "gpudask-interruption"
+
     def __init__(self) -> None:
         self.runs: dict[TaskRun, None] = {}
         self.call: Callable[..., Any] = call
@@ -158,7 +157,7 @@ def run_task(original: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 def _plugin_of_this_worker() -> InterruptionPlugin | None:
     try:
-        plugin = get_worker().plugins.get(INTERRUPTION_PLUGIN)
+        plugin = get_worker().plugins.get(InterruptionPlugin.name)
     except ValueError:  # a process of an executor that the user has given the worker
         return None
     return plugin if isinstance(plugin, InterruptionPlugin) else None

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from distributed import Worker
 
 
-JOINED_METRICS_PLUGIN = "gpudask-joined-metrics"
-"""The name of the plugin."""
-
 DEVICE = "gpudask-device"
 """The name of the metric with the GPU of a worker; Dask's own metrics have its utilization and memory."""
 
@@ -39,6 +36,8 @@ class JoinedMetricsPlugin(WorkerPlugin):
     and any error in it closes the worker together with its nanny. The metrics are therefore replaced, never changed in
     place, and no other heartbeat is sent beside Dask's own: the scheduler asks with `READ_DEVICE` instead.
     """
+
+    name = "gpudask-joined-metrics"
 
     def setup(self, worker: Worker) -> None:
         """Add the metrics; called by Dask when the worker starts, or when the plugin is registered."""

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from distributed import Nanny, Worker
 
 
-EXIT_REPORT_PLUGIN = "gpudask-exit-report"
-"""The name of the `ExitReportPlugin` of each nanny."""
-
 EXIT_TOPIC = "gpudask-worker-exit"
 """The topic of the scheduler's events about worker processes that failed."""
 
@@ -33,7 +30,7 @@ class ExitReportPlugin(NannyPlugin):
     A nanny has no hook for that, so this waits for the end of the process that the nanny runs.
     """
 
-    name = EXIT_REPORT_PLUGIN
+    name = "gpudask-exit-report"
     _watching: asyncio.Task[None]
 
     def setup(self, nanny: Nanny) -> None:
@@ -58,9 +55,6 @@ async def _report_exits(nanny: Nanny) -> None:
             nanny.log_event(EXIT_TOPIC, event)
 
 
-RETENTION_PLUGIN = "gpudask-retention"
-"""The name of the plugins that limit what is kept, in workers and in the scheduler."""
-
 _MAX_METRICS = 1000
 _MAX_KEY_NAMES = 10_000
 _INTERVAL = 60.0
@@ -68,6 +62,8 @@ _INTERVAL = 60.0
 
 class MetricsRetentionPlugin(WorkerPlugin):
     """Deletes a worker's metrics of old computations, whose sums it has sent to the scheduler."""
+
+    name = "gpudask-retention"
 
     def setup(self, worker: Worker) -> None:
         """Start a timer; called by Dask when the worker starts."""
@@ -78,7 +74,7 @@ class MetricsRetentionPlugin(WorkerPlugin):
             clear_key_names()
 
         timer = PeriodicCallback(delete, _INTERVAL * 1000)
-        worker.periodic_callbacks[RETENTION_PLUGIN] = timer
+        worker.periodic_callbacks[self.name] = timer
         timer.start()
 
 
@@ -95,12 +91,10 @@ def clear_key_names() -> None:
         key_split.cache_clear()
 
 
-PATCH_PLUGIN = "gpudask-patches"
-"""The name of the plugin."""
-
-
 class PatchPlugin(WorkerPlugin):
     """Applies the rows of `jupyter_gpudask.patches.table` that run in workers."""
+
+    name = "gpudask-patches"
 
     def setup(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
         """Called by Dask when the worker has joined the scheduler, before it gets tasks."""

@@ -141,16 +141,14 @@ def _run_exit_functions_after_a_fork() -> None:
         util.Finalize(None, atexit._run_exitfuncs, exitpriority=-1000)  # noqa: SLF001
 
 
-PATH_PLUGIN = "gpudask-path"
-"""The name of the `PathPlugin`; registering another one replaces it."""
-
-
 class PathPlugin(WorkerPlugin):
-    """Puts the kernel's import path in front of the worker's.
+    """Puts the kernel's import path in front of the worker's; registering another one replaces it.
 
     It is registered after the worker has imported its own modules, so that a user's file cannot shadow a module of
     Python or Dask.
     """
+
+    name = "gpudask-path"
 
     def __init__(self, path: Sequence[str]) -> None:
         self._path = list(path)
@@ -181,12 +179,11 @@ def _device() -> dict[str, Any] | None:
 
 def read_metrics(worker: Worker) -> dict[str, int | None]:
     """The metrics in the heartbeat; see `WorkerState` for their meaning."""
-    pool_used, pool_size, pool_peak = pool_metrics()
+    pool_used, pool_size = pool_metrics()
     to_host, to_disk = read_spilled(worker.data)
     return {
         "pool_used": pool_used,
         "pool_size": pool_size,
-        "pool_peak": pool_peak,
         "spilled_to_host": to_host,
         "spilled_to_disk": to_disk,
         "executed": worker.state.executed_count,

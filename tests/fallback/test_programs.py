@@ -14,7 +14,7 @@ from jupyter_gpudask.fallback.tasks import ProgramWithFallback, with_fallback
 from jupyter_gpudask.graph.optimize import ArrayOptimizer
 from jupyter_gpudask.graph.program import as_one_task
 from jupyter_gpudask.graph.subtrees import ClusterSize
-from jupyter_gpudask.profiling.worker_plugin import run_steps
+from jupyter_gpudask.profiling.recording import run_steps
 from jupyter_gpudask.worker.graphs import make_opaque
 
 numbers = count()

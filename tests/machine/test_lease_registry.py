@@ -267,13 +267,13 @@ def test_a_directory_that_cannot_hold_leases_is_refused_with_the_reason(registry
 
 GPUS = ["GPU-0", "GPU-00000000-1111-2222-3333-444444444444"]  # the second one is that of `tests/fake_gpus`
 WAIT = """
-from jupyter_gpudask.machine.waiting_line import Waiting, WaitingLine
+from jupyter_gpudask.machine.leases import Waiting, WaitingLine
 place = leases.line.enter(["GPU-0", "GPU-00000000-1111-2222-3333-444444444444"])
 print("waits", flush=True)
 sys.stdin.read()
 """
 PUSH_IN = """
-from jupyter_gpudask.machine.waiting_line import Waiting, WaitingLine
+from jupyter_gpudask.machine.leases import Waiting, WaitingLine
 [first] = registry.glob("*.waiting")
 refused = []
 for action in (first.unlink, lambda: first.chmod(0o666), lambda: os.utime(first), lambda: first.rename(registry / "a")):

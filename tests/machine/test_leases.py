@@ -65,7 +65,7 @@ def test_a_lease_is_not_read_before_it_is_complete(tmp_path, monkeypatch):
 
     def write_while_others_look(*arguments):
         folder.remove_stale()  # which would wait for the mutex, had it found anything
-        seen.append(list(tmp_path.glob("*.lease")))
+        seen.append(folder.read())
         return write(*arguments)
 
     with folder.lock():
@@ -77,7 +77,7 @@ def test_a_lease_is_not_read_before_it_is_complete(tmp_path, monkeypatch):
 
 
 def test_what_is_left_of_one_who_died_while_taking_a_lease_is_removed(tmp_path):
-    (tmp_path / "57-abc.unfinished").touch()
+    (tmp_path / "abc.lease").touch()
     with LeaseFolder(tmp_path).lock() as leases:
         assert leases == []
     assert [path.name for path in tmp_path.iterdir()] == ["mutex"]

@@ -5,7 +5,7 @@ import json
 import pytest
 from helpers import fake_gpu_environment, slowdown
 
-from jupyter_gpudask.worker.cell_metrics import WorkerCellMetrics, energy_between, total_energy
+from jupyter_gpudask.worker.memory import WorkerCellMetrics, energy_between, total_energy
 
 BEGIN = """
 import json, os, threading, time

@@ -7,14 +7,14 @@ import sys
 import pytest
 
 from jupyter_gpudask.machine.lease_registry import PublicLease
-from jupyter_gpudask.machine.waiting_line import Waiting, WaitingLine, clusters_to_ask
+from jupyter_gpudask.machine.leases import Waiting, WaitingLine, clusters_to_ask
 
 GPUS = ["GPU-0", "GPU-1"]
 
 WAIT = """
 import sys
 from pathlib import Path
-from jupyter_gpudask.machine.waiting_line import WaitingLine
+from jupyter_gpudask.machine.leases import WaitingLine
 place = WaitingLine(Path(sys.argv[1])).enter(["GPU-0"])
 print("waits", flush=True)
 sys.stdin.read()

@@ -221,20 +221,20 @@ def test_a_worker_whose_work_was_not_done_again_is_named_under_the_error(kernel)
 
 RECORD = """
 def record(dask_worker):
-    from jupyter_gpudask.worker import cell_metrics
-    if not hasattr(cell_metrics, "events"):
-        begin = dask_worker.stream_handlers[cell_metrics.BEGIN_CELL]
+    from jupyter_gpudask.worker import memory
+    if not hasattr(memory, "events"):
+        begin = dask_worker.stream_handlers[memory.BEGIN_CELL]
         def note_and_begin(**message):
-            cell_metrics.events.append("begin")
+            memory.events.append("begin")
             begin(**message)
-        dask_worker.stream_handlers[cell_metrics.BEGIN_CELL] = note_and_begin
-    cell_metrics.events = []
+        dask_worker.stream_handlers[memory.BEGIN_CELL] = note_and_begin
+    memory.events = []
 def events():
-    from jupyter_gpudask.worker import cell_metrics
-    return cell_metrics.events
+    from jupyter_gpudask.worker import memory
+    return memory.events
 def compute(number):
-    from jupyter_gpudask.worker import cell_metrics
-    cell_metrics.events.append("task")
+    from jupyter_gpudask.worker import memory
+    memory.events.append("task")
     return number
 def block_event_loop(dask_worker):
     dask_worker.loop.call_later(0.05, time.sleep, 1)

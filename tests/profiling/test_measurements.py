@@ -11,8 +11,7 @@ from dask._task_spec import List, Task
 
 from jupyter_gpudask.graph.program import as_one_task
 from jupyter_gpudask.profiling.measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse, combine
-from jupyter_gpudask.profiling.recording import SchedulerProfilingPlugin
-from jupyter_gpudask.profiling.worker_plugin import GpuClock, WorkerProfilingPlugin
+from jupyter_gpudask.profiling.recording import GpuClock, SchedulerProfilingPlugin, WorkerProfilingPlugin
 
 
 def record(**operations):
@@ -168,7 +167,7 @@ def task_message(start, stop, *others):
 def plugin(monkeypatch):
     """A plugin of a scheduler with one worker, whose clock the test sets."""
     clock = [0.0]
-    monkeypatch.setattr("jupyter_gpudask.profiling.recording.time", lambda: clock[0])
+    monkeypatch.setattr("jupyter_gpudask.profiling.recording.wall_time", lambda: clock[0])
     worker = types.SimpleNamespace(name="0", nthreads=2)
     plugin = SchedulerProfilingPlugin(types.SimpleNamespace(workers={"tcp://a": worker}, tasks={}), "client")
     plugin.set_time = lambda now: clock.__setitem__(0, now)

@@ -12,7 +12,7 @@ from distributed.protocol.pickle import dumps, loads
 from jupyter_gpudask.graph.optimize import ArrayOptimizer
 from jupyter_gpudask.graph.subtrees import ClusterSize
 from jupyter_gpudask.profiling.measurements import operation_of
-from jupyter_gpudask.profiling.worker_plugin import run_steps
+from jupyter_gpudask.profiling.recording import run_steps
 from jupyter_gpudask.worker.graphs import make_opaque
 
 

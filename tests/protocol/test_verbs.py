@@ -8,7 +8,7 @@ import pytest
 from jupyter_gpudask.errors import ClusterLostError
 from jupyter_gpudask.protocol import VERBS, ClusterState, ClusterVerbs, Start, parse_command, parse_event
 from jupyter_gpudask.protocol.verbs import answer
-from jupyter_gpudask.server.openapi import openapi_document
+from jupyter_gpudask.server.rest import openapi_document
 from jupyter_gpudask.session.joined_cluster import PanelReports
 
 STATE = ClusterState(engine="cpu", status="ready", time=time.time())

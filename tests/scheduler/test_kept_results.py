@@ -7,7 +7,7 @@ import dask
 import pytest
 from helpers import RunningCluster
 
-from jupyter_gpudask.worker.plugins import RETENTION_PLUGIN
+from jupyter_gpudask.worker.plugins import MetricsRetentionPlugin
 
 pytestmark = pytest.mark.cluster
 
@@ -46,13 +46,13 @@ def test_a_scheduler_deletes_the_spans_of_old_computations_and_keeps_those_of_re
 
 def test_a_worker_deletes_its_metrics_of_old_computations(client):
     def timer(dask_worker):
-        return dask_worker.periodic_callbacks[RETENTION_PLUGIN].is_running()
+        return dask_worker.periodic_callbacks[MetricsRetentionPlugin.name].is_running()
 
     def forget(dask_worker):
         from jupyter_gpudask.worker import plugins
 
         plugins._MAX_METRICS = 10
-        dask_worker.periodic_callbacks[plugins.RETENTION_PLUGIN].callback()
+        dask_worker.periodic_callbacks[plugins.MetricsRetentionPlugin.name].callback()
         kinds = dask_worker.digests_total, dask_worker.digests_max
         return [(sum(isinstance(name, tuple) for name in kind), "tick-duration" in kind) for kind in kinds]
 

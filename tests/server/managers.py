@@ -9,8 +9,7 @@ from helpers import command_line
 
 from jupyter_gpudask.protocol.messages import Interpreter
 from jupyter_gpudask.server.manager import ClusterManager
-from jupyter_gpudask.server.policy import Policy
-from jupyter_gpudask.server.settings import ServerSettings
+from jupyter_gpudask.server.settings import Policy, ServerSettings
 
 
 def policy_of(**settings):

@@ -77,8 +77,10 @@ def cookie_of(server):
 
 # Of the dashboard, which only the Jupyter server and the supervisor know.
 DASHBOARD = """
+import inspect
 def find(dask_scheduler):
-    return type(dask_scheduler.http_application).replacement_handler.__closure__[0].cell_contents
+    guard = inspect.getclosurevars(type(dask_scheduler.http_application).find_handler).nonlocals["handler_of"]
+    return inspect.getclosurevars(guard).nonlocals["secret"]
 print(started.client.run_on_scheduler(find))
 """
 

@@ -13,8 +13,7 @@ from users import ANNA, SINCE, UUID, as_root, lease_registry, process_of
 
 from jupyter_gpudask.errors import ClusterLifetimeError, ClusterLostError, GpusHandedOverError
 from jupyter_gpudask.machine.lease_registry import LEASE_DIRECTORY_VARIABLE, PublicLease
-from jupyter_gpudask.machine.leases import LeaseFolder
-from jupyter_gpudask.machine.waiting_line import Waiting, WaitingLine
+from jupyter_gpudask.machine.leases import LeaseFolder, Waiting, WaitingLine
 from jupyter_gpudask.protocol import ClusterSpec, ClusterState, WorkerState
 from jupyter_gpudask.server import lifetime
 from jupyter_gpudask.server.cluster import KernelCluster, Notice

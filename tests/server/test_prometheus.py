@@ -147,7 +147,7 @@ print("held", flush=True)
 sys.stdin.read()
 """
 WAIT = """
-from jupyter_gpudask.machine.waiting_line import WaitingLine
+from jupyter_gpudask.machine.leases import WaitingLine
 place = leases.line.enter([UUID])
 print("waits", flush=True)
 sys.stdin.read()

@@ -11,7 +11,7 @@ from helpers import ON_GPUS, ONE_WORKER, promised, wait_until, without_gpus
 from jupyter_gpudask.errors import GpuHeldError, SpecError
 from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.protocol.rest import ErrorDetails
-from jupyter_gpudask.server.openapi import openapi_document
+from jupyter_gpudask.server.rest import openapi_document
 
 pytestmark = pytest.mark.cluster
 
@@ -144,7 +144,7 @@ NODE_MODULES = ROOT / "node_modules" / ".bin"
 
 
 def test_the_committed_openapi_document_is_up_to_date():
-    """If this fails: python -m jupyter_gpudask.server.openapi > labextension/openapi.json."""
+    """If this fails: python -m jupyter_gpudask.server.rest > labextension/openapi.json."""
     committed, made = json.loads(COMMITTED.read_text()), openapi_document("/")
     committed["info"]["version"] = made["info"]["version"] = ""
     assert committed == json.loads(json.dumps(made))

@@ -17,10 +17,9 @@ from helpers import command_line, fake_gpu_environment, wait_until
 from others import OthersCluster
 
 from jupyter_gpudask.errors import ConnectError, SpecError
-from jupyter_gpudask.protocol.credentials import read_credentials
-from jupyter_gpudask.session.joined_check import check_scheduler
+from jupyter_gpudask.protocol.state import read_credentials
 from jupyter_gpudask.session.joined_cluster import _dashboard
-from jupyter_gpudask.session.joined_target import locate, parse_target
+from jupyter_gpudask.session.joined_target import check_scheduler, locate, parse_target
 from jupyter_gpudask.session.session import Session
 from jupyter_gpudask.worker.command import main as start_workers
 

@@ -10,10 +10,9 @@ import pytest
 from jupyter_gpudask.errors import ClusterStartError, GpuUnavailableError, LimitError, SpecError
 from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, JobState, Start
 from jupyter_gpudask.protocol.state import describe_jobs
-from jupyter_gpudask.supervisor import batch_system, ssh
-from jupyter_gpudask.supervisor.batch_system import BatchSystem
-from jupyter_gpudask.supervisor.configured import import_class
-from jupyter_gpudask.supervisor.job_queue import JobQueue
+from jupyter_gpudask.supervisor import job_queue, ssh
+from jupyter_gpudask.supervisor.engines import import_class
+from jupyter_gpudask.supervisor.job_queue import BatchSystem, JobQueue
 from jupyter_gpudask.supervisor.kubernetes import KUBE_CLUSTER
 from jupyter_gpudask.supervisor.remote_cluster import RemoteCluster
 from jupyter_gpudask.supervisor.scaling import check_limit
@@ -145,7 +144,7 @@ def answers(monkeypatch):
     async def run_command(command, limit):  # noqa: ARG001
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
-    monkeypatch.setattr(batch_system, "run_command", run_command)
+    monkeypatch.setattr(job_queue, "run_command", run_command)
     return answers
 
 
@@ -179,7 +178,7 @@ def test_a_job_that_is_not_listed_at_once_has_not_ended(answers, monkeypatch):
     answers[:] = [""]
     system = BatchSystem("LSF")
     assert states(system, "13")[0].description == "job 13 is submitted in LSF"
-    monkeypatch.setattr(batch_system, "_LISTED_WITHIN", 0)
+    monkeypatch.setattr(job_queue, "_LISTED_WITHIN", 0)
     assert states(system, "13")[0].description == "job 13 is not in the queue of LSF any more"
 
 

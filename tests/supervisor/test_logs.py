@@ -10,7 +10,7 @@ from helpers import Kernel, RunningCluster, fake_gpu_environment, fill_disk, pid
 from jupyter_gpudask.errors import ClusterStartError
 from jupyter_gpudask.machine.directories import older_log, tail
 from jupyter_gpudask.machine.leases import LeaseFolder
-from jupyter_gpudask.supervisor.workers import cut, log_limit
+from jupyter_gpudask.supervisor.dask_cluster import cut, log_limit
 
 pytestmark = pytest.mark.cluster
 

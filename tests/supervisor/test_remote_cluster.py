@@ -14,7 +14,7 @@ from distributed import Client, Security
 from jupyter_gpudask.errors import ClusterLostError, LimitError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, Start
-from jupyter_gpudask.supervisor.configured import has_remote_scheduler
+from jupyter_gpudask.supervisor.engines import has_remote_scheduler
 from jupyter_gpudask.supervisor.remote_cluster import RemoteCluster
 
 ELSEWHERE = "elsewhere.ElsewhereCluster"
