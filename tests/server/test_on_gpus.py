@@ -160,17 +160,6 @@ def test_a_number_of_gpus_selects_those_with_most_free_memory_and_other_processe
 
 
 @two_gpus
-def test_the_magic_starts_workers_on_two_gpus(server, notebooks):
-    kernel = notebooks("magic.ipynb")
-    kernel.ok("%load_ext jupyter_gpudask\n%gpudask start --gpus 2", timeout=120)
-    kernel.ok("%%gpudask\nimport dask.array as da\nda.random.random((20_000, 20_000), chunks=2_000).sum().compute();")
-    workers = {worker["pid"] for worker in server.fetch(f"clusters/{kernel.id}").body["state"]["workers"]}
-    assert len(workers) == 2
-    assert workers <= set(contexts())
-    assert set(leases().values()) == {"magic.ipynb"}
-
-
-@two_gpus
 def test_scaling_down_keeps_the_lease_and_frees_the_device_memory(server, notebooks):
     kernel = notebooks("a.ipynb")
     cluster = ready(server, kernel, gpus=2)
@@ -190,30 +179,6 @@ def test_scaling_down_keeps_the_lease_and_frees_the_device_memory(server, notebo
     assert (refused.status, "this cluster holds 2" in refused.body["message"]) == (409, True)
 
 
-def test_clusters_that_share_hold_the_same_gpu_and_others_are_refused(server, notebooks):
-    first, second, third = (notebooks(f"{name}.ipynb") for name in "abc")
-    (held,) = ready(server, first, gpus=1, share=True)["gpus"]
-    assert ready(server, second, gpus=[held], share=True)["gpus"] == [held]
-    assert "is held by a.ipynb and b.ipynb" in refusal(server, third, gpus=[held])
-    assert sorted(holder["name"] for holder in gpus_of(server)[held]["holders"]) == ["a.ipynb", "b.ipynb"]
-
-
-def test_a_pool_that_cannot_fit_is_refused_with_the_metrics(server, notebooks):
-    with occupied(0, 20 * GIB):
-        reason = refusal(server, notebooks("a.ipynb"), gpus=[list_gpus()[0].uuid], pool=0.95)
-    assert "--pool asks for" in reason
-    assert "free of" in reason
-    assert not leases()
-
-
-def test_a_gpu_that_is_not_visible_to_the_kernel_is_not_used(server, notebooks):
-    last = list_gpus()[-1]
-    kernel = notebooks("a.ipynb")
-    kernel.ok(f"import os; os.environ['CUDA_VISIBLE_DEVICES'] = '{last.index}'\n%load_ext jupyter_gpudask")
-    kernel.ok("%gpudask start", timeout=120)
-    assert server.cluster(kernel)["gpus"] == [last.uuid]
-
-
 def test_an_interrupt_has_no_effect_and_a_restart_keeps_the_workers_and_frees_the_device_memory(server, notebooks):
     kernel = notebooks("a.ipynb")
     ready(server, kernel, gpus=1)
@@ -230,17 +195,6 @@ def test_an_interrupt_has_no_effect_and_a_restart_keeps_the_workers_and_frees_th
     assert worker_of(server, kernel) == worker
 
 
-def test_a_killed_worker_is_restarted_on_its_gpu_and_its_memory_is_freed(server, notebooks):
-    kernel = notebooks("a.ipynb")
-    cluster = ready(server, kernel, gpus=1)
-    worker = worker_of(server, kernel)
-    os.kill(worker, signal.SIGKILL)
-    wait_until(lambda: worker not in contexts())
-    wait_until(lambda: worker_of(server, kernel) != worker)
-    again = server.cluster(kernel)
-    assert (again["pid"], again["gpus"]) == (cluster["pid"], cluster["gpus"])
-
-
 def test_a_killed_supervisor_frees_its_gpu_and_a_restart_works(server, notebooks, gone):
     kernel = notebooks("a.ipynb")
     cluster = ready(server, kernel, gpus=1)
@@ -252,20 +206,6 @@ def test_a_killed_supervisor_frees_its_gpu_and_a_restart_works(server, notebooks
     assert "killed by SIGKILL" in server.cluster(kernel)["reason"]
     server.fetch(f"clusters/{kernel.id}/restart", "POST", {})
     assert server.settled(kernel, 120)["status"] == "ready"
-
-
-def test_a_killed_kernel_frees_its_own_device_memory_and_keeps_its_cluster(server, notebooks):
-    kernel = notebooks("a.ipynb")
-    ready(server, kernel, gpus=1)
-    worker = worker_of(server, kernel)
-    kernel.ok("import cupy\nheld = cupy.ones(2**28)")
-    before = kernel.pid
-    assert contexts()[before] > 2 * GIB
-    os.kill(before, signal.SIGKILL)
-    kernel.disconnect()
-    wait_until(lambda: before not in contexts())
-    wait_until(lambda: kernel.pid not in (None, before))
-    assert worker_of(server, kernel) == worker
 
 
 def test_a_kernel_that_is_shut_down_frees_its_gpu_within_5_seconds(server, notebooks, gone):
