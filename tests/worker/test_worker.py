@@ -1,9 +1,7 @@
 """Workers: their plugins, metrics and logs."""
 
 import asyncio
-import sys
 from types import SimpleNamespace
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from distributed.core import Status
 from distributed.spill import SpillBuffer
 
 from jupyter_gpudask.worker.joined import DEVICE, JOINED_METRICS_PLUGIN, JoinedMetricsPlugin
-from jupyter_gpudask.worker.memory import AllocatorStatistics
 from jupyter_gpudask.worker.preload import METRICS, read_metrics
 
 SIZE = 100_000
@@ -59,12 +56,6 @@ def test_results_that_left_the_device_count_where_they_are(store):
         del store[key]
 
 
-def test_a_store_without_limits_has_nothing_on_disk(tmp_path):
-    store = DeviceHostFile(str(tmp_path))
-    store["a"] = OnDevice()
-    assert (metrics(store)["spilled_to_host"], metrics(store)["spilled_to_disk"]) == (0, None)
-
-
 def test_the_store_of_the_stand_in_tells_what_is_on_disk(tmp_path):
     store = SpillBuffer(str(tmp_path), target=int(1.5 * SIZE))
     for key in "abc":
@@ -72,49 +63,6 @@ def test_the_store_of_the_stand_in_tells_what_is_on_disk(tmp_path):
     assert metrics(store)["spilled_to_host"] is None
     assert metrics(store)["spilled_to_disk"] > SIZE
     assert metrics(store)["pool_used"] is None
-
-
-class Counters:
-    """RMM's stack of counters, as its documentation tells of it."""
-
-    def __init__(self):
-        self.stack = [[0, 0]]
-
-    def allocate(self, amount):
-        self.stack[-1][0] += amount
-        self.stack[-1][1] = max(self.stack[-1])
-
-    def enable_statistics(self):
-        pass
-
-    def get_statistics(self):
-        current, peak = self.stack[-1]
-        return SimpleNamespace(current_bytes=current, peak_bytes=peak)
-
-    def push_statistics(self):
-        self.stack.append([0, 0])
-
-    def pop_statistics(self):
-        current, peak = self.stack.pop()
-        before = self.stack[-1][0]
-        self.stack[-1] = [before + current, max(self.stack[-1][1], before + peak)]
-
-
-def test_the_peak_is_that_since_it_was_asked_last(monkeypatch):
-    counters = Counters()
-    monkeypatch.setitem(sys.modules, "rmm", SimpleNamespace(statistics=counters, mr=mock.MagicMock()))
-    monkeypatch.setitem(sys.modules, "rmm.statistics", counters)
-    counters.allocate(10)
-    pool = AllocatorStatistics()
-    counters.allocate(90)
-    counters.allocate(-60)
-    assert (pool.used(), pool.peak()) == (40, 100)
-    assert pool.take_peak() == 100
-    assert (pool.used(), pool.take_peak()) == (40, 40)
-    counters.allocate(-30)
-    counters.allocate(20)
-    assert (pool.used(), pool.take_peak(), pool.peak()) == (30, 40, 100)
-    assert pool.take_peak() == 30
 
 
 IMPORTING = """
