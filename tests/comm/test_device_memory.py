@@ -115,17 +115,6 @@ def test_small_arrays_and_those_without_room_pass_through_the_socket(tmp_path, d
     assert (Array.pickled, device.to_devices) == (2, 0)
 
 
-def test_a_process_that_is_no_worker_gets_no_reference(tmp_path, device):
-    async def use(comm, other):
-        comm.handshake_options = comm.handshake_configuration(
-            comm.local_info, comm.remote_info | {"gpudask-shared-memory": ""}
-        )
-        return (await send(comm, other, Array(LARGE)))[0]
-
-    assert exchange(tmp_path, use).values() == [LARGE.tolist()]
-    assert (Array.pickled, device.to_devices) == (1, 0)
-
-
 def test_what_a_lost_connection_has_not_delivered_is_removed(tmp_path, device):
     async def use(comm, other):
         await comm.write(to_serialize(Array(LARGE)))
@@ -138,21 +127,6 @@ def test_what_a_lost_connection_has_not_delivered_is_removed(tmp_path, device):
     exchange(tmp_path, use)
     wait_until(lambda: not device.pinned)
     assert device_memory.is_enabled()  # for other connections
-
-
-def test_a_connection_sends_more_after_a_segment_that_it_filled_has_made_room_for_another(
-    tmp_path, device, monkeypatch
-):
-    async def use(comm, other):
-        first, _ = await send(comm, other, Array(LARGE))
-        wait_until(lambda: comm._filled[0].are_read)
-        monkeypatch.setattr(pool(), "_limit", 8 * 2**20)
-        pool().take(8 * 2**20, None).free = True  # by another connection
-        second, _ = await send(comm, other, Array(LARGE + 1))
-        return first.values() + second.values()
-
-    assert exchange(tmp_path, use) == [LARGE.tolist(), (LARGE + 1).tolist()]
-    assert device.to_devices == 2
 
 
 def test_a_connection_that_is_closed_while_a_message_is_copied_unmaps_the_segment_afterwards(
@@ -206,19 +180,6 @@ def test_workers_that_do_not_see_each_other_in_proc_share_nothing():
     assert not UnixComm.handshake_configuration(INFO | {"gpudask-shared-memory": ""}, INFO)["gpudask-shared-memory"]
 
 
-@pytest.mark.usefixtures("device")
-def test_segments_are_at_most_an_eighth_of_the_memory_limit():
-    limits = []
-    for memory_limit in (None, 0, 2**30, 2**40):
-        device_memory._create.cache_clear()
-        device_memory.enable(memory_limit)
-        transfer = device_memory._transfer()
-        assert transfer.pool._limit == transfer.opened._limit
-        limits.append(transfer.pool._limit)
-    device_memory.enable()
-    assert limits == [2**31, 2**31, 2**27, 2**31]
-
-
 def test_unused_segments_are_removed_at_once_on_request_but_not_those_in_use(tmp_path, device):
     async def use(comm, other):
         await send(comm, other, Array(LARGE))
@@ -262,35 +223,6 @@ def test_a_pool_keeps_to_its_limit_and_prefers_segments_of_about_the_size():
     assert pool.size <= 10 * 2**20
 
 
-def test_what_is_too_large_for_a_pool_removes_nothing():
-    pool = SegmentPool(Device(), limit=10 * 2**20)
-    pool.take(6 * 2**20, 1).free = True
-    with pytest.raises(SegmentLimitError):
-        pool.take(11 * 2**20, 1)
-    assert pool.size == 6 * 2**20
-
-
-def test_a_pool_has_few_file_descriptors():
-    pool = SegmentPool(Device())
-    segments = [pool.take(1, 1) for _ in range(128)]
-    with pytest.raises(SegmentLimitError):
-        pool.take(1, 1)
-    segments[7].free = True
-    assert pool.take(2 * 2**20, 1).size == 2 * 2**20
-    assert len(pool._segments) == 128
-
-    device = Device()
-    opened = OpenedSegments(device)
-    for segment in [*segments[:7], *segments[8:]]:
-        opened.open(segment.reference)
-        opened.release(segment.reference)
-        segment.free = True
-    more = [pool.take(2 * 2**20, 1) for _ in range(5)]
-    for segment in more:
-        opened.open(segment.reference)
-    assert len(device.pinned) == 128
-
-
 def test_what_was_not_used_between_two_trims_is_unmapped():
     device = Device()
     pool, opened = SegmentPool(device), OpenedSegments(device)
@@ -308,13 +240,6 @@ def test_what_was_not_used_between_two_trims_is_unmapped():
     pool.trim()
     opened.trim()
     assert not device.pinned
-
-
-def test_a_message_that_was_given_up_gives_up_what_is_added_later():
-    pool, filled = SegmentPool(Device()), FilledSegments()
-    filled.give_up()
-    filled.add(pool.take(1, filled))
-    assert pool.size == 0
 
 
 def test_segments_of_others_are_unmapped_when_there_are_too_many_but_not_while_they_are_in_use():
@@ -388,3 +313,10 @@ def test_workers_exchange_device_memory_and_the_client_gets_it_through_the_socke
         assert reports[here] == (0, 0)
         assert reports[there] == (0, 20)
         assert made[3].result().values() == [(LARGE + 3).tolist()]
+
+
+def test_a_message_that_was_given_up_gives_up_what_is_added_later():
+    pool, filled = SegmentPool(Device()), FilledSegments()
+    filled.give_up()
+    filled.add(pool.take(1, filled))
+    assert pool.size == 0

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from distributed import Client, Nanny, Scheduler, Worker
+from distributed import Client, Nanny, Scheduler
 from distributed.comm import connect, get_address_host, listen
 from distributed.comm.core import CommClosedError
 
@@ -54,17 +54,6 @@ def test_messages_of_all_sizes_come_back(directory):
     assert list(directory.iterdir()) == []
 
 
-def test_scheduler_worker_and_client_work(directory):
-    async def main():
-        options = {"protocol": "unix", "host": str(directory), "dashboard_address": "127.0.0.1:0"}
-        async with Scheduler(port=0, **options) as scheduler, Worker(scheduler.address, **options) as worker:
-            assert worker.address.startswith(f"unix://{directory}:")
-            async with Client(scheduler.address, asynchronous=True) as client:
-                return await client.submit(sum, [1, 2])
-
-    assert asyncio.run(main()) == 3
-
-
 def test_names_of_directories_may_have_any_character(tmp_path):
     async def main(directory):
         options = {"protocol": "unix", "host": host_of(directory), "dashboard_address": "127.0.0.1:0"}
@@ -80,18 +69,6 @@ def test_names_of_directories_may_have_any_character(tmp_path):
     directory.mkdir()
     assert asyncio.run(main(directory)) == 3
     assert list(directory.iterdir()) == []
-
-
-def test_the_kernel_lists_sockets_by_their_path(short_directory):
-    """Then systemd-tmpfiles does not take them for old files."""
-
-    async def main():
-        listener = await listen(f"unix://{short_directory}:7", echo)
-        names = await asyncio.to_thread(Path("/proc/net/unix").read_text)
-        listener.stop()
-        return names
-
-    assert f"{short_directory}/7" in asyncio.run(main())
 
 
 def test_many_connections_at_once_are_accepted(directory):
