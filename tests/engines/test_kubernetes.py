@@ -11,7 +11,7 @@ from servers import Server, kernel_of
 
 from jupyter_gpudask.errors import SpecError
 from jupyter_gpudask.protocol.state import describe_jobs
-from jupyter_gpudask.supervisor.kubernetes import cluster_resource, kube_options, pod_state
+from jupyter_gpudask.supervisor.kubernetes import cluster_resource, pod_state
 
 pytest.importorskip("dask_kubernetes", reason="run make test-engines")
 import jsonschema
@@ -60,14 +60,6 @@ def test_options_that_cannot_work_are_refused_with_a_sentence():
     limits = {"limits": {"nvidia.com/gpu": 4}}
     with pytest.raises(SpecError, match=r"nvidia.com/gpu: 4 per worker\. Each worker uses one GPU"):
         cluster_resource("mine", 1, gpu=True, image=IMAGE, resources=limits)
-
-
-def test_an_own_resource_of_the_administrator_is_passed_on():
-    own = {"metadata": {"name": "own"}}
-    options = kube_options({"custom_cluster_spec": own, "namespace": "gpu", "n_workers": 3}, "name", 1, gpu=True)
-    assert (options["custom_cluster_spec"], options["namespace"]) == (own, "gpu")
-    assert options["quiet"] is True  # what it prints would go to the pipe of the supervisor
-    assert "n_workers" not in options
 
 
 @pytest.fixture(scope="module")
