@@ -1,6 +1,5 @@
 """Killed workers, supervisors, kernels and servers: what goes on, and what is left behind."""
 
-import asyncio
 import os
 import signal
 import socket
@@ -22,7 +21,6 @@ from helpers import (
 
 from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.machine.unix_socket import bind_socket, connect_socket, socket_path
-from jupyter_gpudask.server.kernel_socket import KernelSocket
 
 pytestmark = pytest.mark.cluster
 
@@ -211,20 +209,3 @@ def test_saving_and_renaming_a_notebook_on_a_full_disk_does_not_affect_its_clust
             assert [lease.pid for lease in LeaseFolder(runtime / "gpudask-leases").read()] == [pid]
         finally:
             server.stop()
-
-
-def test_a_socket_that_cannot_be_created_is_logged_in_one_line_and_leaves_no_process(tmp_path, caplog):
-    async def run(path):
-        before = len(psutil.Process().children())
-        socket = KernelSocket(None, None, path)
-        await socket.open()
-        assert len(psutil.Process().children()) == before
-        await socket.close()
-
-    with small_disk(tmp_path / "runtime", files=1) as runtime:  # the folder itself
-        asyncio.run(run(runtime / "gpudask.sock"))
-        (line,) = caplog.messages
-        assert line.startswith(
-            f"Kernels cannot request clusters: the socket {runtime}/gpudask.sock cannot be created: "
-        )
-        assert line.endswith("No space left on device.")
