@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 import websocket
-from helpers import pids_of_session, places_of
+from helpers import addresses_of_session, pids_of_session, places_of
 from servers import joined_to
 
 pytestmark = pytest.mark.cluster
@@ -252,12 +252,7 @@ asyncio.run(main(ports))
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_another_user_of_the_machine_gets_no_answer_at_any_port_of_a_cluster(server, kernel):
     cluster = server.start(kernel)
-    ports = {
-        str(connection.laddr.port)
-        for pid in pids_of_session(cluster["pid"])
-        for connection in psutil.Process(pid).net_connections(kind="inet")
-        if connection.status == psutil.CONN_LISTEN
-    }
+    ports = {str(address.port) for address in addresses_of_session(cluster["pid"])}
     assert len(ports) >= 2  # the HTTP servers of scheduler and worker
     lock = next(file.path for file in psutil.Process(cluster["pid"]).open_files() if "gpudask-" in file.path)
     sockets = [str(path) for path in Path(lock).parent.glob("sockets/*")]

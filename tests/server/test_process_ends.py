@@ -10,10 +10,10 @@ import pytest
 from helpers import (
     ON_GPUS,
     START_ONE,
+    addresses_of_session,
     command_line,
     fake_gpu_environment,
     fill_disk,
-    pids_of_session,
     promised,
     small_disk,
     wait_until,
@@ -81,18 +81,9 @@ def left_of(server, *names):
     return [path for name in names for path in server.folders[patterns[name][0]].glob(patterns[name][1])]
 
 
-def ports_of(session):
-    return [
-        connection.laddr.port
-        for pid in pids_of_session(session)
-        for connection in psutil.Process(pid).net_connections(kind="inet")
-        if connection.status == psutil.CONN_LISTEN
-    ]
-
-
-def answers(port):
+def answers(address):
     with socket.socket() as caller:
-        return caller.connect_ex(("127.0.0.1", port)) == 0
+        return caller.connect_ex(address) == 0
 
 
 def test_a_cluster_whose_supervisor_or_kernel_is_killed_leaves_nothing_and_others_keep_running(
@@ -107,7 +98,7 @@ def test_a_cluster_whose_supervisor_or_kernel_is_killed_leaves_nothing_and_other
     kernel.ok("started = %gpudask start --gpus 1\nclient = started.client")
     kernel.ok("sleep = lambda: subprocess.Popen(['sleep', '777'], process_group=0).pid")
     child = psutil.Process(int(kernel.ok("print(client.submit(sleep).result())").printed))
-    pid, ports = server.cluster(kernel)["pid"], ports_of(server.cluster(kernel)["pid"])
+    pid, ports = server.cluster(kernel)["pid"], addresses_of_session(server.cluster(kernel)["pid"])
     assert list(elsewhere.glob("jupyter-gpudask-*"))
     os.kill(pid, signal.SIGKILL)  # in which the scheduler and the nannies are
     gone(pid)
@@ -154,7 +145,7 @@ def test_a_killed_server_leaves_nothing_but_a_socket_that_the_next_server_remove
     pid = start(server, kernel)["pid"]
     server.fetch("clusters", "POST", {"kernel_id": starting.id, "spec": {"gpus": 1}})
     wait_until(lambda: len(server.supervisors()) == 2)
-    supervisors, ports = server.supervisors(), ports_of(pid)
+    supervisors, ports = server.supervisors(), addresses_of_session(pid)
     children = psutil.Process(server.pid).children(recursive=True)
     kernels = [child for child in children if "ipykernel" in " ".join(command_line(child))]
     assert left_of(server, "socket")

@@ -17,7 +17,15 @@ from clusters import CPU, compute_a_sum, with_cluster
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from distributed import Client, Security, rpc
 from distributed.system import MEMORY_LIMIT
-from helpers import RunningCluster, command_line, leftover_directories, pids_of_session, promised, wait_until
+from helpers import (
+    RunningCluster,
+    addresses_of_session,
+    command_line,
+    leftover_directories,
+    pids_of_session,
+    promised,
+    wait_until,
+)
 
 from jupyter_gpudask.client import kernel_client
 from jupyter_gpudask.client.connect import connect
@@ -339,8 +347,7 @@ def test_where_the_file_system_does_not_support_unix_sockets_a_cluster_has_tls(t
 @pytest.mark.parametrize(("fixture", "count"), [("on_sockets", 2), ("with_tls", 5)])
 def test_every_port_is_on_the_loopback_address(fixture, count, request):
     process = request.getfixturevalue(fixture).process
-    connections = (each for pid in pids_of_session(process.pid) for each in psutil.Process(pid).net_connections("inet"))
-    ports = [each.laddr for each in connections if each.status == psutil.CONN_LISTEN]
+    ports = addresses_of_session(process.pid)
     assert len(ports) == count  # HTTP servers; scheduler, nanny and worker
     assert process.ready.dashboard_port is None
     assert {port.ip for port in ports} == {"127.0.0.1"}
