@@ -58,6 +58,12 @@ def pids_of_session(session: int) -> list[int]:
     return pids
 
 
+def addresses_of_session(session: int):
+    """Where the processes of the session that a supervisor leads listen, but for Unix sockets."""
+    connections = (each for pid in pids_of_session(session) for each in psutil.Process(pid).net_connections("inet"))
+    return [each.laddr for each in connections if each.status == psutil.CONN_LISTEN]
+
+
 def leftover_directories():
     """Folders of clusters in the folder for temporary files."""
     return [path for path in Path(tempfile.gettempdir()).glob("jupyter-gpudask-*") if path.is_dir()]

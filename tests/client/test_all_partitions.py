@@ -74,11 +74,3 @@ def test_dataframes_have_all_rows_beside_arrays_and_delayed_objects(frames):
     assert_complete(second, expected[1])
     assert array.compute().tolist() == list(range(10))
     assert value.compute() == 3
-
-
-@pytest.mark.slow
-def test_xgboost_trains_on_what_is_persisted_together(client, frames):
-    xgboost = pytest.importorskip("xgboost.dask")
-    x, y = client.persist(list(frames[:2]))
-    trained = xgboost.train(client, {"max_depth": 2}, xgboost.DaskDMatrix(client, x, y), num_boost_round=1)
-    assert trained["booster"].num_boosted_rounds() == 1

@@ -53,21 +53,6 @@ def test_blocks_that_are_kept_are_kept_each(client):
     np.testing.assert_array_equal(array.sum(axis=0).compute(), numbers().sum(axis=0).compute(scheduler="sync"))
 
 
-def test_several_collections_may_share_blocks(client):
-    x = numbers()
-    _, results = tasks_of(client, lambda: da.compute(x.sum(), x.max()))
-    assert results == da.compute(x.sum(), x.max(), scheduler="sync")
-
-
-@pytest.mark.usefixtures("client")
-def test_the_error_of_a_block_is_that_of_the_user():
-    def fail(block):
-        raise ValueError(f"a block of {block.size} numbers")
-
-    with pytest.raises(ValueError, match="a block of 400 numbers"):
-        numbers().map_blocks(fail, dtype=float).sum().compute()
-
-
 def test_on_gpus_blocks_are_stacked_where_only_singular_values_are_wanted(client):
     def values():
         x = da.random.RandomState(1).normal(size=(4000, 10), chunks=(100, 10))

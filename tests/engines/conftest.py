@@ -19,15 +19,6 @@ PROFILES = {
     "no-interface": JOB | {"options": OPTIONS | {"interface": "ib0"}},
     "no-option": JOB | {"options": OPTIONS | {"no_option": 1, "account": "a-secret"}},
     "failing": JOB | {"options": OPTIONS | {"worker_extra_args": ["--no-such-option"]}},
-    "ports": JOB
-    | {
-        "options": OPTIONS
-        | {
-            "interface": "lo",
-            "scheduler_options": {"port": 28786},
-            "worker_extra_args": ["--worker-port", "29000:29009", "--dashboard-address", "127.0.0.1:0"],
-        }
-    },
     "later": JOB | {"start_timeout": 5, "options": OPTIONS | {"job_extra_directives": ["--begin=now+1hour"]}},
 }
 

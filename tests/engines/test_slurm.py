@@ -52,22 +52,6 @@ def workers_of_jobs(slurm):
     return [process for process in workers if process.environ().get("SLURM_CONF") == str(slurm.configuration)]
 
 
-def listening(processes):
-    """The addresses on which processes and their children listen."""
-    found = [each for process in processes for each in (process, *process.children(recursive=True))]
-    sockets = [each for process in found for each in process.net_connections("inet")]
-    return [each.laddr for each in sockets if each.status == psutil.CONN_LISTEN]
-
-
-def test_a_profile_chooses_the_ports_that_a_firewall_lets_through(slurm, kernel):
-    start(kernel, "--profile ports --workers 2")
-    assert kernel.ok("started.client.scheduler.address").value == "'tls://127.0.0.1:28786'"
-    ports = "[port // 10 for port in started.client.run(lambda dask_worker: dask_worker.port).values()]"
-    wait_until(lambda: kernel.ok(ports).value == "[2900, 2900]", LIMIT)
-    assert {address.ip for address in listening(workers_of_jobs(slurm))} == {"127.0.0.1"}
-    stop(kernel)
-
-
 def test_a_cell_computes_in_jobs_one_of_which_waits_and_scaling_and_stopping_change_the_queue(server, slurm, kernel):
     assert "2 of 3" not in start(kernel, "--profile slurm --workers 3").value
     wait_until(lambda: states(slurm) == ["PENDING", "RUNNING", "RUNNING"], LIMIT)
@@ -212,16 +196,6 @@ def test_a_job_that_reaches_its_time_limit_is_submitted_again_and_the_work_goes_
     wait_until(lambda: slurm.jobs() and first not in slurm.jobs(), 240)
     assert kernel.ok("started.client.submit(lambda x: x + 1, data).result()", timeout=LIMIT).value == "42"
     assert f"Job {first} reached its time limit in SLURM (TIMEOUT)" in shown(kernel, "status")
-    stop(kernel)
-
-
-def test_an_adaptive_cluster_submits_jobs_for_work_and_cancels_idle_ones(slurm, kernel):
-    start(kernel, "--profile slurm --workers 1")
-    assert "Adaptive: 1 to 2 workers" in shown(kernel, "adapt 1 2")
-    kernel.ok("import time\nfutures = started.client.map(lambda i: time.sleep(1), range(60), pure=False)")
-    wait_until(lambda: len(slurm.jobs()) == 2, LIMIT)
-    kernel.ok("del futures")
-    wait_until(lambda: len(slurm.jobs()) == 1, LIMIT)
     stop(kernel)
 
 

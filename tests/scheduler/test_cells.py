@@ -6,7 +6,6 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from distributed import Semaphore
 from helpers import RunningCluster, wait_until
 
 from jupyter_gpudask.client import calls
@@ -144,22 +143,6 @@ def test_a_task_that_was_interrupted_can_be_submitted_again_at_once(worker):
     assert future.result(timeout=PATIENCE) == "sleep"
 
 
-def test_tasks_between_results_of_a_cell_that_nobody_wants_do_not_end_the_connection(worker):
-    def submit():
-        kept = worker.client.submit(at_depth, 0, "python", 2 * PATIENCE, pure=False)
-        graph = {"between": (str.upper, kept.key), "last": (str.lower, "between")}
-        from dask.delayed import Delayed
-
-        graph[kept.key] = kept
-        return kept, worker.client.compute(Delayed("last", graph), optimize_graph=False)
-
-    scheduler = worker.client.scheduler
-    assert worker.interrupt(submit, 0.3) == []
-    assert worker.works()
-    assert worker.client.scheduler is scheduler
-    wait_until(lambda: worker.state().tasks_unfinished == 0, PATIENCE)
-
-
 @pytest.mark.parametrize(
     "kind", ["reported", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("sleep", "locked"))]
 )
@@ -246,49 +229,17 @@ def test_a_cluster_that_is_emptied_computes_on_whatever_it_ran(worker, kind, tmp
     assert "KeyError" not in worker.log()
 
 
-def answer_late_once():
-    """In the supervisor: the next answer of a worker comes too late."""
-    from jupyter_gpudask.scheduler import cells
+def test_tasks_between_results_of_a_cell_that_nobody_wants_do_not_end_the_connection(worker):
+    def submit():
+        kept = worker.client.submit(at_depth, 0, "python", 2 * PATIENCE, pure=False)
+        graph = {"between": (str.upper, kept.key), "last": (str.lower, "between")}
+        from dask.delayed import Delayed
 
-    original, timeout = cells._interrupt, cells.UNRESPONSIVE_TIMEOUT
+        graph[kept.key] = kept
+        return kept, worker.client.compute(Delayed("last", graph), optimize_graph=False)
 
-    async def interrupt(*args):
-        cells._interrupt, cells.UNRESPONSIVE_TIMEOUT = again, 1.0
-        await original(*args)
-
-    async def again(*args):
-        cells._interrupt, cells.UNRESPONSIVE_TIMEOUT = original, timeout
-        return await original(*args)
-
-    cells._interrupt = interrupt
-
-
-def test_a_worker_that_answers_late_that_it_is_stuck_is_restarted_too(worker, tmp_path):
-    worker.client.run_on_scheduler(answer_late_once)
-    worker.client.submit(at_depth, 0, "sleep", 2 * PATIENCE, str(tmp_path / "started"), pure=False)
-    wait_until((tmp_path / "started").exists, PATIENCE)
-    worker.run(worker.process.reset())
+    scheduler = worker.client.scheduler
+    assert worker.interrupt(submit, 0.3) == []
     assert worker.works()
-
-
-def test_repeated_resets_leave_no_timers(worker):
-    def count():
-        import gc
-
-        from distributed.semaphore import SemaphoreExtension
-        from tornado.ioloop import PeriodicCallback
-
-        gc.collect()
-        objects = gc.get_objects()
-        return [sum(isinstance(item, kind) for item in objects) for kind in (SemaphoreExtension, PeriodicCallback)]
-
-    def count_after_reset():
-        with Semaphore(2, name="two", scheduler_rpc=worker.client.scheduler, loop=worker.client.loop):
-            pass
-        worker.run(worker.process.reset())
-        return worker.client.run_on_scheduler(count)
-
-    first = count_after_reset()
-    for _ in range(2):
-        count_after_reset()
-    wait_until(lambda: worker.client.run_on_scheduler(count) <= first, PATIENCE)  # some end a little later
+    assert worker.client.scheduler is scheduler
+    wait_until(lambda: worker.state().tasks_unfinished == 0, PATIENCE)

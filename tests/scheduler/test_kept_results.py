@@ -62,30 +62,6 @@ def test_a_worker_deletes_its_metrics_of_old_computations(client):
     assert client.run(forget) == {client_address(client): [(10, True), (10, True)]}
 
 
-def test_the_cache_of_task_names_is_cleared_when_it_is_large(client):
-    def soon():
-        from jupyter_gpudask.worker import plugins
-
-        plugins._MAX_KEY_NAMES = 50
-
-    def names(timers):
-        from dask.utils import key_split
-
-        if timers is not None:
-            timers["gpudask-retention"].callback()
-        return key_split.cache_info().currsize
-
-    def names_of_worker(dask_worker):
-        return names(dask_worker.periodic_callbacks)
-
-    client.run(soon)
-    client.run_on_scheduler(soon)
-    for number in range(100):
-        client.submit(abs, number, pure=False).result()
-    assert client.run_on_scheduler(names, None) <= 60
-    assert max(client.run(names_of_worker).values()) <= 60
-
-
 @pytest.mark.parametrize(
     "wait",
     [
@@ -110,16 +86,3 @@ def test_the_results_of_a_failed_computation_are_released_with_its_error(client,
 def client_address(client):
     [address] = client.scheduler_info()["workers"]
     return address
-
-
-def test_the_logs_that_processes_keep_in_memory_are_short(client):
-    def lengths():
-        import dask.config
-
-        admin = dask.config.get("distributed.admin")
-        return admin["log-length"], admin["low-level-log-length"], admin["system-monitor"]["log-length"]
-
-    assert client.run_on_scheduler(lengths) == (1000, 100, 1200)
-    assert set(client.run(lengths).values()) == {(1000, 100, 1200)}
-    assert client.scheduler_comm.recent_message_log.maxlen == 100
-    assert lengths() == (10_000, 1000, 7200)  # the user's own

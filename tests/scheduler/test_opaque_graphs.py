@@ -1,9 +1,6 @@
 """Graphs on a cluster with GPUs: a worker materializes them, and the scheduler unpickles nothing of the user's."""
 
-import asyncio
-import gc
 import os
-import pickle
 import tabnanny
 import threading
 
@@ -20,8 +17,7 @@ from distributed.protocol.pickle import dumps, loads
 from distributed.protocol.serialize import deserialize, serialize, to_serialize
 from helpers import client_of, wait_until
 
-from jupyter_gpudask.worker import task_pickler
-from jupyter_gpudask.worker.graphs import PickledExpression, _try_to_materialize, make_opaque, materialize
+from jupyter_gpudask.worker.graphs import PickledExpression, make_opaque, materialize
 
 pytestmark = pytest.mark.cluster
 
@@ -110,17 +106,6 @@ def test_the_kernel_does_not_materialize_graphs(monkeypatch):
     assert frame.compute().tolist() == [45]
 
 
-def test_the_cpu_engine_is_plain_dask():
-    with client_of({"engine": "cpu", "workers": 1}) as client:
-        assert client.run_on_scheduler(
-            lambda dask_scheduler: dask_scheduler.stream_handlers["update-graph"] == dask_scheduler.update_graph
-        )
-        pids = client.submit(lambda witness: witness.pids, Witness()).result()
-        assert pids[0] == client.run_on_scheduler(os.getpid)
-        client.wait_until_counted(5)
-        assert client.tasks_submitted == 1
-
-
 def test_an_opaque_graph_keeps_keys_and_dependencies_and_computes_the_same():
     secret = Witness([1])
     graph = {
@@ -163,14 +148,6 @@ def test_a_graph_whose_worker_dies_goes_to_another(client, tmp_path):
     wait_until(lambda: len(client.scheduler_info()["workers"]) == 2)
 
 
-def test_a_coroutine_function_is_awaited_by_the_worker(client):
-    async def add(number):
-        await asyncio.sleep(0)
-        return number + 1
-
-    assert client.submit(add, 1).result() == 2
-
-
 def test_large_data_is_not_copied_and_goes_into_a_graph_once():
     data = np.zeros(10**6)
     shared = {number: Task(number, np.add, number, data) for number in range(25)}
@@ -180,37 +157,6 @@ def test_large_data_is_not_copied_and_goes_into_a_graph_once():
     assert sum(memoryview(frame).nbytes for frame in sent.frames) < 2 * data.nbytes
     arrived = deserialize(sent.header, sent.frames).__dask_graph__()
     assert all(np.array_equal(arrived[number](), data + number) for number in (0, 49))
-
-
-def test_what_fused_tasks_have_in_common_is_pickled_once(monkeypatch):
-    table = {number: str(number) for number in range(2000)}
-    x = da.ones(500, chunks=1).map_blocks(lambda block: block + len(table), dtype=float)
-    graph = dict(da.optimization.optimize(x.__dask_graph__(), x.__dask_keys__()))
-    pickled = []
-    monkeypatch.setattr(
-        task_pickler, "dumps", lambda value, **options: pickled.append(value) or dumps(value, **options)
-    )
-    opaque = make_opaque(graph)
-    assert len(pickled) == 1
-    assert len(pickle.dumps(opaque)) < 500 * 600
-    again = loads(dumps(opaque[(x.name, 7)]))
-    assert again() == [2001]
-
-
-def test_large_plain_data_is_sent_once():
-    text = "x" * 10**6
-    graph = {number: Task(number, str.replace, text, "x", str(number)) for number in range(20)}
-    opaque = make_opaque(graph)
-    assert len(pickle.dumps(opaque)) < 2 * 10**6
-    assert opaque[7]() == "7" * 10**6
-
-
-def test_the_garbage_collector_is_as_before_when_a_graph_is_made():
-    before = gc.get_threshold()
-    for made in ({"a": Task("a", abs, -1)}, OnUnpickling(_fail_in_tasks)):
-        header, frames = serialize(to_serialize(LLGExpr(made) if isinstance(made, dict) else made))
-        _try_to_materialize(PickledExpression(header, frames), ["a"])
-        assert gc.get_threshold() == before
 
 
 def test_a_graph_is_taken_while_all_threads_for_tasks_are_busy(client):
@@ -225,13 +171,6 @@ def test_a_graph_is_taken_while_all_threads_for_tasks_are_busy(client):
     assert taken == before + 2 + 2
     assert x.sum().compute() == 10
     assert client.gather(busy) == [True, True]
-
-
-def test_the_tasks_of_what_was_submitted_are_counted(client):
-    client.wait_until_counted(10)
-    before = client.tasks_submitted
-    client.gather(client.map(abs, range(-100, -50)))
-    assert client.tasks_submitted == before + 50
 
 
 def test_arrays_frames_delayed_and_futures_compute_as_ever(client):
@@ -275,12 +214,6 @@ def test_annotations_and_resources_still_count(client):
     assert {where for places in client.who_has(x).values() for where in places} == {worker}
 
 
-def test_what_is_not_asked_for_is_not_computed(client):
-    ran = client.submit(lambda: 1, key="wanted", pure=False)
-    assert client.get({"a": (abs, -1), "b": (os._exit, 1)}, "a") == 1
-    assert ran.result() == 1
-
-
 def test_the_scheduler_does_not_unpickle_the_graph_of_a_task_that_computes_either(client):
     def inside():
         with get_client() as inner:
@@ -301,6 +234,11 @@ def test_an_error_in_a_task_comes_back_as_it_was_raised(client):
     assert not [code.co_filename for code in codes if "jupyter_gpudask" in code.co_filename]
 
 
+def test_the_users_large_data_is_warned_of_as_ever(client):
+    with pytest.warns(UserWarning, match="Sending large graph of size 11"):
+        assert client.submit(len, b"0" * 12_000_000).result() == 12_000_000
+
+
 @pytest.mark.usefixtures("client")
 def test_a_task_is_tried_again_as_often_as_asked(tmp_path):
     def flaky():
@@ -308,15 +246,3 @@ def test_a_task_is_tried_again_as_often_as_asked(tmp_path):
         assert len((tmp_path / "tries").read_text()) == 3
 
     dask.delayed(flaky)().compute(retries=2)
-
-
-def test_an_error_can_be_recreated_here(client):
-    future = client.submit(lambda: 1 / 0, pure=False)
-    wait(future)
-    with pytest.raises(ZeroDivisionError):
-        client.recreate_error_locally(future)
-
-
-def test_the_users_large_data_is_warned_of_as_ever(client):
-    with pytest.warns(UserWarning, match="Sending large graph of size 11"):
-        assert client.submit(len, b"0" * 12_000_000).result() == 12_000_000

@@ -7,7 +7,8 @@ from distributed.metrics import time
 from helpers import RunningCluster
 
 from jupyter_gpudask.device_errors import is_out_of_device_memory
-from jupyter_gpudask.scheduler.workers import LostHostsPlugin
+from jupyter_gpudask.scheduler.workers import LostHostsPlugin, WorkerFailuresPlugin
+from jupyter_gpudask.worker.plugins import EXIT_TOPIC
 
 pytestmark = pytest.mark.cluster
 
@@ -128,15 +129,6 @@ def test_a_host_whose_worker_is_back_is_not_lost():
     assert plugin.lost_hosts() == ()
 
 
-def test_a_worker_that_joins_later_is_known_too():
-    plugin, scheduler = watch()
-    late = worker("10.0.0.2", "late", silent=30)
-    scheduler.workers[late.address] = late
-    plugin.add_worker(scheduler, late.address)
-    remove(plugin, scheduler, late)
-    assert [lost.host for lost in plugin.lost_hosts()] == ["10.0.0.2"]
-
-
 def test_a_scheduler_says_for_how_long_it_has_had_no_worker_once_that_is_longer_than_the_limit():
     only = worker("10.0.0.2", "a")
     plugin, scheduler = watch(only)
@@ -147,3 +139,16 @@ def test_a_scheduler_says_for_how_long_it_has_had_no_worker_once_that_is_longer_
     scheduler.workers[only.address] = only
     plugin.add_worker(scheduler, only.address)
     assert plugin.seconds_without_workers(0) is None
+
+
+def test_a_process_that_follows_a_killed_one_keeps_its_limit_also_where_the_nanny_knows_only_the_address_before():
+    follower = SimpleNamespace(address="tcp://a", name="0", host="a", pid=2, memory_limit=2**30)
+    failures = WorkerFailuresPlugin(SimpleNamespace(address="tcp://b:1", workers={follower.address: follower}))
+    before = {"worker": "tcp://before", "name": "0"}
+    failures.log_event(EXIT_TOPIC, before | {"pid": 1, "exitcode": -9})  # after the next process has joined
+    failures.log_event("worker-restart-memory", before | {"pid": 2, "rss": 2**30})
+    failures.log_event(EXIT_TOPIC, before | {"pid": 2, "exitcode": -9})
+    assert [each.reason for each in failures.exits] == [
+        "was killed by signal 9",
+        "used 1.0 GiB of host memory, and its limit is 1.0 GiB",
+    ]

@@ -3,10 +3,12 @@
 import asyncio
 import os
 import sys
+import textwrap
 
 import psutil
 from helpers import command_line
 
+from jupyter_gpudask.protocol import PROTOCOL_VERSION
 from jupyter_gpudask.protocol.messages import Interpreter
 from jupyter_gpudask.server.manager import ClusterManager
 from jupyter_gpudask.server.settings import Policy, ServerSettings
@@ -53,14 +55,39 @@ class NamedKernels:
         return {}
 
 
-def with_manager(use, **settings):
+READY = '{"type": "ready", "engine": "cpu", "address": "tls://x", "credentials": null, "dashboard_port": null, '
+READY += f'"workers": 1, "pid": 1, "protocol": {PROTOCOL_VERSION}}}'
+UNTIL_CLOSED = "print(ready, flush=True)\nnext(line for line in sys.stdin if 'close' in line)"
+
+
+class KernelsOf(NamedKernels):
+    """The kernels `a` and `b`, whose interpreter is a program of the test in place of the supervisor."""
+
+    def __init__(self, body, folder, interpreter=sys.executable):
+        super().__init__("a", "b")
+        self.program = folder / "python"
+        self.program.write_text(
+            f"#!{interpreter} -uS\nimport os, sys, time\nready = {READY!r}\n{textwrap.dedent(body)}\n"
+        )
+        self.program.chmod(0o700)
+
+    async def interpreter(self, kernel_id):
+        return Interpreter(python=str(self.program), environment=dict(os.environ))
+
+    def supervisors(self):
+        return [child.pid for child in psutil.Process().children() if str(self.program) in command_line(child)]
+
+
+def with_manager(use, kernels=None, **settings):
+    """Run `use` with a manager, and check that no supervisor is left."""
+
     async def run():
-        manager = ClusterManager(NamedKernels("a", "b"), policy_of(**settings))
+        manager = ClusterManager(kernels or NamedKernels("a", "b"), policy_of(**settings))
         try:
             return await use(manager)
         finally:
             await manager.close_all()
-            assert supervisors() == []
+            assert (kernels.supervisors() if kernels else supervisors()) == []
 
     return asyncio.run(run())
 

@@ -81,42 +81,17 @@ def test_the_cluster_of_a_kernel_that_is_culled_or_dies_and_is_not_restarted_is_
     gone(pid)
 
 
-@pytest.mark.parametrize("policy", ["renew", pytest.param("stop", marks=pytest.mark.slow)])
-def test_the_restart_policy_renews_or_stops_the_cluster(own_server, policy, gone):
-    server = own_server(f"--GpuDask.restart_policy={policy}")
-    kernel = server.kernel()
-    pid = server.start(kernel)["pid"]
-    server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/")
-    gone(pid)
-    cluster = server.settled(kernel)
-    stopped = ("closed", "The cluster was closed when its kernel was restarted.")
-    assert (cluster["status"], cluster["reason"]) == (("ready", "") if policy == "renew" else stopped)
-
-
-@pytest.fixture(scope="module")
-def server_with_gpus(server_in):
-    """A server with two fake GPUs that limits clusters to two workers."""
-    return server_in(lambda folder: fake_gpu_environment(FAKE_GPUS="2"), ["--GpuDask.max_workers=2"])
-
-
-@pytest.fixture(scope="module")
-def kernel_with_gpu(server_with_gpus):
-    """A kernel whose cluster holds the first GPU, where another notebook holds the second one."""
-    kernel = server_with_gpus.kernel("mine.ipynb")
-    assert server_with_gpus.start(kernel, engine="cuda", gpus=[0], workers=None)["status"] == "ready"
+def test_an_impossible_restart_is_refused_gpus_have_the_names_of_their_holders_and_the_policy_renews(own_server, gone):
+    options = ["--GpuDask.max_workers=2", "--GpuDask.restart_policy=renew"]
+    server = own_server(*options, environment=fake_gpu_environment(FAKE_GPUS="2"))
+    kernel = server.kernel("mine.ipynb")
+    pid = server.start(kernel, engine="cuda", gpus=[0], workers=None)["pid"]
     kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start")
-    folder = LeaseFolder(server_with_gpus.runtime / "gpudask-leases")
+    folder = LeaseFolder(server.runtime / "gpudask-leases")
     with folder.lock():
         lease = folder.take(
             ["GPU-00000001-1111-2222-3333-444444444444"], holder="other.ipynb", kernel_id="", share=False
         )
-    yield kernel
-    lease.release()
-
-
-def test_an_impossible_restart_is_refused_and_the_cluster_keeps_running(server_with_gpus, kernel_with_gpu):
-    server, kernel = server_with_gpus, kernel_with_gpu
-    pid = server.cluster(kernel)["pid"]
     for options, line, sentence in [
         ({"gpus": "all"}, "--gpus all", "GPU 1 is held by other.ipynb"),
         ({"gpus": [1]}, "--gpus 1,", "GPU 1 is held by other.ipynb"),
@@ -130,14 +105,17 @@ def test_an_impossible_restart_is_refused_and_the_cluster_keeps_running(server_w
         assert (reply.error, sentence in reply.error_value) == ("UsageError", True), (line, reply.error_value)
     assert [server.cluster(kernel)[name] for name in ("status", "pid")] == ["ready", pid]
 
-
-def test_the_magics_name_the_holder_of_each_gpu(kernel_with_gpu):
-    seen = kernel_with_gpu.ok("seen = %gpudask gpus\nseen").value.splitlines()
+    seen = kernel.ok("seen = %gpudask gpus\nseen").value.splitlines()
     assert "held by" in seen[0]
     assert ("this kernel" in seen[1], "other.ipynb" in seen[2]) == (True, True)
-    kernel_with_gpu.ok("examined = %gpudask doctor")
-    found = kernel_with_gpu.ok("{one.subject: (one.verdict, one.text) for one in examined.findings}").value
+    kernel.ok("examined = %gpudask doctor")
+    found = kernel.ok("{one.subject: (one.verdict, one.text) for one in examined.findings}").value
     held = [eval(found)[f"GPU {index}"] for index in range(2)]  # noqa: S307
     assert [verdict for verdict, _ in held] == ["ok", "note"]
     assert "free; held by this kernel" in held[0][1]
     assert "free; held by other.ipynb" in held[1][1]
+    lease.release()
+
+    server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/")
+    gone(pid)
+    assert server.settled(kernel)["status"] == "ready"

@@ -36,31 +36,29 @@ def kernel(kernel):
     return kernel
 
 
-COUNT_JOINS = """
-from jupyter_gpudask.session import server_connection
-joins, connect = [], server_connection.connect_socket
-def connect_socket(path):
-    joins.append(path)
-    return connect(path)
-server_connection.connect_socket = connect_socket
+INTERRUPTED_ONCE = """
+from jupyter_gpudask.client import connect as module
+connect = module.connect
+def interrupted(*arguments, **options):
+    module.connect = connect
+    raise KeyboardInterrupt
+module.connect = interrupted
 """
 
 
-def test_the_magic_uses_the_cluster_that_the_browser_started(server, kernel):
+def test_the_magic_uses_the_cluster_that_the_browser_started_also_after_an_interrupted_attach(server, kernel):
     assert kernel.run("%gpudask status").error_value.startswith("This kernel has no cluster.")
     kernel.ok("import sys; sys.path.insert(0, '/a/folder')")
     pid = server.start(kernel)["pid"]
-    kernel.ok(COUNT_JOINS)
-    attached = kernel.ok("%%gpudask\nlen(joins)")
-    assert (attached.value, kernel.ok("len(joins)").value) == ("1", "1")
+    kernel.ok(INTERRUPTED_ONCE)
+    assert kernel.run("%gpudask status").error == "KeyboardInterrupt"
+    attached = kernel.ok("%%gpudask\n1")
     assert not any(text.startswith("Started: ") for text in attached.displayed)
     assert "State at" in kernel.ok("%gpudask status").displayed[0]
     started = kernel.ok(START_ONE)
     assert "already running" in started.value
     assert f'<a href="{server.base}gpudask/dashboard/{kernel.id}/status" target="_blank">' in started.html[-1]
     assert "other options" in kernel.run("%gpudask start --cpu 2").error_value
-    cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
-    assert "10" in cell.value
     path = kernel.ok(f"started = {START_ONE}\nset(started.client.run(lambda: sys.path[0]).values())").value
     assert path == "{'/a/folder'}"
     assert "Scheduler" in kernel.ok("%gpudask logs").value
@@ -69,9 +67,10 @@ def test_the_magic_uses_the_cluster_that_the_browser_started(server, kernel):
     assert server.supervisors() == [pid]
     kernel.ok("%gpudask stop")
     assert server.cluster(kernel) is None
+    assert kernel.run("%gpudask status").error_value.startswith("This kernel has no cluster.")  # and lost none
 
 
-def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_own_environment(server, kernel):
+def test_the_browser_sees_restarts_and_closes_the_cluster_that_the_magic_started(server, kernel):
     kernel.ok("import os, sys; os.environ['COLOUR'] = 'green'; sys.path.insert(0, '/a/folder')")
     kernel.ok("os.environb[b'NO_TEXT'] = b'\\xe9'")
     kernel.ok("import dask; dask.config.set({'colours.of.workers': 3})")
@@ -94,6 +93,17 @@ def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_ow
     assert (re.findall('href="([^"]*)"', shown), re.findall("https?://", shown)) == ([path], [])
     assert "href" not in kernel.ok("started.client.scheduler_info()").html[-1]
     assert b"Dask" in server.fetch(path.removeprefix(server.base), prefix="").text
+
+    server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": {"threads": 1}})
+    server.settled(kernel)
+    cell = "%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()"
+    assert "10" in kernel.ok(cell).value
+    assert len(server.supervisors()) == 1
+    server.fetch(f"clusters/{kernel.id}", "DELETE")
+    assert "The cluster was closed" in kernel.run("%gpudask status").error_value
+    displayed = kernel.ok(cell).displayed
+    assert any("The cluster was closed; its results are lost. A new" in text for text in displayed)
+    assert server.cluster(kernel)["status"] == "ready"
 
 
 def test_the_magics_use_and_keep_the_gpus_of_the_cluster_that_the_browser_started(own_server):
@@ -118,70 +128,46 @@ def test_the_magics_use_and_keep_the_gpus_of_the_cluster_that_the_browser_starte
     assert server.cluster(other)["status"] == "starting"
 
 
-def test_a_cell_starts_a_cluster_uses_one_that_the_browser_restarted_and_replaces_one_that_it_closed(server, kernel):
-    cell = "%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()"
-    kernel.ok(COUNT_JOINS)
-    started = kernel.ok(cell)
-    assert "10" in started.value
-    assert kernel.ok("len(joins)").value == "1"
-    assert any(text.startswith("Started: ") for text in started.displayed)
-    server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": {"threads": 1}})
-    server.settled(kernel)
-    assert "10" in kernel.ok(cell).value
-    assert len(server.supervisors()) == 1
-    server.fetch(f"clusters/{kernel.id}", "DELETE")
-    assert "The cluster was closed" in kernel.run("%gpudask status").error_value
-    displayed = kernel.ok(cell).displayed
-    assert any("The cluster was closed; its results are lost. A new" in text for text in displayed)
-    assert server.cluster(kernel)["status"] == "ready"
-
-
 def restart(server, kernel):
     server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/")
     kernel.disconnect()
     kernel.ok(LOAD)
 
 
-def test_a_restarted_kernel_gets_its_cluster_back_reset_with_the_same_workers(server, kernel):
-    kernel.ok("%gpudask on")
-    kernel.ok(START_ONE)
+@without_gpus
+def test_a_restarted_kernel_gets_its_cluster_reset_and_may_change_its_options_until_it_uses_it(server, kernel):
+    def pids():
+        cluster = server.cluster(kernel)
+        return cluster["pid"], cluster["state"]["workers"][0]["pid"]
+
+    def order(workers):
+        spec = {"engine": "cpu", "workers": workers}
+        return server.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": spec}).status
+
+    kernel.ok(f"%gpudask on\nstarted = {START_ONE}")
     wait_until(lambda: server.cluster(kernel)["automatic"])
     kernel.ok("%gpudask off")
     wait_until(lambda: not server.cluster(kernel)["automatic"])
     kernel.ok("%config GpuDask.on = True")
     wait_until(lambda: server.cluster(kernel)["automatic"])
     kernel.ok("%%gpudask\nimport dask.array as da\nx = da.ones(2**24, chunks=2**22).persist()")
-    before = server.cluster(kernel)
+    before = pids()
     restart(server, kernel)
-    kernel.ok(START_ONE)
-    tasks = "get_ipython().magics_manager.registry['GpuDaskMagics'].session.cluster.client"
-    held = kernel.ok(f"{tasks}.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))")
-    assert held.value == "0"
-    after = server.cluster(kernel)
-    assert (before["automatic"], after["automatic"]) == (True, False)
-    assert (after["pid"], after["state"]["workers"][0]["pid"]) == (before["pid"], before["state"]["workers"][0]["pid"])
+    kernel.ok(f"started = {START_ONE}")
+    held = kernel.ok("started.client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))")
+    assert (held.value, pids(), server.cluster(kernel)["automatic"]) == ("0", before, False)
 
+    restart(server, kernel)
+    kernel.ok(f"import dask; dask.config.set({{'mine.number': 2}})\nstarted = {START_ONE}")
+    assert kernel.ok("started.client.submit(lambda: dask.config.get('mine.number')).result()").value == "2"
+    assert pids()[0] != before[0]
 
-@without_gpus
-def test_a_cluster_that_nobody_has_used_since_its_kernel_was_restarted_takes_the_new_options(server, kernel):
-    def options():
-        spec = server.cluster(kernel)["spec"]
-        return spec["workers"], spec["threads"]
-
-    def order(workers):
-        spec = {"engine": "cpu", "workers": workers}
-        return server.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": spec}).status
-
-    kernel.ok("%gpudask start --cpu 1 --threads 1")
-    kernel.ok("import dask.array as da\nx = da.ones(10).persist()")
     restart(server, kernel)
     assert kernel.ok("%gpudask status").displayed  # the kernel attaches to the cluster, and does not use it
     kernel.ok("from distributed import get_client; before = get_client()")
     kernel.ok("%gpudask start --cpu 2")
-    assert options() == (2, None)
+    assert server.cluster(kernel)["spec"]["workers"] == 2
     assert kernel.ok("before.status, get_client().submit(sum, [1, 2]).result()").value == "('closed', 3)"
-    assert kernel.ok("len(get_client().scheduler_info()['workers'])").value == "2"
-
     kernel.ok("held = get_client().submit(sum, [1, 2])\nheld.result()")
     assert "asked for: --cpu 2 instead of --cpu 1" in kernel.run("%gpudask start --cpu 1").error_value
     assert order(1) == 409
@@ -189,24 +175,7 @@ def test_a_cluster_that_nobody_has_used_since_its_kernel_was_restarted_takes_the
     restart(server, kernel)
     assert order(1) == 202
     assert server.settled(kernel)["status"] == "ready"
-    assert (options(), order(2)) == ((1, None), 409)
-
-
-@without_gpus
-def test_a_cluster_that_nobody_has_used_since_its_kernel_was_restarted_takes_the_new_settings_of_dask(server, kernel):
-    def start(number):
-        kernel.ok(f"import dask; dask.config.set({{'mine.number': {number}}})")
-        kernel.ok(f"started = {START_ONE}")
-        number = kernel.ok("started.client.submit(lambda: dask.config.get('mine.number')).result()").value
-        return number, server.cluster(kernel)["pid"]
-
-    first = start(1)
-    restart(server, kernel)
-    assert start(1) == first
-    restart(server, kernel)
-    second = start(2)
-    assert (first[0], second[0]) == ("1", "2")
-    assert first[1] != second[1]
+    assert (server.cluster(kernel)["spec"]["workers"], order(2)) == (1, 409)
 
 
 @pytest.mark.slow
@@ -240,34 +209,6 @@ def test_the_magic_stops_a_cluster_that_the_browser_is_starting_without_waiting_
     assert server.cluster(kernel) is None
     assert not server.supervisors()
     assert kernel.ok("%gpudask stop").value == "There was no cluster."
-
-
-INTERRUPTED_ONCE = """
-from jupyter_gpudask.client import connect as module
-connect = module.connect
-def interrupted(*arguments, **options):
-    module.connect = connect
-    raise KeyboardInterrupt
-module.connect = interrupted
-"""
-
-
-def test_the_connection_of_an_attach_that_was_interrupted_reports_no_loss(server, kernel):
-    server.start(kernel)
-    kernel.ok(INTERRUPTED_ONCE)
-    assert kernel.run("%gpudask status").error == "KeyboardInterrupt"
-    kernel.ok("%gpudask status")
-    kernel.ok("%gpudask stop")
-    assert kernel.run("%gpudask status").error_value.startswith("This kernel has no cluster.")
-
-
-def socket_of(server):
-    return socket_path(server.runtime, server.pid)
-
-
-def test_only_its_user_can_open_the_socket(server):
-    assert stat.S_IMODE(socket_of(server).stat().st_mode) == 0o600
-    assert socket_of(server).stat().st_uid == os.getuid()
 
 
 STRANGER = """
@@ -305,43 +246,27 @@ def test_a_connection_of_another_user_is_refused(caplog):
     assert "of user 65534." in caplog.text
 
 
-@pytest.mark.parametrize("line", ["garbage", "{}", '{"type": "attach", "protocol": 99}', "x" * 5_000_000])
-def test_an_invalid_first_message_gets_an_error(server, line):
-    answer = json.loads(answer_to(server, line))
-    assert (answer["type"], answer["kind"]) == ("failed", "ProtocolError")
-    assert server.fetch("clusters").status == 200
-
-
-def test_many_unknown_options_get_one_short_error(server):
+def test_an_invalid_first_message_gets_one_short_error_at_a_socket_that_only_its_user_can_open(server):
+    path = socket_path(server.runtime, server.pid)
+    assert (stat.S_IMODE(path.stat().st_mode), path.stat().st_uid) == (0o600, os.getuid())
+    for line in ("garbage", "{}", '{"type": "attach", "protocol": 99}', "x" * 5_000_000):
+        answer = json.loads(answer_to(path, line))
+        assert (answer["type"], answer["kind"]) == ("failed", "ProtocolError")
     options = {f"unknown{number}": 1 for number in range(300_000)}
     interpreter = Interpreter(python=sys.executable, environment={})
     request = AttachOrStart(kernel_id="none", options=options, interpreter=interpreter)
-    answer = answer_to(server, request.model_dump_json())
+    answer = answer_to(path, request.model_dump_json())
     assert "--unknown0 1 is not allowed" in answer
     assert len(answer) < 2000
 
 
-def answer_to(server, line):
+def answer_to(path, line):
     """What the server answers to a first message."""
-    with connect_socket(socket_of(server)) as caller:
+    with connect_socket(path) as caller:
         caller.settimeout(30)
         with contextlib.suppress(BrokenPipeError):  # the server responds before it has read everything
             caller.sendall(line.encode() + b"\n")
         return caller.makefile().readline()
-
-
-def test_a_socket_that_is_closed_while_kernels_are_connected_logs_no_error(tmp_path, caplog):
-    async def run(path):
-        listening = KernelSocket(None, None, path)
-        await listening.open()
-        reader, writer = await asyncio.open_unix_connection(path)
-        await asyncio.sleep(0.1)  # the server waits for the first message
-        await listening.close()
-        assert await reader.read() == b""
-        writer.close()
-
-    asyncio.run(run(tmp_path / "socket"))
-    assert caplog.text == ""
 
 
 def test_the_socket_of_a_server_that_has_ended_is_removed_and_that_of_a_running_one_is_not(tmp_path):

@@ -10,9 +10,8 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from helpers import ONE_WORKER, START_ONE, command_line, wait_until
+from helpers import ONE_WORKER, command_line, wait_until
 from jupyter_client import BlockingKernelClient
-from jupyter_server.gateway.managers import GatewayKernelManager
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 from managers import until
 
@@ -29,17 +28,11 @@ def add_kernelspec(server, name, argv, language="python"):
     (folder / "kernel.json").write_text(json.dumps(specification))
 
 
-@pytest.fixture(scope="module")
-def server_with_kernels(server_in):
+def test_a_cluster_has_the_interpreter_and_environment_of_its_python_kernel_behind_a_launcher(server_in):
     server = server_in(lambda folder: {**os.environ, "JUPYTER_PATH": str(folder / "data")})
     python = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     add_kernelspec(server, "wrapped", ["/bin/sh", "-c", 'export COLOUR=red; "$@"; true', "sh", *python])
     add_kernelspec(server, "other", ["/bin/sh", "-c", "sleep 60", "{connection_file}"], language="R")
-    return server
-
-
-def test_a_cluster_has_the_interpreter_and_environment_of_its_kernel_behind_a_launcher(server_with_kernels):
-    server = server_with_kernels
     kernel_id = server.fetch("kernels", "POST", {"name": "wrapped"}, prefix="api/").body["id"]
     wait_until(lambda: any(kernel_id in text for text in command_lines()))
     server.fetch("clusters", "POST", {"kernel_id": kernel_id, "spec": ONE_WORKER})
@@ -50,9 +43,6 @@ def test_a_cluster_has_the_interpreter_and_environment_of_its_kernel_behind_a_la
     assert (supervisor.environ()["COLOUR"], supervisor.cmdline()[0]) == ("red", sys.executable)
     server.fetch(f"kernels/{kernel_id}", "DELETE", prefix="api/")
 
-
-def test_a_kernel_of_another_language_has_no_cluster(server_with_kernels):
-    server = server_with_kernels
     kernel_id = server.fetch("kernels", "POST", {"name": "other"}, prefix="api/").body["id"]
     server.fetch("clusters", "POST", {"kernel_id": kernel_id})
     wait_until(lambda: server.fetch(f"clusters/{kernel_id}").body["status"] == "failed")
@@ -181,33 +171,3 @@ def test_a_kernel_is_busy_while_it_executes_a_cell_whatever_else_it_answers():
             kernels.forget(kernel_id)
 
     asyncio.run(run())
-
-
-def test_a_kernel_of_a_gateway_is_not_listened_to():
-    kernels = ServerKernels(GatewayKernels(k=GatewayKernelManager()), None)
-    kernels.watch("k")
-    assert kernels._watched == {}
-    assert not kernels.is_busy("k")
-
-
-class GatewayKernels(dict):
-    """The managers of kernels of a gateway."""
-
-    get_kernel = dict.__getitem__
-
-
-def test_a_cluster_is_not_idle_while_its_kernel_runs_a_cell_and_the_kernel_reports_that_it_was_closed(own_server):
-    server = own_server("--GpuDask.idle_timeout=2")
-    kernel = server.kernel()
-    client = kernel.client
-    client.execute(f"%load_ext jupyter_gpudask\nstarted = {START_ONE}\nimport time\ntime.sleep(600)")
-    wait_until(lambda: (server.cluster(kernel) or {}).get("status") == "ready", 60)
-    for _ in range(12):  # three times the timeout
-        client.control_channel.send(client.session.msg("usage_request", {}))
-        time.sleep(0.5)
-    assert server.fetch(f"kernels/{kernel.id}", prefix="api/").body["execution_state"] == "idle"
-    assert server.cluster(kernel)["status"] == "ready"
-    server.fetch(f"kernels/{kernel.id}/interrupt", "POST", {}, prefix="api/")
-    wait_until(lambda: server.cluster(kernel)["status"] == "closed")
-    assert "without work" in server.cluster(kernel)["reason"]
-    assert "closed after 2 seconds without work" in kernel.run("%gpudask status").error_value

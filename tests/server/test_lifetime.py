@@ -8,7 +8,7 @@ import time
 
 import pytest
 from helpers import START_ONE, fake_gpu_environment
-from managers import NamedKernels, policy_of, until, with_manager
+from managers import UNTIL_CLOSED, KernelsOf, NamedKernels, policy_of, until, with_manager
 from users import ANNA, SINCE, UUID, as_root, lease_registry, process_of
 
 from jupyter_gpudask.errors import ClusterLifetimeError, ClusterLostError, GpusHandedOverError
@@ -21,24 +21,24 @@ from jupyter_gpudask.server.lifetime import HandOver, _publish_and_choose
 from jupyter_gpudask.server.manager import ClusterManager
 
 
-def test_a_cluster_is_closed_at_the_end_of_its_lifetime_also_if_it_works_unless_it_was_stopped():
+def test_a_cluster_is_closed_at_the_end_of_its_lifetime_also_if_it_works_unless_it_was_stopped(tmp_path):
     async def use(manager):
         manager.kernels.busy = True
-        cluster, _ = manager.create("a", ClusterSpec(engine="cpu", workers=1))
-        stopped, _ = manager.create("b", ClusterSpec(engine="cpu", workers=1))
+        cluster, _ = manager.create("a", ClusterSpec(engine="cpu"))
+        stopped, _ = manager.create("b", ClusterSpec(engine="cpu"))
         warned = []
         cluster.observe(lambda each: warned.append((each.since, each.closes_at)) if each.status == "ready" else None)
         await until(lambda: stopped.status == "ready")
         await manager.close("b")
         await until(lambda: cluster.status == "closed")
         assert warned[0][1] is None
-        assert warned[-1][1] == pytest.approx(warned[0][0] + 4, abs=2)
+        assert warned[-1][1] == pytest.approx(warned[0][0] + 1, abs=1)
         assert isinstance(cluster.error, ClusterLifetimeError)
-        assert str(cluster.error).startswith("The cluster was closed after 4 seconds, its maximum lifetime; its")
-        await asyncio.sleep(max(0.0, stopped.created + 6 - time.time()))
+        assert str(cluster.error).startswith("The cluster was closed after 1 seconds, its maximum lifetime; its")
+        await asyncio.sleep(max(0.0, stopped.created + 2 - time.time()))
         assert (stopped.status, stopped.error) == ("closed", None)
 
-    with_manager(use, max_lifetime=4.0)
+    with_manager(use, KernelsOf(UNTIL_CLOSED, tmp_path), max_lifetime=1.0)
 
 
 def test_the_warning_comes_ten_minutes_before_the_end(monkeypatch):
@@ -64,7 +64,7 @@ def test_the_warning_comes_ten_minutes_before_the_end(monkeypatch):
 
 @pytest.mark.cluster
 def test_the_notebook_and_the_panel_are_warned_and_a_status_does_not_announce_the_end_that_has_come(own_server):
-    server = own_server("--GpuDask.max_lifetime=20")
+    server = own_server("--GpuDask.max_lifetime=15")
     kernel = server.kernel()
     kernel.ok(f"%load_ext jupyter_gpudask\n{START_ONE}\nimport time")
     kernel.ok("shown = %gpudask status\nshown")
@@ -77,7 +77,7 @@ def test_the_notebook_and_the_panel_are_warned_and_a_status_does_not_announce_th
     kernel.ok("while 'will be closed at' not in shown.widget.value: time.sleep(0.1)")
     ended = kernel.ok("while shown._last is None: time.sleep(0.1)")
     for text in (ended.displayed[-1], ended.html[-1]):
-        assert "The cluster was closed after 20 seconds, its maximum lifetime" in text
+        assert "The cluster was closed after 15 seconds, its maximum lifetime" in text
         assert "will be closed at" not in text
 
 

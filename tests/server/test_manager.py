@@ -1,8 +1,6 @@
 """The manager of clusters without a Jupyter server; supervisors are real."""
 
 import asyncio
-import os
-import signal
 
 import pytest
 from helpers import ONE_WORKER, pids_of_session, without_gpus
@@ -77,19 +75,6 @@ def test_a_cluster_created_during_the_close_of_another_starts_after_it_and_a_res
         assert (first.status, second.status, manager.get("a")) == ("closed", "ready", second)
         assert (second.spec.threads, second.spec.gpus) == (2, first.spec.gpus)
         assert supervisors() == [second.ready.pid]
-
-    with_manager(use)
-
-
-@pytest.mark.slow
-def test_a_killed_supervisor_is_reported_and_the_cluster_can_be_restarted():
-    async def use(manager):
-        cluster, _ = manager.create("a", spec(manager))
-        await becomes(cluster, "ready")
-        os.kill(cluster.ready.pid, signal.SIGKILL)
-        await becomes(cluster, "failed")
-        assert "killed by SIGKILL" in cluster.error.reason
-        assert await becomes(manager.restart("a", {}), "ready", "failed") == "ready"
 
     with_manager(use)
 

@@ -1,8 +1,7 @@
 """Profiles: named options and cluster classes of the administrator."""
 
-import psutil
 import pytest
-from helpers import command_line, pids_of_session, wait_until
+from helpers import wait_until
 from managers import policy_of
 from traitlets import TraitError
 
@@ -17,7 +16,6 @@ PROFILES = {
         "class": "distributed.LocalCluster",
         "options": {"n_workers": 2, "threads_per_worker": 3, "resources": {"FAST": 1}},
     },
-    "here": {"class": "distributed.LocalCluster", "options": {"n_workers": 1, "processes": False}},
     "nowhere": {"class": "no_such_package.Cluster"},
     "wrong": {"class": "distributed.LocalCluster", "options": {"n_workers": "many"}},
     "no-cluster": {"class": "collections.OrderedDict"},
@@ -60,18 +58,6 @@ def test_a_cluster_class_gets_credentials_and_its_cluster_works_like_any_other(s
     gone(cluster["pid"])
 
 
-def test_workers_in_the_supervisors_process_work_and_end_with_it(server, gone):
-    kernel = server.kernel()
-    cluster = start(server, kernel, "here")
-    assert cluster["status"] == "ready", cluster
-    others = [psutil.Process(pid) for pid in pids_of_session(cluster["pid"]) if pid != cluster["pid"]]
-    # Where there are GPUs, the supervisor had a process that workers on GPUs are forked from, and its helper.
-    lines = [" ".join(line) for line in map(command_line, others) if line]
-    assert [line for line in lines if "forkserver" not in line and "resource_tracker" not in line] == []
-    server.fetch(f"clusters/{kernel.id}", "DELETE")
-    gone(cluster["pid"])
-
-
 def test_a_class_that_cannot_create_a_cluster_fails_with_a_reason(server, kernel):
     for profile, sentence in [
         ("nowhere", "The class no_such_package.Cluster of this profile is not in the kernel's environment"),
@@ -108,13 +94,6 @@ def test_users_cannot_name_a_class_or_its_options(server, kernel):
     assert (profiles["small"]["title"], profiles["small"]["spec"]["threads"]) == ("Small", 1)
     assert (profiles["local"]["title"], profiles["local"]["spec"]["profile"]) == ("By a class", "local")
     assert "distributed" not in str(profiles)
-
-
-def test_a_number_of_gpus_is_no_other_option_for_a_cluster_that_has_so_many():
-    policy = policy_of()
-    spec = policy.spec({"engine": "cuda", "gpus": 1})
-    assert policy.updated_spec(spec, {"gpus": 1}) == spec
-    assert policy.updated_spec(spec, {"engine": "cpu", "workers": 2}).engine == "cpu"
 
 
 def test_specs_of_cluster_classes_are_fixed_except_for_the_start_timeout_and_the_number_of_workers():
@@ -174,23 +153,6 @@ def test_only_the_options_of_profiles_and_the_default_ones_are_allowed_if_the_ad
         policy.updated_spec(small, {"threads": 2})
     with pytest.raises(LimitError, match=r"allows only its default options\. Leave out all options\."):
         policy_of(profiles_only=True).spec({"threads": 2})
-
-
-def test_the_default_profile_can_name_a_class_which_a_choice_of_workers_overrides():
-    profiles = {"queue": {"class": "a.B", "engine": "cuda", "start_timeout": 600}}
-    policy = policy_of(default_spec={"profile": "queue"}, profiles=profiles)
-    spec = policy.spec({})
-    assert (spec.profile, spec.engine, spec.start_timeout) == ("queue", "cuda", 600)
-    assert policy.cluster_class(spec.profile).path == "a.B"
-    assert policy.updated_spec(spec, {}) == spec
-    assert policy.spec({"start_timeout": 60}).profile == "queue"
-    assert (
-        policy_of(default_spec={"profile": "queue", "start_timeout": 9}, profiles=profiles).spec({}).start_timeout == 9
-    )
-    with pytest.raises(SpecError, match="cannot be used with --profile queue"):
-        policy.spec({"threads": 2})
-    for options in ({"engine": "cpu", "workers": 1}, {"gpus": 2}, {"profile": "", "threads": 2}):
-        assert policy.spec(options) == policy_of().spec(options)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The administrator's settings, and what a server does by default."""
 
-import ast
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -9,22 +9,7 @@ from pathlib import Path
 
 import pytest
 
-
-def test_settings_are_read_from_the_section_gpudask_of_a_config_file(tmp_path):
-    (tmp_path / "jupyter_server_config.py").write_text("c.GpuDask.max_workers = 3\n")
-    code = (
-        "from jupyter_server.serverapp import ServerApp\n"
-        "app = ServerApp(jpserver_extensions={'jupyter_gpudask': True})\n"
-        "app.initialize(argv=['--no-browser', '--allow-root', '--GpuDask.idle_timeout=60'])\n"
-        "settings = app.web_app.settings['gpudask_manager'].policy.settings\n"
-        "print(settings.max_workers, settings.idle_timeout, settings.restart_policy)\n"
-    )
-    command = [sys.executable, "-c", code]
-    environment = {"PATH": "/usr/bin", "HOME": str(tmp_path), "JUPYTER_CONFIG_DIR": str(tmp_path)}
-    printed = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
-    assert printed == "3 60.0 keep\n"
-
-
+# Starts a server as a user for each argument, which has the folders of configuration files, and options.
 START_AS_USER = """
 import os, sys
 from jupyter_server.serverapp import ServerApp
@@ -33,16 +18,22 @@ if os.geteuid() == 0:
     os.setgroups([])
     os.setresgid(65534, 65534, 65534)
     os.setresuid(65534, 65534, 65534)
-app = ServerApp(jpserver_extensions={"jupyter_gpudask": True})
-app.initialize(argv=["--no-browser", *sys.argv[1:]])
-settings = app.web_app.settings["gpudask_manager"].policy.settings
-print(settings.max_gpus, settings.max_clusters)
+for case in sys.argv[1:]:
+    path, *options = case.split()
+    os.environ["JUPYTER_CONFIG_PATH"] = path.strip(":")
+    if not os.fork():
+        sys.stderr = os.fdopen(os.dup(1), "w")
+        app = ServerApp(jpserver_extensions={"jupyter_gpudask": True})
+        app.initialize(argv=["--no-browser", *options])
+        settings = app.web_app.settings["gpudask_manager"].policy.settings
+        sys.stderr.flush()
+        print("\\nCASE", settings.max_gpus, settings.max_clusters, settings.restart_policy, flush=True)
+        os._exit(0)
+    os.wait()
 """
 
 
-@pytest.fixture
-def folders():
-    """A folder of the administrator with limits, and the home directory of a user, who has overridden them."""
+def test_the_server_reads_config_files_and_warns_of_limits_that_files_of_the_user_override():
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -50,51 +41,29 @@ def folders():
             (folder / each).mkdir(parents=True)
             lines = (f"c.GpuDask.{limit} = {number}\n" for limit in ("max_gpus", "max_clusters", "max_lifetime"))
             (folder / each / "jupyter_server_config.py").write_text("".join(lines))
+        admin, home = folder / "admin", folder / "home"
         if os.geteuid() == 0:
-            for path in (folder / "home", *(folder / "home").rglob("*")):
+            for path in (home, *home.rglob("*")):
                 os.chown(path, 65534, 65534)
         else:
-            (folder / "admin" / "jupyter_server_config.py").chmod(0o444)
-            (folder / "admin").chmod(0o555)
-        yield folder / "admin", folder / "home"
-        (folder / "admin").chmod(0o755)
-
-
-def start_as_user(home, *options, path):
-    """The largest numbers of GPUs and of clusters, and what the server logs."""
-    environment = {
-        "PATH": "/usr/bin", "HOME": str(home), "JUPYTER_CONFIG_DIR": str(home / "config"),
-        "JUPYTER_CONFIG_PATH": os.pathsep.join(map(str, path)),
-    }  # fmt: skip
-    command = [sys.executable, "-c", START_AS_USER, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=home)
-    return done.stdout.strip(), done.stderr
-
-
-def test_the_server_warns_of_limits_that_files_of_the_user_override(folders):
-    admin, home = folders
-    limits, log = start_as_user(home, path=[home / "config", admin])
-    assert limits == "9 9"
+            (admin / "jupyter_server_config.py").chmod(0o444)
+            admin.chmod(0o555)
+        options = " ".join(f"--GpuDask.{limit}=2" for limit in ("max_gpus", "max_clusters", "max_lifetime"))
+        # The user overrides them; does not; does so, as the command line does; and has set them alone.
+        cases = [f"{home / 'config'}:{admin}", f"{admin}", f"{home / 'config'}:{admin} {options}", ":"]
+        environment = {"PATH": "/usr/bin", "HOME": str(home), "JUPYTER_CONFIG_DIR": str(home / "config")}
+        command = [sys.executable, "-c", START_AS_USER, *cases]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=home)
+        admin.chmod(0o755)
+    logs = re.split(r"CASE (.*)", done.stdout)
+    assert logs[1::2] == ["9 9 keep", "1 1 keep", "2 2 keep", "9 9 keep"]
+    warnings = [re.findall("can override .*", log) for log in logs[:-1:2]]
+    assert warnings[1:] == [[], [], []]
+    (warning,) = warnings[0]
     file = admin / "jupyter_server_config.py"
-    warning = (
+    assert warning.startswith(
         f"can override max_clusters, max_gpus, max_lifetime of {file}: files in {home / 'config'} have precedence."
     )
-    assert warning in log
-
-
-@pytest.mark.parametrize(
-    ("names", "options", "expected"),
-    [
-        (["admin"], [], "1 1"),  # the user does not override them
-        (["user", "admin"], ["max_gpus=2", "max_clusters=2", "max_lifetime=2"], "2 2"),  # nor the command line
-        ([], [], "9 9"),  # the user has set them
-    ],
-)
-def test_other_limits_are_no_warning(folders, names, options, expected):
-    admin, home = folders
-    path = [{"admin": admin, "user": home / "config"}[name] for name in names]
-    limits, log = start_as_user(home, *(f"--GpuDask.{option}" for option in options), path=path)
-    assert (limits, "can override" in log) == (expected, False)
 
 
 pytestmark = pytest.mark.cluster
@@ -127,14 +96,3 @@ def test_live_outputs_of_this_package_are_saved_without_their_widget_view_and_ot
     order = {"type": "file", "format": "text", "content": "cells"}
     assert server.fetch("contents/notes.txt", "PUT", order, prefix="api/").status == 201
     assert "Pre-save hook" not in server.log
-
-
-def test_the_output_of_status_is_a_live_output(kernel):
-    kernel.ok("%load_ext jupyter_gpudask\n%gpudask start --cpu 1")
-    caught = kernel.ok(
-        "from IPython.utils.capture import capture_output\n"
-        "shown = %gpudask status\n"
-        "with capture_output() as caught:\n    display(shown)\n"
-        "(caught.outputs[0].metadata, sorted(caught.outputs[0].data))"
-    )
-    assert ast.literal_eval(caught.value) == ({"jupyter_gpudask": {"live": True}}, [WIDGET, "text/html", "text/plain"])

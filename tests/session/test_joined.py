@@ -215,60 +215,45 @@ def test_disconnect_leaves_the_cluster_as_it_was_and_others_go_on(joined, other,
     assert again.startswith(f"Connected to 2 GPU workers at {cluster.address}")
 
 
-def test_a_worker_without_this_package_starts_and_gets_no_task_of_the_kernel(joined, other, cluster):
-    environment = fake_gpu_environment(CUDA_VISIBLE_DEVICES="0")
-    environment["PYTHONPATH"] = str(FAKE_GPUS.parent / "without_package")
-    worker = cluster.add_worker("without", environment=environment)
-    try:
-        other.wait_for_workers(3, timeout=60)
-        pids = other.run(os.getpid)
-        reply = joined.run(f"{CELL}\nda.ones(3).compute()")
-        assert re.search(r"The worker tcp://\S+ does not respond, or its environment has no", reply.error_value)
-        reply = joined.run("da.ones(30, chunks=1).sum().compute()")
-        assert reply.error == "BackendUnavailableError"
-        assert re.match(r"The environment of the worker tcp://\S+ has no jupyter_gpudask", reply.error_value)
-        assert other.run(os.getpid) == pids
-        assert len(pids) == 3
-        assert other.submit(sum, (1, 2)).result(timeout=30) == 3
-    finally:
-        worker.terminate()
-        wait_until(lambda: len(other.scheduler_info()["workers"]) == 2, 60)
-    assert joined.ok("int(da.ones(30, chunks=1).sum().compute())").value == "30"
-
-
-@pytest.mark.parametrize(
-    ("package", "settings", "sentence"),
-    [
-        ("cupy = '13.0.0'", {}, r"The kernel has cupy 14.2.0, and the worker tcp://\S+ has cupy 13.0.0."),
-        ("", {}, r"The kernel has cupy 14.2.0, and the worker tcp://\S+ cannot import cupy."),
+def test_workers_that_cannot_run_a_cell_are_refused_before_the_first_task(joined, other, cluster, tmp_path):
+    """One has no jupyter_gpudask, one another CuPy, and one no GPU."""
+    (tmp_path / "cupy").mkdir()
+    (tmp_path / "cupy" / "__init__.py").write_text("__version__ = '13.0.0'\nclass ndarray: pass")
+    device = {"CUDA_VISIBLE_DEVICES": "0"}
+    another = fake_gpu_environment(**device, FAKE_GPU_PACKAGES="")
+    another["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{another['PYTHONPATH']}"
+    without = fake_gpu_environment(**device) | {"PYTHONPATH": str(FAKE_GPUS.parent / "without_package")}
+    no_gpu = fake_gpu_environment(CUDA_VISIBLE_DEVICES="", FAKE_GPU_PACKAGES="")
+    for name, environment, sentence in (
+        ("another", another, r"The kernel has cupy 14.2.0, and the worker tcp://\S+ has cupy 13.0.0."),
         (
-            "",
-            {"CUDA_VISIBLE_DEVICES": ""},
-            r"A GPU cell needs a GPU on every worker, and the worker tcp://\S+ has none. Use workers with GPUs, or run",
+            "no-gpu",
+            no_gpu,
+            r"A GPU cell needs a GPU on every worker, and the worker tcp://\S+ has none\.",
         ),
-    ],
-    ids=["another CuPy", "no CuPy", "no GPU"],
-)
-def test_a_worker_that_cannot_run_a_cell_is_refused_before_the_first_task(
-    joined, other, cluster, tmp_path, package, settings, sentence
-):
-    if package:
-        name, version = package.split(" = ")
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text(f"__version__ = {version}\nclass ndarray: pass")
-    environment = fake_gpu_environment(**{"CUDA_VISIBLE_DEVICES": "0", "FAKE_GPU_PACKAGES": ""} | settings)
-    environment["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}"
-    worker = cluster.add_worker("old", environment=environment)
-    try:
-        other.wait_for_workers(3, timeout=60)
-        tasks = len(other.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks)))
-        reply = joined.run(f"{CELL}\nda.ones(3).compute()")
-        assert re.search(sentence, reply.error_value)
-        assert len(other.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))) == tasks
-        assert joined.ok("%%gpudask --array numpy --dataframe pandas\nint(da.ones(3).sum().compute())").value == "3"
-    finally:
-        worker.terminate()
-        wait_until(lambda: len(other.scheduler_info()["workers"]) == 2, 60)
+        ("without", without, r"The worker tcp://\S+ does not respond, or its environment has no"),
+    ):
+        worker = cluster.add_worker(name, environment=environment)
+        try:
+            other.wait_for_workers(3, timeout=60)
+            pids = other.run(os.getpid)
+            tasks = len(other.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks)))
+            reply = joined.run(f"{CELL}\nda.ones(3).compute()")
+            assert re.search(sentence, reply.error_value)
+            assert len(other.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))) == tasks
+            if name == "without":
+                reply = joined.run("da.ones(30, chunks=1).sum().compute()")
+                assert reply.error == "BackendUnavailableError"
+                assert re.match(r"The environment of the worker tcp://\S+ has no jupyter_gpudask", reply.error_value)
+            else:
+                cell = "%%gpudask --array numpy --dataframe pandas\nint(da.ones(3).sum().compute())"
+                assert joined.ok(cell).value == "3"
+            assert other.run(os.getpid) == pids
+            assert other.submit(sum, (1, 2)).result(timeout=30) == 3
+        finally:
+            worker.terminate()
+            wait_until(lambda: len(other.scheduler_info()["workers"]) == 2, 60)
+    assert joined.ok("int(da.ones(30, chunks=1).sum().compute())").value == "30"
 
 
 @pytest.fixture

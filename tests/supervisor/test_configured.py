@@ -8,13 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from jupyter_gpudask.errors import ClusterStartError, GpuUnavailableError, LimitError, SpecError
-from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, JobState, Start
+from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, JobState
 from jupyter_gpudask.protocol.state import describe_jobs
 from jupyter_gpudask.supervisor import job_queue, ssh
 from jupyter_gpudask.supervisor.engines import import_class
 from jupyter_gpudask.supervisor.job_queue import BatchSystem, JobQueue
 from jupyter_gpudask.supervisor.kubernetes import KUBE_CLUSTER
-from jupyter_gpudask.supervisor.remote_cluster import RemoteCluster
 from jupyter_gpudask.supervisor.scaling import check_limit
 from jupyter_gpudask.supervisor.ssh import RemoteWorkers, check_capacity
 
@@ -36,11 +35,6 @@ def test_a_package_that_is_missing_is_a_sentence_with_the_command_that_installs_
         import_class(ClusterClass(path=path))
     assert f"The class {path} of this profile is not in the kernel's environment: " in str(raised.value)
     assert re.search(rf"Type: %pip install .*\[{extra}\].* and restart the kernel\.$", str(raised.value))
-
-
-def test_an_unknown_class_is_a_sentence():
-    with pytest.raises(ClusterStartError, match=r"Ask the administrator of the server\."):
-        import_class(ClusterClass(path="no_such_package.Cluster"))
 
 
 def test_without_asyncssh_the_workers_on_hosts_are_a_sentence_with_the_command_that_installs_it(monkeypatch, tmp_path):
@@ -103,16 +97,6 @@ def test_more_workers_than_hosts_or_the_administrator_allow_are_refused():
     check_limit(3, None)
     with pytest.raises(LimitError, match="limits the workers of a cluster to 2; 3 were requested"):
         check_limit(3, 2)
-
-
-@pytest.mark.parametrize("options", [{}, {"adapt": "1,2"}])
-def test_a_cluster_whose_scheduler_runs_elsewhere_and_whose_package_is_missing_is_a_sentence(monkeypatch, options):
-    monkeypatch.setitem(sys.modules, "dask_gateway", None)
-    class_ = ClusterClass(path="dask_gateway.GatewayCluster", options={})
-    spec = ClusterSpec.parse({"engine": "cpu", "profile": "gateway"} | options)
-    request = Start(spec=spec, cluster_class=class_)
-    with pytest.raises(ClusterStartError, match=r"GatewayCluster of this profile is not in the kernel's environment"):
-        asyncio.run(RemoteCluster(request, class_).open(lambda _: None))
 
 
 PBS = """
@@ -180,11 +164,6 @@ def test_a_job_that_is_not_listed_at_once_has_not_ended(answers, monkeypatch):
     assert states(system, "13")[0].description == "job 13 is submitted in LSF"
     monkeypatch.setattr(job_queue, "_LISTED_WITHIN", 0)
     assert states(system, "13")[0].description == "job 13 is not in the queue of LSF any more"
-
-
-def test_a_batch_system_without_a_query_says_nothing_of_its_jobs(answers):
-    answers.append(LSF)
-    assert [job.description for job in states(BatchSystem("OAR"), "12")] == ["job 12 is submitted in OAR"]
 
 
 # With the names that the batch systems give them, for the jobs 1 and 2 of the workers Cluster-2 and Cluster-1.

@@ -125,23 +125,10 @@ def test_auto_takes_the_visible_gpus_or_else_the_stand_in_and_says_why(plan, opt
     assert plan(options, **settings) == expected
 
 
-@pytest.mark.parametrize("devices", ["-1", UUIDS[1][:12]])
-def test_the_stand_in_runs_whatever_cuda_visible_devices_is(devices):
-    with start({"engine": "cpu", "workers": 1}, CUDA_VISIBLE_DEVICES=devices) as cluster:
-        assert cluster.process.ready.engine == "cpu"
-
-
-def test_a_worker_that_cannot_set_up_its_gpu_shows_its_reason_and_its_log():
-    with pytest.raises(ClusterStartError) as raised:
-        start({"gpus": 1}, FAKE_BROKEN_PACKAGE="cudf")
-    assert "A worker died while it started: RuntimeError: this package is broken" in raised.value.reason
-    assert "Traceback" in raised.value.log
-    assert raised.value.fix == ""
-
-
 def test_a_worker_whose_gpu_is_lost_says_that_this_gpu_does_not_work():
     lost = "cudaErrorECCUncorrectable: uncorrectable ECC error encountered"
     with pytest.raises(ClusterStartError) as raised:
         start({"gpus": 1}, FAKE_BROKEN_PACKAGE="cudf", FAKE_ERROR=lost)
     assert raised.value.reason == f"A worker died while it started: RuntimeError: {lost}."
+    assert "Traceback" in raised.value.log
     assert raised.value.fix.startswith("Its GPU does not work any more: choose others with --gpus")

@@ -7,12 +7,11 @@ import urllib.error
 import urllib.request
 from http.cookiejar import CookieJar
 
-import psutil
 import pytest
 import websocket
 from bokeh.util.token import get_token_payload
 from clusters import CPU, with_cluster
-from helpers import pids_of_session
+from helpers import addresses_of_session
 
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import ClusterStartError
@@ -29,12 +28,7 @@ def in_thread_with_cluster(use, options=CPU, **start):
 
 def ports_of(cluster):
     """The ports that the processes of a cluster listen at."""
-    connections = (
-        connection
-        for pid in pids_of_session(cluster.pid)
-        for connection in psutil.Process(pid).net_connections(kind="inet")
-    )
-    return {connection.laddr.port for connection in connections if connection.status == psutil.CONN_LISTEN}
+    return {address.port for address in addresses_of_session(cluster.pid)}
 
 
 def get(port, path, **headers):

@@ -82,10 +82,8 @@ def test_a_cluster_on_gpus_is_scaled_within_those_that_it_holds_and_reports_whic
         gpus.run(gpus.process.scale(3))
 
 
-@pytest.mark.parametrize("engine", ["cpu", "gpus"])
-def test_results_of_workers_that_are_closed_by_scale_are_moved_and_not_computed_again(tmp_path, engine, request):
-    cluster = request.getfixturevalue(engine)
-    client = cluster.client
+def test_results_of_workers_that_are_closed_by_scale_are_moved_and_not_computed_again(tmp_path, gpus):
+    client = gpus.client
 
     def note(number):
         (tmp_path / f"{number}-{time.monotonic_ns()}").touch()
@@ -95,8 +93,8 @@ def test_results_of_workers_that_are_closed_by_scale_are_moved_and_not_computed_
     futures = [client.submit(note, n, workers=addresses[n % 2], allow_other_workers=True) for n in range(10)]
     scattered = [client.scatter([address], workers=[address], hash=False)[0] for address in addresses]
     wait_until(lambda: all(future.done() for future in futures))
-    cluster.run(cluster.process.scale(1))
-    cluster.wait_for_workers(1)
+    gpus.run(gpus.process.scale(1))
+    gpus.wait_for_workers(1)
     assert client.gather(futures) == list(range(10))
     assert client.gather(scattered) == addresses
     assert len(list(tmp_path.iterdir())) == 10
@@ -212,25 +210,3 @@ def test_released_results_are_lost_can_be_computed_again_and_unfinished_tasks_go
     assert len(again.result()) == 2**20
     gate.set()
     assert waiting.result() == 2**20
-
-
-ON_ONE_CORE = """
-import asyncio, os
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.protocol import ClusterSpec
-
-async def run():
-    cluster = await ClusterProcess.start(ClusterSpec.parse({"engine": "cpu"}))
-    try:
-        print([worker.threads for worker in (await cluster.state()).workers])
-    finally:
-        await cluster.close()
-
-os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-asyncio.run(run())
-"""
-
-
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="all processes may use one core only")
-def test_the_stand_in_has_as_many_threads_as_cores_that_its_process_may_use(run_python):
-    assert run_python(ON_ONE_CORE) == "[1]\n"

@@ -3,18 +3,13 @@
 import os
 import signal
 import sys
-import time
 from contextlib import contextmanager
-from pathlib import Path
-from types import SimpleNamespace
 
-import dask.config
 import psutil
 import pytest
-from helpers import RunningCluster, fake_gpu_environment, leftover_directories, pids_of_session, promised, wait_until
+from helpers import RunningCluster, fake_gpu_environment, leftover_directories, pids_of_session, wait_until
 
 from jupyter_gpudask.supervisor import fork_preload
-from jupyter_gpudask.supervisor.fork_server import METHOD, ForkServer
 
 pytestmark = pytest.mark.cluster
 
@@ -35,12 +30,6 @@ def running(options=CPU, **start):
         yield cluster
     assert pids_of_session(cluster.process.pid) == []
     assert leftover_directories() == []
-
-
-def parents(options=CPU, **start):
-    """The supervisor, and the parent of its worker."""
-    with running(options, **start) as cluster:
-        return cluster.process.pid, next(iter(cluster.client.run(os.getppid).values()))
 
 
 def workers_of(client, count):
@@ -93,75 +82,20 @@ def test_after_the_fork_server_is_killed_workers_start_without_it():
         assert "The fork server has ended" in cluster.process.log()
 
 
-def hold_gil(seconds):
-    import ctypes
-
-    ctypes.PyDLL(None).sleep(seconds)
-
-
-def test_neither_the_fork_server_nor_a_stuck_worker_outlives_a_killed_supervisor():
-    with running() as cluster:
-        pid = cluster.process.pid
-        ((_, server),) = workers_of(cluster.client, 1)
-        stuck = cluster.client.submit(hold_gil, 60)
-        time.sleep(1)
-        assert {server, pid} <= set(pids_of_session(pid))
-        # Without its loop the launcher cannot help: it is Linux that must end both.
-        with promised(3):
-            os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: not pids_of_session(pid), 120)
-        stuck.cancel()
-
-
 @pytest.mark.slow
 def test_the_fork_server_imports_nothing_from_the_notebooks_folder(tmp_path, monkeypatch):
     for name in ("dask", "distributed", "numpy", "scipy", "jupyter_gpudask"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('imported from the folder of the notebook')")
     monkeypatch.chdir(tmp_path)
-    supervisor, parent = parents(path=[])
-    assert parent != supervisor, "it could be used"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("environment", "settings", "logged"),
-    [
-        (f"{VARIABLE}=spawn", {}, ""),
-        ("", {"distributed": {"worker": {"multiprocessing-method": "spawn"}}}, ""),  # of the kernel
-        ("PYTHONPATH=/nonexistent", {}, ""),
-        # OpenBLAS starts a thread for each.
-        ("OPENBLAS_NUM_THREADS=2", {}, "its imports have started threads: python"),
-    ],
-)
-def test_workers_are_spawned_if_dask_is_configured_so_or_a_fork_is_not_safe(environment, settings, logged):
-    with running(CPU | {"environment": environment}, settings=settings) as cluster:
+    with running(path=[]) as cluster:
         ((_, parent),) = workers_of(cluster.client, 1)
-        cluster.state()
-        log = cluster.process.log()
-    assert parent == cluster.process.pid
-    assert (logged or "not forked") in log if logged else "not forked" not in log
-
-
-@pytest.mark.slow
-def test_the_variables_of_a_cluster_are_those_that_the_imports_of_its_workers_saw():
-    def look():
-        variables = Path("/proc/self/environ").read_text().split("\0")  # those that the process was started with
-        started = dict(each.partition("=")[::2] for each in variables)
-        names = ("COLOUR", "MKL_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_", "PYTHONHASHSEED")
-        return [(started.get(name), os.environ.get(name)) for name in names], os.getppid()
-
-    options = CPU | {"environment": {"COLOUR": "green", "MKL_NUM_THREADS": "3"}}
-    with running(options, environment={**os.environ, "COLOUR": "blue"}) as cluster:
-        ((seen, parent),) = cluster.client.run(look).values()
-    assert seen == [("green", "green"), ("3", "3"), ("65536", "65536"), ("6640", "6640")]
-    assert parent != cluster.process.pid
+        assert parent != cluster.process.pid, "it could be used"
 
 
 @pytest.mark.parametrize(
     ("method", "options", "forks"),
     [
         (None, {}, True),
-        ("forkserver", {"environment": {"COLOUR": "red"}}, True),
         (None, {"environment": {"COLOUR": "red"}}, False),
         ("spawn", {}, False),
     ],
@@ -176,33 +110,6 @@ def test_workers_on_gpus_are_forked_unless_their_variables_are_others_and_each_s
     parent = seen[0][1]
     assert (parent != cluster.process.pid) == forks
     assert sorted(seen) == [(uuid, parent, True) for uuid in UUIDS]
-
-
-@pytest.mark.slow
-def test_what_tasks_register_to_run_at_the_end_of_a_worker_runs(tmp_path):
-    def register(path):
-        import atexit
-
-        atexit.register(path.touch)
-        return os.getppid()
-
-    with running() as cluster:
-        assert cluster.client.submit(register, tmp_path / "ended").result() != cluster.process.pid
-    assert (tmp_path / "ended").exists()
-
-
-def test_workers_are_spawned_if_dask_is_not_configured(monkeypatch):
-    monkeypatch.delenv(VARIABLE)
-    supervisor, parent = parents()
-    assert parent == supervisor
-
-
-def test_workers_are_spawned_if_their_variables_would_be_others():
-    server = ForkServer("cpu", {"PATH": "/elsewhere"})
-    with dask.config.set({METHOD: "forkserver"}):
-        server.use()
-        assert dask.config.get(METHOD) == "spawn"
-    assert "PATH" in server.refusal
 
 
 THREAD = """
@@ -241,12 +148,6 @@ def test_a_process_that_has_opened_a_gpu_or_has_threads_of_others_is_not_forked(
         (tmp_path / "task" / str(number)).mkdir(parents=True)
         (tmp_path / "task" / str(number) / "comm").write_text(f"{name}\n")
     assert fork_preload.why_not_forkable(tmp_path) == reason
-
-
-@pytest.mark.parametrize(("result", "initialized"), [(3, False), (0, True), (100, True)])
-def test_the_driver_says_whether_cuda_was_initialized(result, initialized):
-    driver = SimpleNamespace(cuCtxGetCurrent=lambda context: result)
-    assert fork_preload.is_initialized(driver) == initialized
 
 
 def test_an_import_that_fails_is_a_reason_and_a_missing_package_is_none(run_python, tmp_path):

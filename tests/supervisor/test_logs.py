@@ -78,14 +78,6 @@ def test_a_folder_that_cannot_be_finished_is_a_clear_error_and_is_removed(tmp_pa
         assert list(disk.iterdir()) == []
 
 
-def test_a_cluster_without_gpus_needs_no_lease(disk, tmp_path):
-    fill_disk(disk)
-    (disk / "gpudask-leases").touch()  # where the folder would be
-    with start(disk, scratch=tmp_path, gpus="0") as cluster:
-        stand_in = cluster.process.ready.stand_in
-    assert stand_in == "No GPU is visible to this kernel: the NVIDIA driver lists none."
-
-
 def test_a_report_that_cannot_be_written_costs_a_cell_neither_its_result_nor_the_next_cell(disk):
     kernel = Kernel()
     try:

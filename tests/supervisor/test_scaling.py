@@ -195,13 +195,6 @@ def test_a_cluster_that_is_or_could_grow_too_large_is_not_started(options, limit
     held.release()
 
 
-def test_starts_that_share_do_not_wait_for_each_other(folder):
-    place = folder.line.enter(["GPU-0"], share=True)
-    assert gets(gpus=[0], share=True) == [0]
-    assert gets(gpus=[0]) == REFUSED
-    place.leave()
-
-
 def test_starts_that_wait_get_their_gpus_in_turn_and_nobody_two(folder):
     _, held = lease(gpus=[0])
 

@@ -17,7 +17,15 @@ from clusters import CPU, compute_a_sum, with_cluster
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from distributed import Client, Security, rpc
 from distributed.system import MEMORY_LIMIT
-from helpers import RunningCluster, command_line, leftover_directories, pids_of_session, promised, wait_until
+from helpers import (
+    RunningCluster,
+    addresses_of_session,
+    command_line,
+    leftover_directories,
+    pids_of_session,
+    promised,
+    wait_until,
+)
 
 from jupyter_gpudask.client import kernel_client
 from jupyter_gpudask.client.connect import connect
@@ -29,10 +37,11 @@ from jupyter_gpudask.supervisor.supervisor import Supervisor
 pytestmark = pytest.mark.cluster
 
 
-def hold_gil(seconds):
-    """Sleep inside compiled code without letting any other thread of the process run."""
+def hold_gil(seconds, begun):
+    """Sleep inside compiled code without letting another thread of the process run, and make the file `begun`."""
     import ctypes
 
+    begun.touch()
     ctypes.PyDLL(None).sleep(seconds)
 
 
@@ -65,11 +74,13 @@ def rechunk_by_p2p(ready):
         return int(client.compute(blocks.sum()).result(timeout=60))
 
 
-def test_closing_takes_under_five_seconds_even_when_a_worker_is_stuck():
+def test_closing_takes_under_five_seconds_even_when_a_worker_is_stuck(tmp_path):
+    begun = tmp_path / "begun"
+
     async def use(cluster):
         client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
-        stuck = client.submit(hold_gil, 60)
-        await asyncio.sleep(1)
+        stuck = client.submit(hold_gil, 60, begun)
+        await asyncio.to_thread(wait_until, begun.exists)
         with promised(5.5):
             await cluster.close()
         stuck.cancel()
@@ -161,21 +172,28 @@ def test_state_and_log_report_the_workers_that_were_killed_or_used_too_much_memo
         assert f"(pid={pid}) exceeded 95% memory budget" in process.log()
 
 
-def test_a_worker_that_is_stuck_in_compiled_code_does_not_outlive_a_killed_supervisor():
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_neither_a_worker_that_is_stuck_in_compiled_code_nor_the_fork_server_outlives_a_killed_supervisor(
+    monkeypatch, tmp_path, method
+):
+    monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", method)
+    begun = tmp_path / "begun"
+
     async def use(cluster):
         client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
-        stuck = client.submit(hold_gil, 60)
-        worker = (await cluster.state()).workers[0].pid
-        await asyncio.sleep(1)
+        stuck = client.submit(hold_gil, 60, begun)
+        await asyncio.to_thread(wait_until, begun.exists)
+        processes = pids_of_session(cluster.pid)
+        assert len(processes) >= (3 if method == "forkserver" else 2)
         # Stopped, the launcher cannot help: it is Linux that must end the worker.
         cluster._reading.cancel()
         os.kill(cluster.pid, signal.SIGKILL)
-        seconds = await asyncio.to_thread(wait_until, lambda: not psutil.pid_exists(worker), 3)
+        with promised(3):
+            await asyncio.to_thread(wait_until, lambda: not pids_of_session(cluster.pid), 120)
         stuck.cancel()
         await asyncio.to_thread(client.close, 1)
-        return seconds
 
-    assert with_cluster(use) < 3
+    with_cluster(use)
 
 
 PARENT = """
@@ -201,7 +219,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("hindrance", ["nothing", "fork", "busy"])
+@pytest.mark.parametrize("hindrance", ["fork", "busy"])
 def test_nothing_outlives_the_parent_by_three_seconds_and_its_end_takes_little_processor_time(hindrance):
     """On a machine with much other work, much processor time would take many times as long."""
     with subprocess.Popen([sys.executable, "-c", PARENT, hindrance], stdout=subprocess.PIPE, text=True) as parent:
@@ -220,7 +238,7 @@ def test_nothing_outlives_the_parent_by_three_seconds_and_its_end_takes_little_p
         for child in children:
             if child != supervisor and child.is_running():
                 child.kill()
-    assert hindrance != "nothing" or after - before < 0.2
+    assert hindrance != "fork" or after - before < 0.2
     assert leftover_directories() == []
 
 
@@ -329,30 +347,26 @@ def test_where_the_file_system_does_not_support_unix_sockets_a_cluster_has_tls(t
 @pytest.mark.parametrize(("fixture", "count"), [("on_sockets", 2), ("with_tls", 5)])
 def test_every_port_is_on_the_loopback_address(fixture, count, request):
     process = request.getfixturevalue(fixture).process
-    connections = (each for pid in pids_of_session(process.pid) for each in psutil.Process(pid).net_connections("inet"))
-    ports = [each.laddr for each in connections if each.status == psutil.CONN_LISTEN]
+    ports = addresses_of_session(process.pid)
     assert len(ports) == count  # HTTP servers; scheduler, nanny and worker
     assert process.ready.dashboard_port is None
     assert {port.ip for port in ports} == {"127.0.0.1"}
     assert 8787 not in [port.port for port in ports]
 
 
-def test_the_log_of_a_worker_has_what_its_tasks_print(on_sockets):
-    def speak():
-        sys.stdout.write("a word from the worker\n")
-        sys.stdout.flush()
-
-    on_sockets.client.submit(speak).result()
-    assert "a word from the worker" in on_sockets.run(on_sockets.process.worker_log("0"))
-    assert on_sockets.run(on_sockets.process.worker_log("1")) == ""
-
-
-def test_the_environment_the_resources_and_the_memory_reach_the_workers(on_sockets):
+def test_the_environment_and_resources_reach_the_workers_and_their_logs_have_what_tasks_print(on_sockets):
     def look(dask_worker):
         state, memory = dask_worker.state, dask_worker.memory_manager.memory_limit
         return os.environ.get("COLOUR"), state.total_resources, state.nthreads, memory
 
+    def speak():
+        sys.stdout.write("a word from the worker\n")
+        sys.stdout.flush()
+
     assert list(on_sockets.client.run(look).values()) == [("green", {"GPU": 1.0}, 1, MEMORY_LIMIT)]
+    on_sockets.client.submit(speak).result()
+    assert "a word from the worker" in on_sockets.run(on_sockets.process.worker_log("0"))
+    assert on_sockets.run(on_sockets.process.worker_log("1")) == ""
 
 
 @pytest.mark.parametrize("error", [TimeoutError, OSError, asyncio.CancelledError])

@@ -59,12 +59,6 @@ def test_results_that_left_the_device_count_where_they_are(store):
         del store[key]
 
 
-def test_a_store_without_limits_has_nothing_on_disk(tmp_path):
-    store = DeviceHostFile(str(tmp_path))
-    store["a"] = OnDevice()
-    assert (metrics(store)["spilled_to_host"], metrics(store)["spilled_to_disk"]) == (0, None)
-
-
 def test_the_store_of_the_stand_in_tells_what_is_on_disk(tmp_path):
     store = SpillBuffer(str(tmp_path), target=int(1.5 * SIZE))
     for key in "abc":
