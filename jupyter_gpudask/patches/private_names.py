@@ -29,7 +29,7 @@ PRIVATE_NAMES = {
         "determine_column_projection"
     ),
     "dask.dataframe.dask_expr._groupby": (
-        "GetGroup GroupByBase GroupByTransform GroupbyAggregation Head Prod Size Sum groupby_slice_transform"
+        "GetGroup GroupByBase GroupByTransform GroupbyAggregation Head Prod Size Std Sum groupby_slice_transform"
     ),
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
     "dask.dataframe.dask_expr._reductions": (

@@ -18,7 +18,7 @@ from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, Pr
 from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._cumulative import CumProd, CumSum
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._groupby import GetGroup, GroupByTransform
+from dask.dataframe.dask_expr._groupby import GetGroup, GroupByTransform, Std
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
@@ -28,7 +28,7 @@ from ...inspection.frames import has_lists
 from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats, with_large_integers
 from .concat import concatenation
 from .fewer_partitions import DISTINCT
-from .groupby import GetGroupAsPandas, in_order, of_no_number, selected, with_name, with_sums_of_nothing
+from .groupby import GetGroupAsPandas, StdAsPandas, in_order, of_no_number, selected, with_name, with_sums_of_nothing
 from .missing_values import (
     COMPARED_BY_UFUNC,
     CatAsPandas,
@@ -91,9 +91,7 @@ def _with_function(expression: Any) -> Any:
     function: Any = COMPARED_BY_UFUNC.get(expression.func.__name__, expression.func)
     if expression.func.__name__ in OPERATORS_OF_NUMPY and is_converted(expression):
         function = Arithmetic(function)
-    if any(part.ndim == 2 for part in expression.dependencies()):
-        function = OfColumns(function)
-    return expression if function is expression.func else expression.substitute_parameters({"func": function})
+    return expression.substitute_parameters({"func": OfColumns(function)})
 
 
 # Arithmetic and comparisons
@@ -143,6 +141,7 @@ _KINDS = {
     **_COMPARING,
     **CUMULATIVE,
     GetGroup: GetGroupAsPandas,
+    Std: StdAsPandas,
     IdxMax: IdxMaxAsPandas,
     IdxMin: IdxMinAsPandas,
     Var: VarianceAsPandas,

@@ -16,12 +16,15 @@ from dask.dataframe.dask_expr._groupby import (
     Head,
     Prod,
     Size,
+    Std,
     Sum,
     groupby_slice_transform,
 )
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
 from dask.dataframe.tseries.resample import ResampleReduction
+
+from .missing_values import OfColumns
 
 
 def rows_of_group(df: Any, *by_key: Any, get_key: Any = None, columns: Any = None) -> Any:
@@ -39,6 +42,13 @@ class GetGroupAsPandas(GetGroup):
     """The rows of one group."""
 
     operation = staticmethod(rows_of_group)
+
+
+class StdAsPandas(Std):
+    """The standard deviation of groups, of which some have too few values."""
+
+    def _lower(self) -> Any:
+        return super()._lower().substitute_parameters({"func": OfColumns(np.sqrt)})
 
 
 class FilledSums(Elemwise):

@@ -91,10 +91,10 @@ COMPARED_BY_UFUNC: dict[str, Comparison] = {
 
 
 class OfColumns:
-    """A function of NumPy that is called with each column of a dataframe on a GPU.
+    """A function of NumPy that is called with each column of a dataframe on a GPU, or with a Series.
 
     cuDF 26.10 collects the missing values of the columns in one mask, so that in each column those of the columns
-    before it are missing, too.
+    before it are missing, too. In a column with missing values it computes the function of 0 for NaN.
 
     Parameters
     ----------
@@ -111,6 +111,7 @@ class OfColumns:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result for one partition."""
+        args = tuple(map(_with_one_missing, args))
         frames = [arg for arg in args if getattr(arg, "ndim", 0) == 2 and is_type_of_gpu(type(arg))]
         names = list(frames[0].columns) if frames else []
         if len(names) < 2 or any(not _is_one_of(arg, frames) and not np.isscalar(arg) for arg in args):
@@ -121,6 +122,11 @@ class OfColumns:
         result = type(frames[0])({name: self.function(*columns, **kwargs) for name, columns in of_column.items()})
         result.columns = frames[0].columns  # with their name
         return result
+
+
+def _with_one_missing(arg: Any) -> Any:
+    """A partition on a GPU with missing values for NaN; anything else as it is."""
+    return arg.nans_to_nulls() if getattr(arg, "ndim", 0) and hasattr(arg, "nans_to_nulls") else arg
 
 
 def _is_one_of(value: Any, others: list[Any]) -> bool:
