@@ -41,10 +41,10 @@ def create_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
 
 
 def frame_of_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``from_dask_array``; cuDF makes the dataframe of an array on GPUs, whatever the metadata are of.
+    """As ``from_dask_array``; cuDF makes the dataframe of an array on GPUs, even if `meta` is of pandas.
 
-    Dask gives those of the dataframe in ``df["z"] = x``. One of texts or times, which CuPy has not, follows dataframes
-    on GPUs, as xarray has it for coordinates.
+    In ``df["z"] = x``, Dask passes the metadata of `df`. An array of texts or times stays on the host, because CuPy
+    cannot hold it; its dataframe is moved beside a dataframe on GPUs, such as for the coordinates of xarray.
     """
     given = bind(original, args, kwargs).arguments
     array = given["x"]
