@@ -18,7 +18,7 @@ from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, Pr
 from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._cumulative import CumProd, CumSum
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._groupby import GetGroup, GroupByTransform, Std
+from dask.dataframe.dask_expr._groupby import GetGroup, GroupByBase, GroupByTransform, Std
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
@@ -28,7 +28,16 @@ from ...inspection.frames import has_lists
 from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats, with_large_integers
 from .concat import concatenation
 from .fewer_partitions import DISTINCT
-from .groupby import GetGroupAsPandas, StdAsPandas, in_order, of_no_number, selected, with_name, with_sums_of_nothing
+from .groupby import (
+    GetGroupAsPandas,
+    StdAsPandas,
+    aggregated,
+    in_order,
+    of_no_number,
+    selected,
+    with_name,
+    with_sums_of_nothing,
+)
 from .missing_values import (
     COMPARED_BY_UFUNC,
     CatAsPandas,
@@ -43,6 +52,7 @@ from .missing_values import (
     filled,
     found,
     rolling,
+    with_one_missing,
 )
 from .query import evaluated_text, selected_by_text
 from .reductions import (
@@ -65,6 +75,8 @@ _COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
 
 def as_pandas(expression: Any) -> Any:
     """An expression on GPUs with the results of pandas."""
+    if isinstance(expression, GroupByBase | Merge):
+        expression = with_one_missing(expression)
     return with_sums_of_nothing(replaced(expression))
 
 
@@ -81,7 +93,7 @@ def replaced(expression: Any) -> Any:
         return AsTypeAsPandas(*expression.operands)
     if kind := _OF_FRAMES.get(type(expression)):
         return kind(expression)
-    return in_order(with_name(_with_function(expression)))
+    return in_order(with_name(aggregated(_with_function(expression))))
 
 
 def _with_function(expression: Any) -> Any:
@@ -170,6 +182,10 @@ class ColumnsInOrder(_expr.Elemwise):
     _projection_passthrough = True
     _filter_passthrough = True
     _preserves_partitioning_information = True
+
+    @property
+    def _npartitions(self) -> Any:  # that of a merge
+        return self.frame._npartitions  # noqa: SLF001
 
     @functools.cached_property
     def _args(self) -> list[Any]:

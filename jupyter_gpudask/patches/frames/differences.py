@@ -277,10 +277,16 @@ _NO_DIVISIONS = "dask_cudf has no divisions of categories"
 
 def _sorted_by_categories(expression: Any) -> str:
     """For several partitions; dask_cudf keeps the divisions of categories where Dask does not find them."""
-    is_index = type(expression).__name__ == "SetIndex"
-    keys = [expression.other] if is_index else [expression.frame[name] for name in expression.by]
+    names = [expression._other] if type(expression).__name__ == "SetIndex" else expression.by  # noqa: SLF001
+    columns = expression.frame.columns
+    keys = [name if isinstance(name, Expr) else expression.frame[name] for name in names if _is_known(name, columns)]
     by_categories = any(str(key._meta.dtype) == "category" for key in keys)  # noqa: SLF001
     return _NO_DIVISIONS if by_categories and expression.frame.npartitions > 1 else ""
+
+
+def _is_known(key: Any, columns: list[Any]) -> bool:
+    """Whether it is an expression or a column; Dask has an error for any other key."""
+    return isinstance(key, Expr) or key in columns
 
 
 def _kinds(expression: Any) -> set[str]:

@@ -54,6 +54,7 @@ class Comparison:
             return _with_missing_texts(result, operands)
         if result.ndim == 1:
             return result.fillna(self.missing) if result.dtype.kind == "b" and result.hasnans else result
+        result = _with_columns_of_missing_texts(result, operands)
         names = [name for name, dtype in result.dtypes.items() if dtype.kind == "b" and _is_plain(operands[0], name)]
         return result.fillna(dict.fromkeys(names, self.missing)) if names else result
 
@@ -63,6 +64,15 @@ def _with_missing_texts(result: Any, operands: tuple[Any, ...]) -> Any:
     for operand in filter(_keeps_missing, operands):
         if operand.hasnans and not result.hasnans:
             return result.mask(operand.isna())
+    return result
+
+
+def _with_columns_of_missing_texts(result: Any, operands: tuple[Any, ...]) -> Any:
+    frames = [operand for operand in operands if getattr(operand, "ndim", 0) == 2 and is_type_of_gpu(type(operand))]
+    for name, dtype in frames[0].dtypes.items() if frames else ():
+        if name in result.columns and not _has_nan(dtype):
+            of_column = tuple(frame[name] for frame in frames if name in frame.columns)
+            result[name] = _with_missing_texts(result[name], of_column)
     return result
 
 
@@ -111,7 +121,7 @@ class OfColumns:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result for one partition."""
-        args = tuple(map(_with_one_missing, args))
+        args = tuple(map(OneMissing.operation, args))
         frames = [arg for arg in args if getattr(arg, "ndim", 0) == 2 and is_type_of_gpu(type(arg))]
         names = list(frames[0].columns) if frames else []
         if len(names) < 2 or any(not _is_one_of(arg, frames) and not np.isscalar(arg) for arg in args):
@@ -124,9 +134,39 @@ class OfColumns:
         return result
 
 
-def _with_one_missing(arg: Any) -> Any:
-    """A partition on a GPU with missing values for NaN; anything else as it is."""
-    return arg.nans_to_nulls() if getattr(arg, "ndim", 0) and hasattr(arg, "nans_to_nulls") else arg
+class OneMissing(_expr.Elemwise):
+    """Columns in which NaN is a missing value, for what takes it for another value, or for a number.
+
+    A function of NumPy or a division gives NaN, and so do files that pandas has not written. In cuDF 26.10 the mean of
+    a group with NaN is NaN, and NaN is counted.
+    """
+
+    _parameters = ["frame"]  # noqa: RUF012 - as in Dask
+    _projection_passthrough = True
+    _filter_passthrough = True
+    _preserves_partitioning_information = True
+
+    @staticmethod
+    def operation(partition: Any) -> Any:
+        """A partition on a GPU with missing values for NaN; anything else as it is."""
+        is_on_gpu = getattr(partition, "ndim", 0) and hasattr(partition, "nans_to_nulls")
+        return partition.nans_to_nulls() if is_on_gpu else partition
+
+
+def with_one_missing(expression: Any) -> Any:
+    """The expression with `OneMissing` of its operands that have floats."""
+    frames = expression.dependencies()
+    operands = [
+        OneMissing(operand) if _is_one_of(operand, frames) and _has_floats(operand) else operand
+        for operand in expression.operands
+    ]
+    return type(expression)(*operands)
+
+
+def _has_floats(expression: Any) -> bool:
+    meta = expression._meta  # noqa: SLF001
+    dtypes = meta.dtypes if meta.ndim > 1 else [getattr(meta, "dtype", None)]
+    return any(isinstance(dtype, np.dtype) and dtype.kind == "f" for dtype in dtypes)
 
 
 def _is_one_of(value: Any, others: list[Any]) -> bool:
