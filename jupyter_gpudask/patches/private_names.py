@@ -46,7 +46,7 @@ PRIVATE_NAMES = {
         "_select_columns_or_index"
     ),
     "dask.dataframe.dask_expr._str_accessor": "Cat CatBlockwise CatBlockwise.operation SplitMap",
-    "dask.dataframe.groupby": "_finalize_std _finalize_var",
+    "dask.dataframe.groupby": "_finalize_std _finalize_var _groupby_raise_unaligned",
     "dask.dataframe.indexing": "_maybe_partial_time_string",
     "distributed.client": "_get_global_client _set_global_client",
     "distributed.comm.tcp": "_close_comm",

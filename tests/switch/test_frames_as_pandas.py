@@ -311,8 +311,8 @@ HOLES = pd.DataFrame(
 
 
 def with_a_column_of_pandas(frame):
-    made = frame[["y"]].assign(z=0)
-    made[0] = made.z.map_partitions(lambda part: pd.Series(np.full(len(part), 1), index=part.index))
+    made = frame[["y"]].rename(columns={"y": 0}).assign(z=0)
+    made["z"] = made.z.map_partitions(lambda part: pd.Series(np.full(len(part), 1), index=part.index))
     return made
 
 
@@ -386,13 +386,15 @@ def with_a_column_of_pandas(frame):
         lambda f: np.exp(f.x / 0 * 0),
         lambda f: np.sqrt(f[["x", "y"]] / 0 * 0),
         lambda f: f.assign(z=np.sqrt(f.y - 3)).groupby("k").z.agg(["mean", "count", "min", "last", "std"]),
-        lambda f: f.assign(z=np.sqrt(f.x - 3)).groupby("k").z.nunique(),
+        lambda f: f.assign(z=np.sqrt(f.x - 3)).groupby("k").z.nunique().sort_index(),
         lambda f: f.assign(z=(f.y - 2) / (f.y - 2)).groupby("k").z.transform("count", meta=("z", "i8")).sum(),
         lambda f: np.sqrt(f.x - 3).groupby(f.k).mean(),
         lambda f: f.assign(z=np.sqrt(f.x - 3)).merge(f.assign(z=np.sqrt(f.x - 3)), on="z").y_x.sum(),
         lambda f: f.groupby("y").agg({"x": ["std", "var"]}),
         lambda f: (f[f.name.isna()][["name"]] != "a").isna(),
         with_a_column_of_pandas,
+        lambda f: f[["k", "x", "y"]].groupby("k").corr(),
+        lambda f: f.astype({"y": "int64[pyarrow]"}).y.quantile(0.5),
         lambda f: f.name.nunique_approx(),
         lambda f: f.name.replace({"a": None}).isna(),
         lambda f: f.name.str.replace(re.compile("A", re.IGNORECASE), "z", regex=True).eq("z").fillna(False),
