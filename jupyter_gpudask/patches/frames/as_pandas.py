@@ -225,7 +225,10 @@ _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
 
 
 class AsTypeAsPandas(_expr.AsType):
-    """A conversion to booleans in which NaN is true, as in pandas; in cuDF it stays missing, so filters lose rows."""
+    """A conversion that pandas does for missing values, too: NaN is true, and NaT the smallest integer.
+
+    In cuDF these stay missing, so that filters lose rows.
+    """
 
     @staticmethod
     def operation(frame: Any, dtypes: Any) -> Any:
@@ -233,15 +236,19 @@ class AsTypeAsPandas(_expr.AsType):
         result = frame.astype(dtypes)
         given = {frame.name: frame.dtype} if frame.ndim == 1 else dict(frame.dtypes.items())
         wanted = dtypes if isinstance(dtypes, dict) else dict.fromkeys(given, dtypes)
-        names = [name for name in given.keys() & wanted.keys() if _is_nan_true(given[name], wanted[name])]
-        if not names:
+        values = {name: _of_missing(given[name], wanted[name]) for name in given.keys() & wanted.keys()}
+        values = {name: value for name, value in values.items() if value is not None}
+        if not values:
             return result
-        return result.fillna(value=True if frame.ndim == 1 else dict.fromkeys(names, True))
+        return result.fillna(value=next(iter(values.values())) if frame.ndim == 1 else values)
 
 
-def _is_nan_true(given: Any, wanted: Any) -> bool:
-    is_float = isinstance(given, np.dtype) and given.kind == "f"
-    return is_float and str(pd.api.types.pandas_dtype(wanted)) == "bool"
+def _of_missing(given: Any, wanted: Any) -> Any:
+    """What pandas makes of a missing value; `None` if that is a missing value, or an error."""
+    kind, name = getattr(given, "kind", "O"), str(pd.api.types.pandas_dtype(wanted))
+    if kind == "f" and isinstance(given, np.dtype) and name == "bool":
+        return True
+    return np.iinfo("int64").min if kind in "mM" and name == "int64" else None
 
 
 # Methods and properties of .str, .dt and .cat

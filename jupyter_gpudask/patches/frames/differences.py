@@ -297,6 +297,12 @@ def _kinds(expression: Any) -> set[str]:
     return {getattr(dtype, "kind", "O") for dtype in (meta.dtypes if meta.ndim > 1 else [meta.dtype])}
 
 
+def _are_of_numpy(expression: Any) -> bool:
+    """Whether the columns of what it is made of have dtypes of NumPy."""
+    meta = expression.frame._meta  # noqa: SLF001
+    return all(isinstance(dtype, np.dtype) for dtype in (meta.dtypes if meta.ndim > 1 else [meta.dtype]))
+
+
 def _rounded(owner: Any, bounds: list[Any]) -> str:
     has_fraction = any(isinstance(bound, float | np.floating) and bound != np.floor(bound) for bound in bounds)
     return "cuDF rounds the bounds of clip to integers" if has_fraction and _kinds(owner) & set("iu") else ""
@@ -326,6 +332,8 @@ def _replace(expression: Any) -> str:
     values = [one for arg in (given, value) if isinstance(arg, dict) for one in arg.values()]
     if any(isinstance(one, dict) for one in values):
         return "cuDF replaces no values of single columns"
+    if "b" in _kinds(expression.frame):
+        return "cuDF makes integers of booleans"
     values += value if isinstance(value, list | tuple) else [value]
     return "cuDF replaces no value by a missing one" if any(map(_is_missing, values)) else ""
 
@@ -341,7 +349,9 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "CatBlockwise": _cat,
     "Concat": _concat,
     "DescribeNonNumeric": lambda _: "cuDF has no column of numbers and texts",
-    "DescribeNumeric": lambda found: "cuDF does not describe times" if _kinds(found.frame) & set("mM") else "",
+    "DescribeNumeric": lambda found: (
+        "" if _are_of_numpy(found) and not _kinds(found.frame) & set("mM") else "cuDF does not describe such columns"
+    ),
     "DropnaFrame": _dropna,
     "GetCategories": lambda _: "cuDF has categories in the order of a hash table",
     "Isin": _isin,
@@ -352,9 +362,7 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "RenameAxis": _rename_axis,
     "Replace": _replace,
     "ResampleAgg": _resample,
-    "SeriesQuantile": lambda found: (
-        "Dask merges no quantiles in a dtype of Arrow" if isinstance(found.frame._meta.dtype, pd.ArrowDtype) else ""  # noqa: SLF001
-    ),
+    "SeriesQuantile": lambda found: "" if _are_of_numpy(found) else "Dask merges quantiles of NumPy's dtypes only",
     "SetIndex": _sorted_by_categories,
     "SortValues": _sorted_by_categories,
     "ToNumeric": lambda found: "cuDF's to_numeric has other dtypes with downcast" if found.downcast else "",

@@ -287,15 +287,19 @@ def _with_integers(result: Any, frame: Any, other: Any) -> Any:
     if not (isinstance(other, float) and np.isnan(other)):
         return result
     if frame.ndim == 1:
-        return result.astype(frame.dtype) if _is_of_integers(frame, result) else result
-    names = [name for name in frame.columns if _is_of_integers(frame[name], result[name])]
-    return result.astype({name: frame[name].dtype for name in names}) if names else result
+        return result.astype(_dtype_of_pandas(frame, result))
+    dtypes = {name: _dtype_of_pandas(frame[name], result[name]) for name in frame.columns}
+    changed = {name: dtype for name, dtype in dtypes.items() if dtype != result[name].dtype}
+    return result.astype(changed) if changed else result
 
 
-def _is_of_integers(given: Any, result: Any) -> bool:
-    """Whether integers became floats, and none is missing."""
+def _dtype_of_pandas(given: Any, result: Any) -> Any:
+    """The dtype for integers that cuDF has made floats, also if none is missing; that of the result for any other."""
     kinds = (getattr(given.dtype, "kind", "O"), getattr(result.dtype, "kind", "O"))
-    return kinds in (("i", "f"), ("u", "f")) and not result.isna().any()
+    if kinds not in (("i", "f"), ("u", "f")):
+        return result.dtype
+    is_nullable = not isinstance(given.dtype, np.dtype)
+    return given.dtype if is_nullable or not result.isna().any() else "float64"
 
 
 class IsinAsPandas(_expr.Isin):
@@ -304,12 +308,20 @@ class IsinAsPandas(_expr.Isin):
     @staticmethod
     def operation(frame: Any, values: Any) -> Any:
         """The result for one partition; where a value is missing, it is what pandas finds for one."""
-        result = frame.isin(values)
         if not is_type_of_gpu(type(frame)) or is_type_of_gpu(type(values)):
-            return result
+            return frame.isin(values)
+        result = with_doubles(frame).isin(values)  # 0.1 is no float of 32 bits
         if frame.ndim == 1:
             return _with_missing(result, frame, values)
         return type(frame)({name: _with_missing(result[name], frame[name], values) for name in frame.columns})
+
+
+def with_doubles(frame: Any) -> Any:
+    """A partition with floats of 64 bits for those of 32 bits."""
+    if frame.ndim == 1:
+        return frame.astype("float64") if frame.dtype == "float32" else frame
+    names = [name for name, dtype in frame.dtypes.items() if dtype == "float32"]
+    return frame.astype(dict.fromkeys(names, "float64")) if names else frame
 
 
 def _with_missing(result: Any, column: Any, values: Any) -> Any:
