@@ -52,7 +52,7 @@ def cell_context(
     from ..switch.context import default_client, switched_to
     from ..switch.moving import host_collections, moved
 
-    on_gpus = cluster.ready.engine == "cuda"
+    on_gpus = cluster.ready.has_gpus
     backends = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
     outside = host_collections(source, shell.user_ns, backends) if on_gpus else {}
     record = settings.record_of(arguments, on_gpus=on_gpus)
@@ -97,7 +97,7 @@ def ordinary_cell(shell: InteractiveShell, session: Session, settings: MagicsSet
     if current_record() is None:
         yield
         return
-    has_gpus = session.cluster is None or session.cluster.ready.engine == "cuda"
+    has_gpus = session.cluster is None or session.cluster.ready.has_gpus
     record = settings.record_of(parse_cell(""), on_gpus=has_gpus)
     before = set_outside(record)
     try:

@@ -159,7 +159,7 @@ def refuse(ready: Ready, body: str, file: str, namespace: Mapping[str, Any]) -> 
     Raises `ComparisonError` if the cluster has no GPUs, the cell has ``%gpudask`` commands, or it uses results that are
     on the GPU workers. Raises `SyntaxError` if the code is not Python.
     """
-    if ready.engine != "cuda":
+    if not ready.has_gpus:
         raise ComparisonError("compare-without-gpus")
     tree = ast.parse(body, file)
     for node in ast.walk(tree):

@@ -26,6 +26,7 @@ from pydantic import (
 
 from ..errors import ClusterExistsError, OptionConflictError, SpecError
 from ..quantities import parse_amount, parse_gpus, parse_pairs, parse_range, typed_size
+from .engines import ENGINES, Engine, engine_with, has_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -187,7 +188,7 @@ class ClusterSpec(BaseModel):
         ),
     ] = Field(None, ge=1, le=256, title="Workers", description="a whole number from 1 to 256")
     engine: Annotated[
-        Literal["auto", "cuda", "cpu"],
+        Literal["auto", Engine],
         Option("NAME", "where cells run: cuda on GPUs, cpu on the CPU stand-in, auto on GPUs if there are any"),
     ] = Field("auto", title="Runs on", description="auto, cuda or cpu")
     pool: Annotated[
@@ -327,7 +328,17 @@ class ClusterSpec(BaseModel):
     @property
     def requires_gpus(self) -> bool:
         """Whether a cluster without a GPU would be an error: otherwise the CPU stand-in is used."""
-        return self.engine == "cuda" or self.gpus not in ("all", "free")
+        return has_gpus(self.engine) or self.gpus not in ("all", "free")
+
+    @property
+    def may_use_gpus(self) -> bool:
+        """Whether the cluster uses GPUs if there are any."""
+        return self.engine == "auto" or has_gpus(self.engine)
+
+    @property
+    def class_engine(self) -> Engine:
+        """The engine of the cluster if a class of the administrator creates it."""
+        return engine_with(gpus=has_gpus(self.engine))
 
     @field_validator("resources")
     @classmethod
@@ -361,9 +372,9 @@ class ClusterSpec(BaseModel):
             first, *others = (cls._spec_error(name, options) for name in names)
             first.others = tuple(others)
             raise first from None
-        if spec.engine == "cpu" and spec.gpus != "all":
+        if spec.gpus != "all" and not spec.may_use_gpus:
             raise OptionConflictError("gpus-and-cpu")
-        if spec.engine != "cpu" and spec.workers is not None and not spec.profile:
+        if spec.workers is not None and spec.may_use_gpus and not spec.profile:
             raise OptionConflictError("workers-without-cpu")
         return spec
 
@@ -405,10 +416,6 @@ def flag_of(field: str) -> str:
     return flags.get(field, "--" + field.replace("_", "-"))
 
 
-CUDA_WORKER = "dask_cuda.CUDAWorker"
-"""The ``worker_class`` with which Dask's own classes, such as `distributed.SSHCluster`, start workers with GPUs."""
-
-
 class ClusterClass(BaseModel):
     """A Dask cluster class that creates the clusters of a profile; it only comes from the server's configuration.
 
@@ -426,7 +433,7 @@ class ClassProfile(BaseModel):
     """A cluster profile whose clusters are created by a class, as written in the configuration.
 
     - `engine`: ``cuda`` if its workers have GPUs, CuPy and cuDF, which cells then use; else ``cpu``. The default is
-      ``cuda`` if the option ``worker_class`` is `CUDA_WORKER`.
+      that with the ``worker_class`` of the options, as `distributed.SSHCluster` has.
     - `start_timeout`: seconds for all workers to start.
     """
 
@@ -435,15 +442,16 @@ class ClassProfile(BaseModel):
     title: str = ""
     path: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
     options: dict[str, Any] = Field(default_factory=dict)
-    engine: Literal["cuda", "cpu"] = "cpu"
+    engine: Engine = engine_with(gpus=False)
     start_timeout: float = Field(120.0, gt=0, le=3600)
 
     @model_validator(mode="before")
     @classmethod
     def _add_engine(cls, entry: Any) -> Any:
         match entry:
-            case {"options": {"worker_class": worker_class}} if worker_class == CUDA_WORKER:
-                return {"engine": "cuda"} | entry
+            case {"options": {"worker_class": worker_class}}:
+                found = [{"engine": name} for name, traits in ENGINES.items() if traits.worker_class == worker_class]
+                return found[0] | entry if found else entry
         return entry
 
 
@@ -464,7 +472,7 @@ def differences(running: ClusterSpec, requested: ClusterSpec) -> list[str]:
     if running.profile != requested.profile:  # which sets the other options
         return [_difference("profile", running, requested)]
     fields = [name for name in ClusterSpec.model_fields if getattr(running, name) != getattr(requested, name)]
-    if "cpu" in (running.engine, requested.engine) and DEVICES.intersection(fields):
+    if not (running.may_use_gpus and requested.may_use_gpus) and DEVICES.intersection(fields):
         described = [_difference_of_devices(running, requested)]
         fields = [name for name in fields if name not in DEVICES]
     else:
@@ -473,9 +481,9 @@ def differences(running: ClusterSpec, requested: ClusterSpec) -> list[str]:
 
 
 def _difference_of_devices(running: ClusterSpec, requested: ClusterSpec) -> str:
-    has = _cpu(running) if running.engine == "cpu" else _gpus(running)
+    has = _gpus(running) if running.may_use_gpus else _cpu(running)
     # Requested GPUs that were merged into the options of a cluster on the CPU leave its engine.
-    is_cpu = requested.engine == "cpu" and (running.engine != "cpu" or requested.gpus == running.gpus)
+    is_cpu = not requested.may_use_gpus and (running.may_use_gpus or requested.gpus == running.gpus)
     return f"{has} instead of {_cpu(requested) if is_cpu else _gpus(requested)}"
 
 

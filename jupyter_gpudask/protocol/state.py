@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..errors import ConnectError
+from .engines import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -241,7 +242,7 @@ class ClusterState(_Model):
       epoch; `None` earlier than 10 minutes before.
     """
 
-    engine: Literal["cuda", "cpu"]
+    engine: Engine
     status: Literal["starting", "ready", "closing", "closed"]
     time: float
     workers: tuple[WorkerState, ...] = ()

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..protocol import JoinedState, JoinedWorkerState
+from ..protocol.engines import engine_with
 from ..worker.graphs import MaterializePlugin
 from ..worker.interruption import InterruptionPlugin
 from ..worker.joined import DEVICE, READ_DEVICE, JoinedMetricsPlugin, dump_optional
@@ -160,7 +161,7 @@ def read_joined_state(client: str, start_timeout: float, dask_scheduler: Any) ->
     ]
     unfinished = count_unfinished_in(dask_scheduler.task_groups.values())
     return JoinedState(
-        engine="cuda" if any(worker.gpu_index is not None for worker in workers) else "cpu",
+        engine=engine_with(gpus=any(worker.gpu_index is not None for worker in workers)),
         status="ready",
         time=time.time(),
         workers=tuple(sorted(workers, key=lambda worker: (worker.host, worker.gpu_index or 0, worker.name))),

@@ -16,6 +16,7 @@ import psutil
 from ..errors import GpuUnavailableError
 from ..machine.gpus import list_gpus
 from ..machine.leases import Lease, LeaseFolder
+from ..protocol.engines import has_gpus
 from ..protocol.rest import ClusterInfo, ErrorDetails, GpuHolder, GpuInfo, GpuList, GpuUser, WaitingStart
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ class Monitor:
         return with_gpu_metrics(state, await self._gpus_of(state))
 
     async def _gpus_of(self, *states: ClusterState | None) -> Sequence[GpuInfo]:
-        if any(state is not None and state.engine == "cuda" for state in states):
+        if any(state is not None and has_gpus(state.engine) for state in states):
             return (await self.gpus(INTERVAL)).gpus
         return ()
 
@@ -302,7 +303,7 @@ def _notes(state: ClusterState) -> tuple[str, ...]:
 
 def with_gpu_metrics(state: ClusterState, gpus: Iterable[GpuState]) -> ClusterState:
     """Merge the metrics of `gpus` into the states of the workers; supervisors of the server do not read NVML."""
-    if state.engine != "cuda":
+    if not has_gpus(state.engine):
         return state
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
     # The class of a cluster profile selects its GPUs itself, and may name its workers after them.

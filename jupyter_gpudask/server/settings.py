@@ -14,6 +14,7 @@ from traitlets.config import LoggingConfigurable
 from ..errors import GpuDaskError, LimitError, OptionConflictError, ProfileNotFoundError, SpecError
 from ..machine.lease_registry import LeaseRegistry
 from ..protocol import ClassProfile, ClusterClass, ClusterSpec
+from ..protocol.engines import has_gpus
 from ..protocol.rest import Profile
 from ..protocol.spec import DEVICES, flag_of
 
@@ -209,8 +210,8 @@ class Policy:
             kept = {name: getattr(spec, name) for name in _OPTIONS_OF_CLASSES if getattr(spec, name) is not None}
             return self.spec(kept | dict(options), spec.profile)
         base = _without_overridden(spec.model_dump(), options)
-        if "gpus" in options and spec.engine == "cuda":  # which is where there are GPUs
-            base["engine"] = "cuda"
+        if "gpus" in options and has_gpus(spec.engine):  # which is where there are GPUs
+            base["engine"] = spec.engine
         return self.check(ClusterSpec.parse(base | dict(options), strict=True))
 
     def check(self, spec: ClusterSpec) -> ClusterSpec:

@@ -142,7 +142,7 @@ class RunningCluster:
         if self.client.status != "running":
             return False
         self.client.begin_cell()
-        return self.is_owned and self.ready.engine == "cuda"
+        return self.is_owned and self.ready.has_gpus
 
 
 class EventLoopThread:
@@ -329,7 +329,7 @@ class BackgroundImports:
         is_waiting = getattr(progress, "total", 1) == 0
         if not self._gpus_known.is_set() and not is_waiting:
             uuids = tuple(gpu if isinstance(gpu, str) else gpu.uuid for gpu in progress.gpus)
-            self._gpus = uuids if progress.engine == "cuda" else None
+            self._gpus = uuids if progress.has_gpus else None
             self._gpus_known.set()
 
     def cancel(self) -> None:
@@ -366,7 +366,7 @@ class BackgroundImports:
         from ..machine.gpus import visible_gpus
 
         try:
-            return self._spec.engine != "cpu" and bool(visible_gpus())
+            return self._spec.may_use_gpus and bool(visible_gpus())
         except GpuUnavailableError:
             return False
 

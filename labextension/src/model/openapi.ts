@@ -1389,7 +1389,7 @@ export type components = {
           profile: string;
         }
       | {
-          /** @constant */
+          /** @enum {unknown} */
           engine: 'cpu';
           /** @constant */
           gpus?: 'all';
