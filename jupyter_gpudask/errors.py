@@ -50,7 +50,7 @@ class GpuDaskError(Exception):
         Its key in the catalog, which can be left out if the class has only one.
     log
         The last lines of the log of what failed; `LoggedError` shows them.
-    held
+    held_gpus
         The UUIDs of the GPUs that others hold, if it is for these.
     fields
         The values in its sentences.
@@ -63,10 +63,10 @@ class GpuDaskError(Exception):
         What the user can do, as one sentence; empty if there is nothing to do.
     """
 
-    def __init__(self, code: str = "", /, *, log: str = "", held: Iterable[str] = (), **fields: object) -> None:
+    def __init__(self, code: str = "", /, *, log: str = "", held_gpus: Iterable[str] = (), **fields: object) -> None:
         if not code:
             (code,) = catalog()[type(self).__name__]
-        self.code, self.log, self.held = code, log, tuple(held)
+        self.code, self.log, self.held_gpus = code, log, tuple(held_gpus)
         self.fields = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in fields.items()}
         self.reason, self.fix = (self._filled(text) for text in (self.entry.reason, self.entry.fix))
         super().__init__(f"{self.reason} {self.fix}".strip())

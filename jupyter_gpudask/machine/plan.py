@@ -48,7 +48,7 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
         if all(lease.accelerates for lease in in_the_way):  # kernels share with no cluster
             code = "gpus-accelerated"
         said = ", ".join(f"{_list_gpus(indices)} held by {holder}" for holder, indices in by_holder.items())
-        raise GpuHeldError(code, gpus=said, held=(gpu.uuid for gpu in leased))
+        raise GpuHeldError(code, gpus=said, held_gpus=(gpu.uuid for gpu in leased))
     return chosen
 
 

@@ -261,7 +261,7 @@ class _Failure(Message):
     - `kind`: the name of a class of `jupyter_gpudask.errors`.
     - `code`, `fields`: the key of the error in the catalog, and the values of its sentences.
     - `reason`, `fix`: its sentences, for a receiver that does not have the code.
-    - `log`, `held`: as of `GpuDaskError`.
+    - `log`, `held_gpus`: as of `GpuDaskError`.
     """
 
     kind: str = "GpuDaskError"
@@ -270,7 +270,7 @@ class _Failure(Message):
     reason: str
     fix: str = ""
     log: _Log = ""
-    held: tuple[str, ...] = ()
+    held_gpus: tuple[str, ...] = ()
 
     @classmethod
     def from_error(cls, error: GpuDaskError, **others: Any) -> Self:

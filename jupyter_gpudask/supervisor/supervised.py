@@ -92,7 +92,7 @@ async def read_state(
             devices.get(name) or (reported_gpu(worker) if plan.has_gpus else None),
             pids.get(name),
             failures.out_of_memory[name],
-            held=sizes[worker.address],
+            result_bytes=sizes[worker.address],
         )
         for name, worker in ((str(worker.name), worker) for worker in scheduler.workers.values())
     ]
@@ -106,7 +106,7 @@ async def read_state(
         cell_tasks_unfinished=cell_tasks_of(scheduler).unfinished(),
         workers_wanted=len(cluster.plan),
         gpus=tuple(gpu.uuid for gpu in plan.gpus if gpu.uuid in cluster.plan),
-        held=total_bytes(held),
+        result_bytes=total_bytes(held),
         worker_exits=tuple(failures.exits),
         lost_hosts=failures.lost_hosts(),
         seconds_without_workers=failures.seconds_without_workers(start_timeout),

@@ -256,7 +256,7 @@ function startsOf(
 
 /** The size of the results that clients keep on the workers, in bytes. */
 export function resultBytes(cluster: ICluster): number {
-  return cluster.status === 'ready' ? (cluster.state?.held ?? 0) : 0;
+  return cluster.status === 'ready' ? (cluster.state?.result_bytes ?? 0) : 0;
 }
 
 /** The bytes that a worker has spilled to host memory and to disk. */
