@@ -44,6 +44,8 @@ class Option:
     - `words`: words that completion suggests, beside those of the type.
     - `value_is_optional`: whether the option may be typed without a value.
     - `engine`: ``cuda`` or ``cpu``, if only clusters of this engine have it.
+    - `is_free`: whether users may choose it where they may start only the clusters of profiles.
+    - `is_of_classes`: whether clusters that a class of the administrator creates have it, too.
     """
 
     metavar: str
@@ -52,6 +54,8 @@ class Option:
     words: tuple[str, ...] = ()
     value_is_optional: bool = False
     engine: str = ""
+    is_free: bool = False
+    is_of_classes: bool = False
 
 
 @dataclass(frozen=True)
@@ -185,6 +189,7 @@ class ClusterSpec(BaseModel):
             flag="--cpu",
             value_is_optional=True,
             engine="cpu",
+            is_of_classes=True,
         ),
     ] = Field(None, ge=1, le=256, title="Workers", description="a whole number from 1 to 256")
     engine: Annotated[
@@ -237,6 +242,7 @@ class ClusterSpec(BaseModel):
             "wait in the queue while other clusters hold the GPUs, and start when they are free",
             value_is_optional=True,
             engine="cuda",
+            is_free=True,
         ),
     ] = Field(default=False, title="Wait for GPUs", description="yes or no")
     adapt: Annotated[
@@ -259,6 +265,8 @@ class ClusterSpec(BaseModel):
             "MIN,MAX",
             "let Dask close idle workers and start them when there is work, from MIN to MAX, as %gpudask adapt does",
             words=("none",),
+            is_free=True,
+            is_of_classes=True,
         ),
     ] = Field(
         None,
@@ -310,15 +318,16 @@ class ClusterSpec(BaseModel):
         title="Environment",
         description="NAME=VALUE, where the name is not CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER (use --gpus)",
     )
-    start_timeout: Annotated[float, Option("SECONDS", "how long to wait until all workers are up")] = Field(
-        120.0, gt=0, le=3600, description="seconds above 0 and up to 3600"
-    )
+    start_timeout: Annotated[
+        float, Option("SECONDS", "how long to wait until all workers are up", is_free=True, is_of_classes=True)
+    ] = Field(120.0, gt=0, le=3600, description="seconds above 0 and up to 3600")
     dashboard: Annotated[
         bool,
         Option(
             "yes|no",
             "serve Dask's dashboard at an address with a token; with a Jupyter server the panel shows it anyway",
             value_is_optional=True,
+            is_free=True,
         ),
     ] = Field(default=False, description="yes or no")
     profile: Annotated[str, Option("NAME", "a profile that the administrator of the Jupyter server has set up")] = (

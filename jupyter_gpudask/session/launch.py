@@ -182,9 +182,6 @@ class EventLoopThread:
             raise
 
 
-_PLACE = ("engine", "gpus", "workers")
-"""Options that switch between the GPUs and the CPU stand-in."""
-
 # Credentials, what a Dask client sets itself, and what a cell for GPUs changes.
 _CREDENTIAL = re.compile(
     r"(?<![a-z])(tls|ca|auth|authorization|password|passphrase|passwd|token|secret|credentials?|cookie|"
@@ -287,10 +284,12 @@ def import_path() -> list[str]:
 
 def options_after(options: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """The options of a cluster, some of which the user has given again as `changes`."""
+    from ..protocol.spec import DEVICES
+
     if "profile" in changes:
         return dict(changes)
-    changes_place = "gpus" in changes or "engine" in changes
-    kept = {name: value for name, value in options.items() if not (changes_place and name in _PLACE)}
+    changes_devices = "gpus" in changes or "engine" in changes
+    kept = {name: value for name, value in options.items() if not (changes_devices and name in DEVICES)}
     return kept | changes
 
 
