@@ -48,7 +48,7 @@ def make_cluster(options: dict[str, Any], spec: ClusterSpec, common: dict[str, A
     defined = SSHCluster(**options, asynchronous=True)  # it checks the options, and gives each worker its own
     here, *others = options["hosts"]
     if not others:
-        raise SpecError("hosts", value=options["hosts"])
+        raise SpecError("hosts", value=", ".join(options["hosts"]))
     per_host = (options.get("worker_options") or {}).get("n_workers", 1)
     names = others if len(set(others)) == len(others) else [f"{host}-{number}" for number, host in enumerate(others)]
     hosts = {}
