@@ -219,6 +219,11 @@ def _cpu_plan(spec: ClusterSpec, stand_in: str = "") -> Plan:
     return Plan(engine=engine_with(gpus=False), workers=workers, stand_in=stand_in)
 
 
+def engine_of(spec: ClusterSpec) -> Engine:
+    """The engine of the cluster of `spec`, unless its start will fail."""
+    return engine_with(gpus=spec.may_use_gpus and has_usable_gpus())
+
+
 def has_usable_gpus() -> bool:
     """Whether there are a GPU and the packages that use it."""
     try:

@@ -20,7 +20,7 @@ import dask.config
 
 from ..machine.directories import LOGS_VARIABLE, ClusterDirectory
 from ..machine.lifeline import on_forced_exit
-from ..machine.plan import has_usable_gpus
+from ..machine.plan import engine_of, has_usable_gpus
 from ..protocol.engines import ENGINES, engine_with
 from . import fork_preload
 
@@ -154,7 +154,7 @@ def engine_of_forks(request: Start, *, default: str = "spawn") -> Engine | None:
     # Variables of Python may let it import other modules.
     own_python = any(name.startswith("PYTHON") for name in spec.environment)
     if method == "forkserver" and hasattr(os, "pidfd_open") and not others and not own_python:
-        return engine_with(gpus=spec.may_use_gpus and has_usable_gpus())
+        return engine_of(spec)
     if dask.config.get(METHOD, None) == "forkserver":  # Dask would fork them without what is checked here
         dask.config.set({METHOD: "spawn"})
     return None
