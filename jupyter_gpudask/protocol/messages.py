@@ -288,7 +288,7 @@ class _Failure(Message):
         kind = getattr(errors, self.kind, None)
         if not (isinstance(kind, type) and issubclass(kind, GpuDaskError)):
             kind = errors.ClusterStartError
-        return kind.restored(self.state)
+        return kind.restore(self.state)
 
 
 class Refused(_Answer, _Failure):

@@ -395,7 +395,7 @@ class ClusterSpec(BaseModel):
         allowed = f"one of the options {', '.join(sorted(start_options()))}" if field is None else field.description
         return SpecError(
             "not-allowed",
-            option=_shortened(flag_of(name)),
+            option=_shorten(flag_of(name)),
             value=_shown(options.get(name)),
             allowed=allowed or "another value",
             field=name,
@@ -405,10 +405,10 @@ class ClusterSpec(BaseModel):
 def _shown(value: object) -> str:
     """A value as it is typed; options that are repeated are lists."""
     words = [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
-    return _shortened(repr(" ".join(words) if words and words == value else value))
+    return _shorten(repr(" ".join(words) if words and words == value else value))
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """A text that users have sent, of whatever length, so that a message can contain it."""
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
@@ -501,14 +501,14 @@ def _cpu(spec: ClusterSpec) -> str:
 
 
 def _gpus(spec: ClusterSpec) -> str:
-    return f"--gpus {_typed('gpus', spec)}"
+    return f"--gpus {_value_as_typed('gpus', spec)}"
 
 
 def _difference(name: str, running: ClusterSpec, requested: ClusterSpec) -> str:
     if name == "environment":
         return f"{flag_of(name)} with other values"
-    return f"{flag_of(name)} {_typed(name, running)} instead of {_typed(name, requested)}"
+    return f"{flag_of(name)} {_value_as_typed(name, running)} instead of {_value_as_typed(name, requested)}"
 
 
-def _typed(name: str, spec: ClusterSpec) -> str:
+def _value_as_typed(name: str, spec: ClusterSpec) -> str:
     return as_typed(getattr(spec, name), start_options()[flag_of(name)])

@@ -52,13 +52,13 @@ class GpuReader:
         try:
             gpus = list_gpus()
         except GpuUnavailableError as error:
-            return self._listed(error)
+            return self._list(error)
         here = {gpu.uuid for gpu in gpus}
         # With a shared home folder there are also leases of other hosts, whose pids have no meaning here.
         folder = LeaseFolder()
         leases = [lease for lease in folder.read() if here.intersection(lease.gpus)]
         supervisors = {lease.pid: lease.kernel_id for lease in leases if lease.kernel_id} | dict(supervisors)
-        return self._listed(
+        return self._list(
             self._missing(gpus),
             gpus=tuple(_gpu_info(gpu, leases, supervisors, kernels) for gpu in gpus),
             waiting=_waiting_starts(folder.line.read(), gpus),
@@ -74,7 +74,7 @@ class GpuReader:
         missing = [f"{gpu.index} ({gpu.name})" for uuid, gpu in others.items() if all(gpu.uuid != uuid for gpu in gpus)]
         return GpuUnavailableError("gpus-lost", gpus=", ".join(missing)) if missing else None
 
-    def _listed(self, error: GpuUnavailableError | None, **found: Any) -> GpuList:
+    def _list(self, error: GpuUnavailableError | None, **found: Any) -> GpuList:
         """The answer with an error, which is logged when it is new."""
         reason, fix = (error.reason, error.fix) if error else ("", "")
         if reason != self._reason:
