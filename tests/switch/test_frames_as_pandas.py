@@ -397,7 +397,6 @@ def with_a_column_of_pandas(frame):
         lambda f: f.y.astype("float32").mul(1e30).std(),
         lambda f: f[["y"]].astype("float32").div(10).isin([0.1, 0.5]),
         lambda f: (~f.assign(b=f.y > 3)[["b", "y"]].replace(3, 30).b).astype(int),
-        lambda f: dd.to_datetime(f.x, unit="s").astype("int64"),
         lambda f: (f.y * 60).astype("uint8").cumsum(),
         lambda f: f.astype({"y": "int64[pyarrow]"}).y.quantile(0.0),
         lambda f: f.name.nunique_approx(),
