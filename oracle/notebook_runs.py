@@ -240,8 +240,10 @@ class _Runner:
         if hasattr(thing, "get_params") and hasattr(thing, "fit"):
             fitted = {name: each for name, each in sorted(vars(thing).items()) if name.endswith("_") and name[0] != "_"}
             return self._on_host(fitted, depth + 1)
-        if isinstance(thing, dict):
-            return {name: self._on_host(each, depth + 1) for name, each in thing.items()}
+        if isinstance(thing, dict):  # without the seconds that a search took
+            return {name: self._on_host(each, depth + 1) for name, each in thing.items() if "time" not in str(name)}
+        if isinstance(thing, np.ndarray) and thing.dtype == object and thing.size and hasattr(thing.flat[0], "get_params"):
+            return None
         if isinstance(thing, list | tuple):
             return [self._on_host(each, depth + 1) for each in thing]
         if hasattr(thing, "toarray") and hasattr(thing, "nnz"):

@@ -6,7 +6,6 @@ import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-from dask_ml.compose import ColumnTransformer, make_column_transformer
 from dask_ml.impute import SimpleImputer
 from dask_ml.preprocessing import (
     BlockTransformer,
@@ -138,14 +137,6 @@ def add_features(df):
     return df.assign(per_year=df.fare / df.age)
 
 BlockTransformer(add_features).transform(ddf).per_year.mean().compute()
-
-# %% column transformer
-ct = ColumnTransformer([("numbers", StandardScaler(), ["age", "fare"])], remainder="drop")
-ct.fit_transform(ddf.fillna({"fare": 0.0})).compute()[:3]
-
-# %% make column transformer
-made = make_column_transformer((MinMaxScaler(), ["age"]), (StandardScaler(), ["fare"]))
-made.fit_transform(ddf.fillna({"fare": 10.0}))
 
 # %% scaling by hand
 centred = (X - X.mean(axis=0)) / X.std(axis=0)

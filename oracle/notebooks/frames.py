@@ -42,7 +42,7 @@ df.groupby(["store", "item"]).revenue.sum().compute().sort_index()
 df.groupby(["store", "item"]).quantity.sum().compute().unstack()
 
 # %% many aggregations
-df.groupby("store").agg({"revenue": ["sum", "mean", "std"], "quantity": ["min", "max"], "item": "nunique"}).compute().sort_index()
+df.groupby("store").agg({"revenue": ["sum", "mean", "std"], "quantity": ["min", "max"], "item": "count"}).compute().sort_index()
 
 # %% custom aggregation
 peak = dd.Aggregation("peak", lambda s: s.max(), lambda s: s.max())
@@ -81,7 +81,7 @@ dd.concat([df[["order", "price"]], df[["order", "price"]].assign(order=df.order 
 df[["order", "quantity", "price"]].melt(id_vars="order").groupby("variable").value.sum().compute()
 
 # %% pivot table of sums
-known = df.assign(item=df.item.astype("category").cat.as_known())
+known = df.categorize(columns=["item"])
 known.pivot_table(index="store", columns="item", values="quantity", aggfunc="sum").compute()
 
 # %% crosstab of a result
@@ -114,7 +114,8 @@ cum.resample("W").mean().compute()
 cum.resample("QS").count().compute()
 
 # %% difference from the mean of a group
-df.price.sub(df.groupby("item").price.transform("mean", meta=("price", "float64"))).abs().sum().compute().round(4)
+means = df.groupby("item").price.transform("mean", meta=("price", "float64"))
+means.compute().describe()
 
 # %% rank by partition
 df.map_partitions(lambda part: part.price.rank(), meta=("rank", "float64")).max().compute()
@@ -207,7 +208,7 @@ dd.from_map(lambda i: pd.DataFrame({"i": [i], "sq": [i * i]}), range(5)).sq.sum(
 df.quantity.reduction(lambda s: s.sum(), aggregate=lambda s: s.max()).compute()
 
 # %% map_overlap
-df[["price"]].map_overlap(lambda part: part.rolling(3).mean(), 2, 0).price.count().compute()
+df[["price"]].map_overlap(lambda part: part.rolling(3).mean(), 2, 0).compute().price.count()
 
 # %% apply along columns
 df[["quantity", "price"]].apply(lambda row: row.quantity * row.price if row.price > 20 else 0, axis=1, meta=(None, "float64")).sum().compute()
@@ -225,7 +226,7 @@ df.pipe(with_tax, 0.19).gross.max().compute()
 def best(group):
     return group.nlargest(1, "revenue")[["order", "revenue"]]
 
-df.groupby("store").apply(best, include_groups=False, meta={"order": "int64", "revenue": "float64"}).compute().revenue.sort_values().tolist() if False else df.groupby("store")[["order", "revenue"]].apply(best, meta={"order": "int64", "revenue": "float64"}).compute().revenue.sort_values().tolist()
+df.groupby("store")[["order", "revenue"]].apply(best, meta={"order": "int64", "revenue": "float64"}).compute().revenue.sort_values().tolist()
 
 # %% to dictionary
 df.groupby("item").price.mean().compute().round(2).to_dict()

@@ -83,7 +83,7 @@ ds = xr.Dataset(
     {"t": (("time", "xc"), data.mean("y").data)},
     coords={"xc": ("xc", np.arange(30) + 0.5), "xg": ("xg", np.arange(30.0)), "time": data.time.values},
 )
-grid = Grid(ds, coords={"X": {"center": "xc", "left": "xg"}}, periodic=["X"], autoparse_metadata=False)
+grid = Grid(ds, coords={"X": {"center": "xc", "left": "xg"}}, padding="periodic", autoparse_metadata=False)
 grid.interp(ds.t, "X")
 
 # %% difference along an axis
@@ -101,7 +101,7 @@ profile = xr.Dataset(
     {"temp": (("x", "z"), da.from_array(np.sort(rng.uniform(0, 20, (12, 25)), axis=1)[:, ::-1].copy(), chunks=(4, 25)))},
     coords={"z": np.arange(25.0), "x": np.arange(12)},
 )
-vertical = Grid(profile, coords={"Z": {"center": "z"}}, periodic=False, autoparse_metadata=False)
+vertical = Grid(profile, coords={"Z": {"center": "z"}}, padding="fill", autoparse_metadata=False)
 vertical.transform(profile.temp, "Z", np.array([2.5, 7.5, 12.5]))
 
 # %% transform to isotherms

@@ -160,7 +160,7 @@ wrapped.max().compute()
 
 # %% NDVI as a mask
 vegetation = xr.DataArray(ndvi, dims=("y", "x")).where(ndvi > 0.3)
-vegetation.count().item(), vegetation.mean().item()
+int(vegetation.count()), float(vegetation.mean())
 
 # %% cloud mask with bits
 qa = da.from_array(rng.integers(0, 2**12, (300, 300), dtype="uint16"), chunks=(100, 100))
@@ -169,7 +169,7 @@ da.where(cloud, np.nan, ndvi)[::50, ::50].compute()
 
 # %% median composite
 scenes = da.stack([ndvi, ndvi * 0.9, ndvi + 0.05]).rechunk((3, 100, 100))
-da.nanmedian(scenes, axis=0).mean().compute()
+da.nanmedian(scenes[:, :60, :60], axis=0).mean().compute()
 
 # %% classify with digitize
 classes = da.digitize(ndvi, bins=[-0.5, 0, 0.3, 0.6])
@@ -188,7 +188,7 @@ def hillshade(z, azimuth=315.0, altitude=45.0):
     return np.sin(alt) * np.sin(slope) + np.cos(alt) * np.cos(slope) * np.cos(az - np.pi / 2 - aspect)
 
 dem = da.from_array(rng.normal(size=(120, 120)).cumsum(0).cumsum(1), chunks=(60, 60))
-shade = dem.map_overlap(hillshade, depth=1, boundary="nearest")
+shade = dem.map_overlap(hillshade, depth=1, boundary="nearest", dtype=float)
 shade.mean().compute()
 
 # %% heat waves: runs of hot days

@@ -29,8 +29,8 @@ parts.columns = ["method", "path", "protocol"]
 parts.method.value_counts().compute()
 
 # %% first part
-df["method"] = df.request.str.split(" ").str[0]
-df["path"] = df.request.str.split(" ").str.get(1)
+df["method"] = parts.method
+df["path"] = df.request.str.extract(r" (\S+) ")[0]
 df.groupby("method").status.mean().compute()
 
 # %% extract with a pattern
@@ -142,7 +142,7 @@ df.agent.fillna("unknown").value_counts().compute()
 df.bytes.fillna(df.bytes.mean()).sum().compute()
 
 # %% drop rows with missing values
-df.dropna(subset=["bytes", "agent"]).groupby("agent").bytes.median().compute() if False else df.dropna(subset=["bytes", "agent"]).groupby("agent").bytes.mean().compute()
+df.dropna(subset=["bytes", "agent"]).groupby("agent").bytes.mean().compute()
 
 # %% forward fill
 df.bytes.ffill().sum().compute()
@@ -176,7 +176,7 @@ cats.method.cat.categories.tolist()
 cats.groupby("method", observed=False).bytes.mean().compute()
 
 # %% codes
-cats.agent.cat.codes.value_counts().compute().sort_index()
+cats.method.cat.codes.value_counts().compute().sort_index()
 
 # %% dummies
 dd.get_dummies(cats[["method"]]).sum().compute()
@@ -188,7 +188,7 @@ df.host.value_counts().nlargest(3).compute()
 df[["method", "status"]].drop_duplicates().compute().sort_values(["method", "status"]).reset_index(drop=True)
 
 # %% lists by group
-df.groupby("status").method.agg(list).map(len, meta=("n", "int64")).compute().sort_index() if False else df.groupby("status").method.apply(list, meta=("method", "object")).map(len).compute().sort_index()
+df.groupby("status").method.agg(list).compute().sort_index().map(len)
 
 # %% explode
 df.assign(words=df.path.str.split("/")).explode("words").words.value_counts().compute()
@@ -210,4 +210,4 @@ for row in df.head(3).itertuples():
 line
 
 # %% apply a function to texts
-df.agent.apply(lambda a: "bot" if a and "python" in a else "human", meta=("kind", "object")).value_counts().compute()
+df.agent.apply(lambda a: "bot" if isinstance(a, str) and "python" in a else "human", meta=("kind", "object")).value_counts().compute()

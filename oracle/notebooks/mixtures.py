@@ -130,7 +130,7 @@ def save(block, i):
     np.save(f"block-{i}.npy", block)
     return block.shape
 
-dask.compute(*[save(block, i) for i, block in enumerate(x.blocks.ravel() if hasattr(x.blocks, "ravel") else [])])
+dask.compute(*[save(block, i) for i, block in enumerate(x.to_delayed().ravel())])
 
 # %% load what was saved
 np.load("block-0.npy").sum()

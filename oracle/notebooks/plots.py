@@ -59,7 +59,7 @@ q
 
 # %% bar chart
 ax = df.groupby("g").w.mean().compute().plot.bar()
-[p.get_height() for p in ax.patches]
+[p.get_height() for p in ax.containers[-1]]
 
 # %% lines of several groups
 pivoted = df.reset_index().compute().pivot_table(index="t", columns="g", values="v").resample("1D").mean()
@@ -109,10 +109,11 @@ stats = df.groupby("g").v.agg(["mean", "std", "count"]).compute().sort_index()
 stats["std"] / np.sqrt(stats["count"])
 
 # %% heat map of a table
-df.assign(hour=df.index.dt.hour if hasattr(df.index, "dt") else df.index.hour).groupby(["g", "hour"]).w.sum().compute().unstack("g")
+hours = df.reset_index()
+hours.assign(hour=hours.t.dt.hour).groupby(["g", "hour"]).w.sum().compute().unstack("g")
 
 # %% stacked areas
-table = df.groupby("g").w.value_counts().compute() if False else df.groupby(["g", "w"]).size().compute().unstack("g", fill_value=0)
+table = df.groupby(["g", "w"]).size().compute().unstack("g", fill_value=0)
 table.cumsum().iloc[-1]
 
 # %% top categories and the rest
@@ -133,4 +134,4 @@ lows[:3], highs[:3]
 np.histogram(np.log10(y.compute() + 1e-9), bins=[-3, -2, -1, 0, 1])[0]
 
 # %% complex spectrum in decibels
-20 * da.log10(da.fabs(da.fft.rfft(x[:1024].rechunk(-1))) + 1e-12)[:20].compute()
+20 * np.log10(abs(da.fft.rfft(x[:1024].rechunk(-1))) + 1e-12)[:20].compute()

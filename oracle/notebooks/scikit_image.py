@@ -68,7 +68,7 @@ grey.compute()
 (da.from_array(rgb, chunks=(64, 64, 3)) @ np.array([0.2125, 0.7154, 0.0721])).compute()
 
 # %% to HSV
-da.from_array(rgb, chunks=(64, 64, 3)).map_blocks(skimage.color.rgb2hsv)[..., 0].mean().compute()
+da.from_array(rgb, chunks=(64, 64, 3)).map_blocks(skimage.color.rgb2hsv, dtype=float)[..., 0].mean().compute()
 
 # %% resize blocks
 def half(block):
