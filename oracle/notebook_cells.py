@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from notebook_runs import ERRORS, Notebook, Outcome, Shell, difference, serve
 from processes import LOST, NOT_RUN, START_LIMIT, Journal, Process, in_turns
 from reports import cell as text_cell
-from reports import finish, parser, rows_of
+from reports import ONE_THREAD, finish, parser, rows_of
 from sides import BROKEN
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
@@ -212,7 +212,8 @@ def main() -> None:
     keys = [cell.key for notebook in notebooks for cell in notebook.cells]
     wanted = set(chosen(keys, arguments.only))
     options: dict[str, Any] = {name: getattr(arguments, name) for name in ("array", "dataframe")}
-    os.environ["PYTHONHASHSEED"] = "0"  # the order of columns that Dask takes from a set is the same in all processes
+    # The order of columns that Dask takes from a set is the same in all processes.
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1") | {"PYTHONHASHSEED": "0"})
     began = time.monotonic()
     try:
         journal = Journal(arguments.rows, options, Row)

@@ -224,14 +224,15 @@ class _Runner:
 
         if depth > 5:  # noqa: PLR2004
             return None
-        if hasattr(thing, "to_dataset") and hasattr(thing, "dims"):  # a DataArray
+        of_xarray = type(thing).__module__.startswith("xarray")
+        if of_xarray and hasattr(thing, "to_dataset") and hasattr(thing, "dims"):  # a DataArray
             return self._on_host(thing.to_dataset(name="values" if thing.name is None else f"values of {thing.name}"))
-        if hasattr(thing, "data_vars") and hasattr(thing, "variables"):
+        if of_xarray and hasattr(thing, "data_vars"):
             self._count(*(each.data for each in thing.variables.values() if is_dask_collection(each.data)))
             variables = thing.compute().variables
             return {str(name): [list(map(str, each.dims)), each.values] for name, each in variables.items()}  # noqa: PD011
         if is_dask_collection(thing):
-            if getattr(thing, "nbytes", 0) > _LARGEST:
+            if hasattr(type(thing), "chunks") and thing.nbytes > _LARGEST:
                 return str(thing.dtype)
             self._count(thing)
             return self._on_host(thing.compute(), depth)
@@ -242,8 +243,10 @@ class _Runner:
             return self._on_host(fitted, depth + 1)
         if isinstance(thing, dict):  # without the seconds that a search took
             return {name: self._on_host(each, depth + 1) for name, each in thing.items() if "time" not in str(name)}
-        if isinstance(thing, np.ndarray) and thing.dtype == object and thing.size and hasattr(thing.flat[0], "get_params"):
-            return None
+        if isinstance(thing, np.ndarray) and thing.dtype == object:
+            parts = thing.ravel().tolist()
+            if isinstance(thing, np.ma.MaskedArray) or any(hasattr(part, "get_params") for part in parts):
+                return self._on_host(parts, depth + 1)
         if isinstance(thing, list | tuple):
             return [self._on_host(each, depth + 1) for each in thing]
         if hasattr(thing, "toarray") and hasattr(thing, "nnz"):

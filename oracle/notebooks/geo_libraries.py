@@ -91,10 +91,10 @@ gradient = grid.diff(ds.t, "X")
 gradient.mean("time")
 
 # %% cumulative sum along an axis
-grid.cumsum(ds.t, "X", boundary="fill", to="left").isel(time=0).values
+grid.cumsum(ds.t, "X", padding="fill", to="left").isel(time=0).values
 
 # %% maximum of neighbours
-grid.max(ds.t, "X").mean().item()
+float(grid.max(ds.t, "X").mean())
 
 # %% vertical coordinate transform
 profile = xr.Dataset(

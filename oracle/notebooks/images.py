@@ -14,13 +14,13 @@ import scipy.ndimage
 import tifffile
 
 rng = np.random.default_rng(8)
-yy, xx = np.mgrid[:120, :160]
-image = rng.normal(10, 1, (120, 160))
-for cy, cx in [(20, 30), (60, 80), (90, 130), (40, 140)]:
+yy, xx = np.mgrid[:80, :120]
+image = rng.normal(10, 1, (80, 120))
+for cy, cx in [(15, 20), (50, 60), (60, 100), (20, 90)]:
     image += 50 * np.exp(-((yy - cy) ** 2 + (xx - cx) ** 2) / 40)
 for i in range(4):
     tifffile.imwrite(f"frame_{i}.tif", (image + i).astype("uint16"))
-img = da.from_array(image, chunks=(60, 80))
+img = da.from_array(image, chunks=(40, 60))
 img
 
 # %% read a stack of files
@@ -99,9 +99,9 @@ dask_image.ndmeasure.sum_labels(img, labels, index).compute()
 # %% centres of mass
 dask_image.ndmeasure.center_of_mass(img, labels, index).compute()
 
-# %% extrema
-mins, maxs, min_pos, max_pos = dask_image.ndmeasure.extrema(img, labels, index)
-maxs.compute()
+# %% maximum
+largest = dask_image.ndmeasure.maximum(img, labels, index)
+largest.compute()
 
 # %% variance, deviation, median
 dask_image.ndmeasure.standard_deviation(img, labels, index).compute(), dask_image.ndmeasure.median(img, labels, index).compute()

@@ -68,7 +68,7 @@ df.method.replace(["PUT", "POST"], "WRITE").value_counts().compute()
 df.path.str.upper().unique().compute().tolist()
 
 # %% length
-df.path.str.len().describe().compute()
+df.path.str.len().max().compute(), df.path.str.len().mean().compute()
 
 # %% strip and slice
 df.path.str.strip("/").str.slice(0, 3).value_counts().compute()
@@ -176,7 +176,7 @@ cats.method.cat.categories.tolist()
 cats.groupby("method", observed=False).bytes.mean().compute()
 
 # %% codes
-cats.method.cat.codes.value_counts().compute().sort_index()
+df.method.compute().astype("category").cat.codes.value_counts().sort_index()
 
 # %% dummies
 dd.get_dummies(cats[["method"]]).sum().compute()
