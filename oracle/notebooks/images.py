@@ -20,7 +20,7 @@ for cy, cx in [(15, 20), (50, 60), (60, 100), (20, 90)]:
     image += 50 * np.exp(-((yy - cy) ** 2 + (xx - cx) ** 2) / 40)
 for i in range(4):
     tifffile.imwrite(f"frame_{i}.tif", (image + i).astype("uint16"))
-img = da.from_array(image, chunks=(40, 60))
+img = da.from_array(image, chunks=(80, 60))
 img
 
 # %% read a stack of files
@@ -81,6 +81,7 @@ dask_image.ndfilters.threshold_local(img, (25, 25)).mean().compute()
 # %% threshold and label
 mask = smoothed > 20
 labels, n = dask_image.ndmeasure.label(mask)
+labels = labels.persist()
 int(n)
 
 # %% labels
@@ -162,5 +163,5 @@ lo_, hi_ = da.percentile(img.ravel(), [1, 99]).compute()
 da.clip((img - lo_) / (hi_ - lo_), 0, 1).mean().compute()
 
 # %% tiles
-tiles = [float(img.blocks[i, j].mean().compute()) for i in range(2) for j in range(2)]
+tiles = [float(img.blocks[i, j].mean().compute()) for i in range(img.numblocks[0]) for j in range(img.numblocks[1])]
 tiles
