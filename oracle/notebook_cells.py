@@ -169,7 +169,7 @@ def run_all(arguments: argparse.Namespace, notebooks: Sequence[Notebook], wanted
         whole = notebook.cells[: last + 1]
         plain = Runs(Shell(), arguments.limit, deadline).run(whole)
         which = f" --gpus {number % gpus}," if gpus > 1 else ""
-        start = f"%gpudask start --share{which}" if gpus else "%gpudask start --cpu 2"
+        start = f"%gpudask start --share yes{which}" if gpus else "%gpudask start --cpu 2"
         magic = f"%%gpudask --array {arguments.array} --dataframe {arguments.dataframe}\n"
         switched = Runs(Shell(start, magic), arguments.limit, deadline).run(whole)
         for row in judge(whole, plain, switched):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from docstring_runs import PLAIN, bound_names, is_on_gpu, of_open_order
+from sides import SETTINGS
 
 from jupyter_gpudask.magics.compare_values import STRICT_RULES, compare
 
@@ -165,8 +166,10 @@ class _Runner:
 
     def begin(self, stack: contextlib.ExitStack) -> None:
         if not self._start:
+            import dask
             from distributed import Client
 
+            stack.enter_context(dask.config.set({"dataframe.shuffle.method": SETTINGS["dataframe.shuffle.method"]}))
             client = Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None)
             stack.enter_context(client)
             return

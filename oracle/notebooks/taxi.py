@@ -119,7 +119,7 @@ dzones = dd.from_pandas(zones, npartitions=2)
 df.merge(dzones, left_on="PULocationID", right_on="LocationID").Borough.value_counts().compute()
 
 # %% pivot table
-joined["Borough"] = joined.Borough.astype("category").cat.as_known()
+joined = joined.categorize(columns=["Borough"])
 joined.pivot_table(index="VendorID", columns="Borough", values="fare_amount", aggfunc="mean").compute()
 
 # %% map a code
