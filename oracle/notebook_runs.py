@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from docstring_runs import PLAIN, bound_names, is_on_gpu, of_open_order
-from sides import SETTINGS
 
 from jupyter_gpudask.magics.compare_values import STRICT_RULES, compare
 
@@ -166,12 +165,13 @@ class _Runner:
 
     def begin(self, stack: contextlib.ExitStack) -> None:
         if not self._start:
-            import dask
-            from distributed import Client
+            from distributed import Client, SubprocessCluster
 
-            stack.enter_context(dask.config.set({"dataframe.shuffle.method": SETTINGS["dataframe.shuffle.method"]}))
-            client = Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None)
-            stack.enter_context(client)
+            # A scheduler in this process would wait for the lock of `functools.cached_property` that Python 3.11 has.
+            options = {"worker_class": "distributed.Worker", "dashboard_address": None}
+            stack.enter_context(
+                Client(stack.enter_context(SubprocessCluster(n_workers=1, threads_per_worker=2, **options)))
+            )
             return
         for line in ("%load_ext jupyter_gpudask", self._start):
             with _captured():

@@ -115,7 +115,9 @@ len(on_frame.predict(frame.drop(columns="y")).compute())
 
 # %% predictions by map_partitions
 model = SkLogisticRegression(max_iter=200).fit(pd.DataFrame(Xn, columns=list("abcdef")), yn)
-frame.drop(columns="y").map_partitions(lambda part: pd.Series(model.predict(part), index=part.index), meta=("p", "int64")).sum().compute()
+frame.drop(columns="y").map_partitions(
+    lambda part: pd.Series(model.predict(part), index=part.index), meta=("p", "int64")
+).sum().compute()
 
 # %% incremental
 inc = Incremental(SGDClassifier(random_state=0, shuffle=False), scoring="accuracy", shuffle_blocks=False)

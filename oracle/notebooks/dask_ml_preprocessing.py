@@ -132,9 +132,11 @@ SimpleImputer().fit(holes).statistics_
 log = BlockTransformer(np.log1p)
 log.transform(da.fabs(X)).mean().compute()
 
+
 # %% block transformer of a dataframe
 def add_features(df):
     return df.assign(per_year=df.fare / df.age)
+
 
 BlockTransformer(add_features).transform(ddf).per_year.mean().compute()
 

@@ -115,8 +115,14 @@ ds.groupby(depth=BinGrouper(bins=[0, 30, 60, 100])).mean()
 # %% custom aggregation
 from flox import Aggregation
 
-rms = Aggregation("rms", chunk=("sum", "nanlen"), combine=("sum", "sum"),
-                  finalize=lambda total, count: total / count, fill_value=0, numpy=None)
+rms = Aggregation(
+    "rms",
+    chunk=("sum", "nanlen"),
+    combine=("sum", "sum"),
+    finalize=lambda total, count: total / count,
+    fill_value=0,
+    numpy=None,
+)
 flox.groupby_reduce(oisst.data.T, labels, func=rms)[0]
 
 # %% scans

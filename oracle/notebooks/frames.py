@@ -20,7 +20,13 @@ sales = pd.DataFrame(
         "returned": rng.random(n) < 0.05,
     }
 )
-stores = pd.DataFrame({"store": list("ABCDF"), "city": ["Rome", "Oslo", "Lima", "Rome", "Kyiv"], "area": [120.0, 80.5, np.nan, 60.0, 45.0]})
+stores = pd.DataFrame(
+    {
+        "store": list("ABCDF"),
+        "city": ["Rome", "Oslo", "Lima", "Rome", "Kyiv"],
+        "area": [120.0, 80.5, np.nan, 60.0, 45.0],
+    }
+)
 df = dd.from_pandas(sales, npartitions=6)
 info = dd.from_pandas(stores, npartitions=2)
 df
@@ -42,14 +48,18 @@ df.groupby(["store", "item"]).revenue.sum().compute().sort_index()
 df.groupby(["store", "item"]).quantity.sum().compute().unstack()
 
 # %% many aggregations
-df.groupby("store").agg({"revenue": ["sum", "mean", "std"], "quantity": ["min", "max"], "item": "count"}).compute().sort_index()
+df.groupby("store").agg(
+    {"revenue": ["sum", "mean", "std"], "quantity": ["min", "max"], "item": "count"}
+).compute().sort_index()
 
 # %% custom aggregation
 peak = dd.Aggregation("peak", lambda s: s.max(), lambda s: s.max())
 df.groupby("item").agg({"price": peak}).compute().sort_index()
 
 # %% range by aggregation
-extent = dd.Aggregation("extent", lambda s: (s.max(), s.min()), lambda hi, lo: (hi.max(), lo.min()), lambda hi, lo: hi - lo)
+extent = dd.Aggregation(
+    "extent", lambda s: (s.max(), s.min()), lambda hi, lo: (hi.max(), lo.min()), lambda hi, lo: hi - lo
+)
 df.groupby("item").price.agg(extent).compute().sort_index()
 
 # %% inner join
@@ -68,10 +78,15 @@ by_store.join(info.set_index("store")).compute().sort_index()
 
 # %% self join
 daily = df.groupby("day").revenue.sum().reset_index()
-daily.merge(daily.assign(day=daily.day + pd.Timedelta("7D")), on="day", suffixes=("", "_before")).revenue_before.count().compute()
+daily.merge(
+    daily.assign(day=daily.day + pd.Timedelta("7D")), on="day", suffixes=("", "_before")
+).revenue_before.count().compute()
 
 # %% as-of join
-quotes = dd.from_pandas(pd.DataFrame({"day": pd.date_range("2023-01-01", periods=12, freq="MS"), "rate": np.linspace(1, 1.2, 12)}), npartitions=2)
+quotes = dd.from_pandas(
+    pd.DataFrame({"day": pd.date_range("2023-01-01", periods=12, freq="MS"), "rate": np.linspace(1, 1.2, 12)}),
+    npartitions=2,
+)
 dd.merge_asof(df[["day", "price"]], quotes, on="day").rate.mean().compute()
 
 # %% concatenate
@@ -193,10 +208,12 @@ df.price.values.compute()[:5]
 made = dd.from_dask_array(da.from_array(rng.normal(size=(100, 2)), chunks=(25, 2)), columns=["u", "v"])
 made.assign(w=made.u * made.v).sum().compute()
 
+
 # %% from delayed
 @dask.delayed
 def load(i):
     return pd.DataFrame({"i": [i] * 3, "x": np.arange(3.0) * i})
+
 
 loaded = dd.from_delayed([load(i) for i in range(4)])
 loaded.groupby("i").x.sum().compute()
@@ -211,22 +228,30 @@ df.quantity.reduction(lambda s: s.sum(), aggregate=lambda s: s.max()).compute()
 df[["price"]].map_overlap(lambda part: part.rolling(3).mean(), 2, 0).compute().price.count()
 
 # %% apply along columns
-df[["quantity", "price"]].apply(lambda row: row.quantity * row.price if row.price > 20 else 0, axis=1, meta=(None, "float64")).sum().compute()
+df[["quantity", "price"]].apply(
+    lambda row: row.quantity * row.price if row.price > 20 else 0, axis=1, meta=(None, "float64")
+).sum().compute()
 
 # %% eval
 df.eval("total = quantity * price - 5").total.mean().compute()
+
 
 # %% pipe
 def with_tax(frame, rate):
     return frame.assign(gross=frame.price * (1 + rate))
 
+
 df.pipe(with_tax, 0.19).gross.max().compute()
+
 
 # %% shuffle and group-apply
 def best(group):
     return group.nlargest(1, "revenue")[["order", "revenue"]]
 
-df.groupby("store")[["order", "revenue"]].apply(best, meta={"order": "int64", "revenue": "float64"}).compute().revenue.sort_values().tolist()
+
+df.groupby("store")[["order", "revenue"]].apply(
+    best, meta={"order": "int64", "revenue": "float64"}
+).compute().revenue.sort_values().tolist()
 
 # %% to dictionary
 df.groupby("item").price.mean().compute().round(2).to_dict()

@@ -31,9 +31,11 @@ clim = sst.groupby("time.month").mean("time")
 anom = sst.groupby("time.month") - clim
 anom.std("time")
 
+
 # %% standardized anomalies
 def standardize(x):
     return (x - x.mean("time")) / x.std("time")
+
 
 standardized = sst.groupby("time.month").map(standardize)
 standardized.isel(lat=4, lon=5).values
@@ -116,7 +118,9 @@ np.abs(spectrum).mean(axis=0).compute()
 
 # %% Butterworth filter on blocks
 b, a = scipy.signal.butter(3, 0.2)
-filtered = da.map_blocks(lambda block: scipy.signal.filtfilt(b, a, block, axis=0), anom.data.rechunk((-1, 9, 12)), dtype="float32")
+filtered = da.map_blocks(
+    lambda block: scipy.signal.filtfilt(b, a, block, axis=0), anom.data.rechunk((-1, 9, 12)), dtype="float32"
+)
 filtered.std(axis=0).mean().compute()
 
 # %% regridding by a matrix
@@ -142,9 +146,11 @@ vv = da.from_array(rng.normal(size=(64, 80)), chunks=(32, 40))
 vorticity = da.gradient(vv, axis=1) - da.gradient(uu, axis=0)
 vorticity.std().compute()
 
+
 # %% Laplacian with map_overlap
 def laplacian(a):
     return np.roll(a, 1, 0) + np.roll(a, -1, 0) + np.roll(a, 1, 1) + np.roll(a, -1, 1) - 4 * a
+
 
 uu.map_overlap(laplacian, depth=1, boundary="periodic").compute()
 
@@ -179,6 +185,7 @@ da.bincount(classes.ravel(), minlength=5).compute()
 zones = np.repeat(np.arange(9).reshape(3, 3), 100, axis=0).repeat(100, axis=1)
 xr.DataArray(ndvi, dims=("y", "x")).groupby(xr.DataArray(zones, dims=("y", "x"), name="zone")).mean()
 
+
 # %% hillshade
 def hillshade(z, azimuth=315.0, altitude=45.0):
     gy, gx = np.gradient(z)
@@ -186,6 +193,7 @@ def hillshade(z, azimuth=315.0, altitude=45.0):
     aspect = np.arctan2(-gx, gy)
     az, alt = np.deg2rad(azimuth), np.deg2rad(altitude)
     return np.sin(alt) * np.sin(slope) + np.cos(alt) * np.cos(slope) * np.cos(az - np.pi / 2 - aspect)
+
 
 dem = da.from_array(rng.normal(size=(120, 120)).cumsum(0).cumsum(1), chunks=(60, 60))
 shade = dem.map_overlap(hillshade, depth=1, boundary="nearest", dtype=float)
@@ -202,9 +210,12 @@ threshold = sst.chunk(time=-1).quantile(0.95, "time")
 (sst > threshold).sum("time").values
 
 # %% haversine distances
-la, lo = np.deg2rad(da.from_array(rng.uniform(-90, 90, 1000), chunks=250)), np.deg2rad(da.from_array(rng.uniform(-180, 180, 1000), chunks=250))
-hav = da.sin((la - 0.5) / 2) ** 2 + da.cos(la) * np.cos(0.5) * da.sin((lo - 1.0) / 2) ** 2
-(2 * 6371 * da.arcsin(da.sqrt(hav))).min().compute()
+la, lo = (
+    np.deg2rad(da.from_array(rng.uniform(-90, 90, 1000), chunks=250)),
+    np.deg2rad(da.from_array(rng.uniform(-180, 180, 1000), chunks=250)),
+)
+chord = da.sin((la - 0.5) / 2) ** 2 + da.cos(la) * np.cos(0.5) * da.sin((lo - 1.0) / 2) ** 2
+(2 * 6371 * da.arcsin(da.sqrt(chord))).min().compute()
 
 # %% ensemble mean and spread
 members = xr.concat([sst + i for i in range(4)], dim="member")

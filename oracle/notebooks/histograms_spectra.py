@@ -59,5 +59,7 @@ xrft.cross_spectrum(data, data * 2, dim=["x"], true_phase=True).real.mean(("time
 xrft.detrend(data.chunk(x=-1, y=-1), ["x", "y"], detrend_type="linear").std()
 
 # %% inverse transform
-back = xrft.ifft(xrft.fft(data.isel(time=0), dim=["x", "y"], true_phase=True), dim=["freq_x", "freq_y"], true_phase=True)
+back = xrft.ifft(
+    xrft.fft(data.isel(time=0), dim=["x", "y"], true_phase=True), dim=["freq_x", "freq_y"], true_phase=True
+)
 back.real.values

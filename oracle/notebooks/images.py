@@ -105,7 +105,10 @@ largest = dask_image.ndmeasure.maximum(img, labels, index)
 largest.compute()
 
 # %% variance, deviation, median
-dask_image.ndmeasure.standard_deviation(img, labels, index).compute(), dask_image.ndmeasure.median(img, labels, index).compute()
+(
+    dask_image.ndmeasure.standard_deviation(img, labels, index).compute(),
+    dask_image.ndmeasure.median(img, labels, index).compute(),
+)
 
 # %% histogram by label
 dask_image.ndmeasure.histogram(img, 0, 80, 8, labels, index).compute()[0]

@@ -56,7 +56,9 @@ df.agent.str.contains("curl", na=False).mean().compute()
 df.path.str.replace(r"\d+", "<n>", regex=True).value_counts().compute()
 
 # %% replace with groups
-df.host.str.replace(r"(\d+)\.(\d+)\.(\d+)\.(\d+)", r"\1.\2.\3.x", regex=True).drop_duplicates().compute().sort_values().tolist()
+df.host.str.replace(
+    r"(\d+)\.(\d+)\.(\d+)\.(\d+)", r"\1.\2.\3.x", regex=True
+).drop_duplicates().compute().sort_values().tolist()
 
 # %% replace values
 df.status.replace({301: 302, 500: 503}).value_counts().compute()
@@ -210,4 +212,6 @@ for row in df.head(3).itertuples():
 line
 
 # %% apply a function to texts
-df.agent.apply(lambda a: "bot" if isinstance(a, str) and "python" in a else "human", meta=("kind", "object")).value_counts().compute()
+df.agent.apply(
+    lambda a: "bot" if isinstance(a, str) and "python" in a else "human", meta=("kind", "object")
+).value_counts().compute()

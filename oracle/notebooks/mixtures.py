@@ -16,12 +16,17 @@ from dask.distributed import as_completed, get_client, wait
 client = get_client()
 rng = np.random.default_rng(13)
 x = da.from_array(rng.normal(size=(400, 300)), chunks=(100, 100))
-df = dd.from_pandas(pd.DataFrame({"k": np.arange(600) % 5, "v": rng.normal(size=600), "t": np.resize(["a", "b", "cc"], 600)}), npartitions=4)
+df = dd.from_pandas(
+    pd.DataFrame({"k": np.arange(600) % 5, "v": rng.normal(size=600), "t": np.resize(["a", "b", "cc"], 600)}),
+    npartitions=4,
+)
+
 
 # %% delayed functions
 @delayed
 def inc(i):
     return i + 1
+
 
 total = delayed(sum)([inc(i) for i in range(10)])
 total.compute()
@@ -34,9 +39,11 @@ dask.compute(*results)
 parts = [delayed(np.linalg.norm)(block) for block in x.to_delayed().ravel()]
 delayed(max)(parts).compute()
 
+
 # %% array from delayed
 def read(i):
     return np.full((50, 20), float(i))
+
 
 stacked = da.concatenate([da.from_delayed(delayed(read)(i), (50, 20), float) for i in range(4)])
 stacked.mean(axis=1)[::50].compute()
@@ -124,45 +131,55 @@ df.head(6, npartitions=-1).shape, df[["k", "t"]].to_bag().take(3)
 lengths = [delayed(len)(part) for part in df.to_delayed()]
 sum(dask.compute(*lengths))
 
+
 # %% write blocks with delayed
 @delayed
 def save(block, i):
     np.save(f"block-{i}.npy", block)
     return block.shape
 
+
 dask.compute(*[save(block, i) for i, block in enumerate(x.to_delayed().ravel())])
 
 # %% load what was saved
 np.load("block-0.npy").sum()
 
+
 # %% map_blocks with block info
 def where(block, block_info=None):
     return np.full(block.shape, block_info[0]["chunk-location"][0])
+
 
 x.map_blocks(where, dtype=int).sum().compute()
 
 # %% blockwise
 da.blockwise(np.outer, "ij", x[:, 0], "i", x[0], "j", dtype=float).sum().compute()
 
+
 # %% reduction of a user
 def chunk(a, axis, keepdims):
     return np.abs(a).sum(axis=axis, keepdims=keepdims)
+
 
 da.reduction(x, chunk, lambda a, axis, keepdims: a.sum(axis=axis, keepdims=keepdims), dtype=float, axis=0).compute()
 
 # %% apply along axis
 da.apply_along_axis(lambda row: np.percentile(row, 90), 1, x.rechunk((100, -1)), dtype=float, shape=()).compute()
 
+
 # %% gufunc
 def unit(v):
     return v / np.linalg.norm(v, axis=-1, keepdims=True)
 
+
 da.apply_gufunc(unit, "(i)->(i)", x.rechunk((100, -1)), output_dtypes=float).sum().compute()
+
 
 # %% function by vectorize
 @da.as_gufunc(signature="()->()", output_dtypes=float, vectorize=True)
 def clamp(v):
     return max(-1.0, min(1.0, v))
+
 
 clamp(x[:20, :20].rechunk((10, 10))).mean().compute()
 

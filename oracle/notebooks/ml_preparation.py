@@ -17,7 +17,9 @@ housing = pd.DataFrame(
         "area": rng.gamma(9, 10, n),
         "year": rng.integers(1900, 2023, n),
         "district": rng.choice(["north", "south", "east", "west"], n),
-        "quality": pd.Categorical(rng.choice(["low", "mid", "high"], n), categories=["low", "mid", "high"], ordered=True),
+        "quality": pd.Categorical(
+            rng.choice(["low", "mid", "high"], n), categories=["low", "mid", "high"], ordered=True
+        ),
         "garden": rng.random(n) < 0.3,
         "sold": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D"),
     }
@@ -53,7 +55,9 @@ df["log_price"] = np.log(df.price.clip(lower=1))
 df.log_price.mean().compute()
 
 # %% dummies
-dummies = dd.get_dummies(df.assign(district=df.district.astype("category")).categorize("district"), columns=["district"])
+dummies = dd.get_dummies(
+    df.assign(district=df.district.astype("category")).categorize("district"), columns=["district"]
+)
 [c for c in dummies.columns if c.startswith("district")]
 
 # %% dummies as numbers

@@ -50,7 +50,12 @@ float(grid.max(ds.t, "X").mean())
 
 # %% vertical coordinate transform
 profile = xr.Dataset(
-    {"temp": (("x", "z"), da.from_array(np.sort(rng.uniform(0, 20, (12, 25)), axis=1)[:, ::-1].copy(), chunks=(4, 25)))},
+    {
+        "temp": (
+            ("x", "z"),
+            da.from_array(np.sort(rng.uniform(0, 20, (12, 25)), axis=1)[:, ::-1].copy(), chunks=(4, 25)),
+        )
+    },
     coords={"z": np.arange(25.0), "x": np.arange(12)},
 )
 vertical = Grid(profile, coords={"Z": {"center": "z"}}, padding="fill", autoparse_metadata=False)

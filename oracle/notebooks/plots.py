@@ -15,8 +15,12 @@ rng = np.random.default_rng(15)
 x = da.from_array(rng.normal(size=10_000), chunks=2500)
 y = da.from_array(rng.exponential(size=10_000), chunks=2500)
 df = dd.from_pandas(
-    pd.DataFrame({"g": rng.choice(list("abc"), 1200), "v": rng.normal(size=1200), "w": rng.integers(0, 50, 1200)},
-                 index=pd.date_range("2022-01-01", periods=1200, freq="h", name="t")), npartitions=4)
+    pd.DataFrame(
+        {"g": rng.choice(list("abc"), 1200), "v": rng.normal(size=1200), "w": rng.integers(0, 50, 1200)},
+        index=pd.date_range("2022-01-01", periods=1200, freq="h", name="t"),
+    ),
+    npartitions=4,
+)
 
 # %% histogram of Dask
 h, edges = da.histogram(x, bins=30, range=(-4, 4))

@@ -70,9 +70,11 @@ grey.compute()
 # %% to HSV
 da.from_array(rgb, chunks=(64, 64, 3)).map_blocks(skimage.color.rgb2hsv, dtype=float)[..., 0].mean().compute()
 
+
 # %% resize blocks
 def half(block):
     return skimage.transform.resize(block, (block.shape[0] // 2, block.shape[1] // 2), anti_aliasing=True)
+
 
 small = img.map_blocks(half, chunks=(50, 60), dtype=float)
 small.shape, small.mean().compute()
@@ -85,12 +87,16 @@ img.map_overlap(skimage.morphology.opening, depth=3, footprint=np.ones((5, 5))).
 
 # %% label and properties
 labels = skimage.measure.label((img > threshold).compute())
-props = skimage.measure.regionprops_table(labels, intensity_image=img.compute(), properties=("label", "area", "mean_intensity"))
+props = skimage.measure.regionprops_table(
+    labels, intensity_image=img.compute(), properties=("label", "area", "mean_intensity")
+)
 props["area"].max()
+
 
 # %% count of objects by block
 def count_objects(block):
     return np.array([[skimage.measure.label(block).max()]])
+
 
 (img > threshold).map_blocks(count_objects, chunks=(1, 1), dtype=int).compute()
 
@@ -114,18 +120,25 @@ skimage.util.invert(ubyte.compute()).min()
 # %% structural similarity
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
-structural_similarity(img.compute(), smooth.compute(), data_range=1.0), peak_signal_noise_ratio(img.compute(), smooth.compute(), data_range=1.0)
+(
+    structural_similarity(img.compute(), smooth.compute(), data_range=1.0),
+    peak_signal_noise_ratio(img.compute(), smooth.compute(), data_range=1.0),
+)
+
 
 # %% delayed images
 @dask.delayed
 def segment(block, level):
     return skimage.measure.label(block > level).max()
 
+
 counts = [segment(b, 0.5) for b in img.to_delayed().ravel()]
 dask.compute(*counts)
 
 # %% apply_parallel
-skimage.util.apply_parallel(skimage.filters.gaussian, img.compute(), chunks=(100, 120), depth=9, extra_keywords={"sigma": 1}).mean()
+skimage.util.apply_parallel(
+    skimage.filters.gaussian, img.compute(), chunks=(100, 120), depth=9, extra_keywords={"sigma": 1}
+).mean()
 
 # %% convolution with SciPy
 img.map_overlap(scipy.signal.convolve2d, depth=1, boundary=0, in2=np.ones((3, 3)) / 9, mode="same").compute()

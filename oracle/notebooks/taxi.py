@@ -75,7 +75,9 @@ df.payment_type.value_counts(normalize=True).compute().round(3)
 df.groupby("payment_type").agg({"fare_amount": ["sum", "mean"], "tip_amount": "max"}).compute().sort_index()
 
 # %% named aggregation
-df.groupby("VendorID").agg(total=("fare_amount", "sum"), longest=("trip_distance", "max"), trips=("tip_amount", "count")).compute()
+df.groupby("VendorID").agg(
+    total=("fare_amount", "sum"), longest=("trip_distance", "max"), trips=("tip_amount", "count")
+).compute()
 
 # %% longest trips
 df.nlargest(5, "trip_distance")[["trip_distance", "fare_amount"]].compute()
@@ -125,10 +127,12 @@ joined.pivot_table(index="VendorID", columns="Borough", values="fare_amount", ag
 # %% map a code
 df.VendorID.map({1: "Creative", 2: "VeriFone"}, meta=("vendor", "object")).value_counts().compute()
 
+
 # %% map_partitions
 def rush_hour(part):
     hours = part.tpep_pickup_datetime.dt.hour
     return part.assign(rush=hours.between(7, 9) | hours.between(16, 18))
+
 
 df.map_partitions(rush_hour).groupby("rush").fare_amount.mean().compute()
 
@@ -138,9 +142,11 @@ df.head(20, npartitions=-1).apply(lambda row: row.fare_amount + row.tip_amount, 
 # %% apply with meta
 df.apply(lambda row: row["fare_amount"] + row["tip_amount"], axis=1, meta=("total", "float64")).sum().compute()
 
+
 # %% apply a function by group
 def spread(group):
     return group.fare_amount.max() - group.fare_amount.min()
+
 
 df.groupby("VendorID").apply(spread, meta=("spread", "float64")).compute().sort_index()
 
@@ -172,7 +178,9 @@ out.to_parquet("by-vendor", partition_on=["VendorID"])
 dd.read_parquet("by-vendor").groupby("VendorID", observed=True).size().compute()
 
 # %% filters of Parquet
-dd.read_parquet("trips-*.parquet", filters=[("passenger_count", ">", 4)], columns=["passenger_count", "fare_amount"]).sum().compute()
+dd.read_parquet(
+    "trips-*.parquet", filters=[("passenger_count", ">", 4)], columns=["passenger_count", "fare_amount"]
+).sum().compute()
 
 # %% cumulative fares
 ts.fare_amount.cumsum().compute().iloc[-1].round(2)

@@ -21,18 +21,27 @@ da_
 squared = xr.apply_ufunc(np.square, da_, dask="allowed")
 squared.sum()
 
+
 # %% apply_ufunc with a function of Dask, allowed
 def magnitude(a, b):
     return (a**2 + b**2) ** 0.5
 
+
 xr.apply_ufunc(magnitude, da_, da_ + 1, dask="allowed").mean("time")
+
 
 # %% apply_ufunc parallelized
 def demean(x):
     return x - x.mean(axis=-1, keepdims=True)
 
+
 result = xr.apply_ufunc(
-    demean, da_.chunk(time=-1), input_core_dims=[["time"]], output_core_dims=[["time"]], dask="parallelized", output_dtypes=[float]
+    demean,
+    da_.chunk(time=-1),
+    input_core_dims=[["time"]],
+    output_core_dims=[["time"]],
+    dask="parallelized",
+    output_dtypes=[float],
 )
 result
 
@@ -48,20 +57,24 @@ detrended = xr.apply_ufunc(
 )
 detrended.std("time")
 
+
 # %% apply_ufunc vectorized
 def slope(y):
     x = np.arange(len(y))
     return np.polyfit(x, y, 1)[0]
+
 
 trend = xr.apply_ufunc(
     slope, da_.chunk(time=-1), input_core_dims=[["time"]], vectorize=True, dask="parallelized", output_dtypes=[float]
 )
 trend
 
+
 # %% vectorized with two outputs
 def regress(x, y):
     fit = scipy.stats.linregress(x, y)
     return fit.slope, fit.rvalue
+
 
 index = da_.mean(("y", "x")).compute()
 slopes, correlations = xr.apply_ufunc(
@@ -76,9 +89,11 @@ slopes, correlations = xr.apply_ufunc(
 )
 slopes.values, correlations.values
 
+
 # %% new dimension with output sizes
 def spectrum(x):
     return np.abs(np.fft.rfft(x, axis=-1))
+
 
 power = xr.apply_ufunc(
     spectrum,
@@ -91,9 +106,11 @@ power = xr.apply_ufunc(
 )
 power.mean(("y", "x"))
 
+
 # %% interpolation of each column
 def interp_column(values, old, new):
     return np.interp(new, old, values)
+
 
 new_y = np.linspace(0, 7, 15)
 xr.apply_ufunc(
@@ -120,37 +137,48 @@ xr.apply_ufunc(
     output_dtypes=[float],
 ).max()
 
+
 # %% map_blocks
 def double(block):
     return block * 2
 
+
 xr.map_blocks(double, da_)
+
 
 # %% map_blocks with a template
 def time_mean(block):
     return block.mean("time")
 
+
 whole = da_.chunk(time=-1)
 xr.map_blocks(time_mean, whole, template=whole.mean("time"))
+
 
 # %% map_blocks with groupby
 def calculate_anomaly(da, groupby_type="time.month"):
     gb = da.groupby(groupby_type)
     return gb - gb.mean(dim="time")
 
-whole.map_blocks(calculate_anomaly, template=whole).std("time").values
+
+month = whole.groupby("time.month") - whole.groupby("time.month").mean("time")
+whole.map_blocks(calculate_anomaly, template=month.chunk(time=-1)).std("time").values
+
 
 # %% map_blocks with an argument of xarray
 def add_mean(block, mean):
     return block + mean
+
 
 whole.map_blocks(add_mean, args=[whole.mean("time")], template=whole).isel(time=0)
 
 # %% map_blocks of a dataset
 ds = xr.Dataset({"a": da_, "b": da_ * 3})
 
+
 def ratio(block):
     return block.assign(c=block.a / block.b)
+
 
 ds.map_blocks(ratio).c.mean()
 
@@ -218,5 +246,5 @@ totals
 # %% iterate and print
 for name in ds.data_vars:
     print(name, ds[name].mean().values)
-last = ds[name].isel(time=-1).max().item()
+last = float(ds[name].isel(time=-1).max())
 last
