@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from notebook_runs import ERRORS, Notebook, Outcome, Shell, difference, serve
 from processes import LOST, NOT_RUN, START_LIMIT, Journal, Process, in_turns
-from reports import cell as text_cell
 from reports import ONE_THREAD, finish, parser, rows_of
+from reports import cell as text_cell
 from sides import BROKEN
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))

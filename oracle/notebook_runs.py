@@ -14,7 +14,6 @@ import time
 import traceback
 import warnings
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from jupyter_gpudask.magics.compare_values import STRICT_RULES, compare
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from multiprocessing.connection import Connection
+    from pathlib import Path
 
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -33,6 +33,8 @@ _CELL = re.compile(r"^# %%[ \t]*(?P<title>.*?)(?:[ \t]+tags=\[(?P<tags>.*)\])?$"
 _NEEDS = re.compile(r"^# needs: (.*)$", re.MULTILINE)
 _FRAMES = 8
 _LONGEST = 300
+_DEEPEST = 5
+_PLAIN = (*PLAIN, str, np.ndarray, pd.DataFrame, pd.Series, pd.Index, type(pd.NA), type(pd.NaT))
 _LARGEST = 100_000_000
 """Bytes of a collection; a larger one is not computed."""
 
@@ -117,7 +119,7 @@ class Outcome:
     """Class and message, and the package that raised it."""
     frames: list[str] = field(default_factory=list)
     """The innermost functions of its traceback."""
-    values: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
     """By name, on the host; the last expression by the empty name."""
     failed: dict[str, str] = field(default_factory=dict)
     """The errors of values that could not be computed, moved or shown."""
@@ -219,45 +221,41 @@ class _Runner:
         with contextlib.suppress(Exception):  # what cannot be sent is not compared
             pickle.dumps(value)
             if value is not None:
-                outcome.values[name] = value  # noqa: PD011 - not of pandas
+                outcome.results[name] = value
 
     def _on_host(self, thing: Any, depth: int = 0) -> Any:
         """`thing` computed, as arrays, dataframes, numbers, texts and containers of them; `None` for the rest."""
+        opened = self._computed(thing)
+        if opened is thing:
+            opened = _opened(thing)
+        if depth > _DEEPEST:
+            return None
+        if opened is not thing:
+            return self._on_host(opened, depth + 1)
+        if isinstance(thing, dict):  # without the seconds that a search took
+            return {name: self._on_host(each, depth + 1) for name, each in thing.items() if "time" not in str(name)}
+        if isinstance(thing, list):
+            return [self._on_host(each, depth + 1) for each in thing]
+        return thing if isinstance(thing, _PLAIN) or is_on_gpu(thing) else None
+
+    def _computed(self, thing: Any) -> Any:
+        """What a collection, a future, or data of xarray has; other things as they are."""
         from dask.base import is_dask_collection
 
-        if depth > 5:  # noqa: PLR2004
-            return None
         of_xarray = type(thing).__module__.startswith("xarray")
         if of_xarray and hasattr(thing, "to_dataset") and hasattr(thing, "dims"):  # a DataArray
-            return self._on_host(thing.to_dataset(name="values" if thing.name is None else f"values of {thing.name}"))
+            return thing.to_dataset(name="values" if thing.name is None else f"values of {thing.name}")
         if of_xarray and hasattr(thing, "data_vars"):
             self._count(*(each.data for each in thing.variables.values() if is_dask_collection(each.data)))
             variables = thing.compute().variables
-            return {str(name): [list(map(str, each.dims)), each.values] for name, each in variables.items()}  # noqa: PD011
+            return {str(name): [list(map(str, each.dims)), _data_of(each)] for name, each in variables.items()}
         if is_dask_collection(thing):
             if hasattr(type(thing), "chunks") and thing.nbytes > _LARGEST:
                 return str(thing.dtype)
             self._count(thing)
-            return self._on_host(thing.compute(), depth)
-        if type(thing).__module__.startswith("distributed") and hasattr(thing, "result"):
-            return self._on_host(thing.result(), depth + 1)
-        if hasattr(thing, "get_params") and hasattr(thing, "fit"):
-            fitted = {name: each for name, each in sorted(vars(thing).items()) if name.endswith("_") and name[0] != "_"}
-            return self._on_host(fitted, depth + 1)
-        if isinstance(thing, dict):  # without the seconds that a search took
-            return {name: self._on_host(each, depth + 1) for name, each in thing.items() if "time" not in str(name)}
-        if isinstance(thing, np.ndarray) and thing.dtype == object:
-            parts = thing.ravel().tolist()
-            if isinstance(thing, np.ma.MaskedArray) or any(hasattr(part, "get_params") for part in parts):
-                return self._on_host(parts, depth + 1)
-        if isinstance(thing, list | tuple):
-            return [self._on_host(each, depth + 1) for each in thing]
-        if hasattr(thing, "toarray") and hasattr(thing, "nnz"):
-            return thing.toarray()
-        if isinstance(thing, np.dtype | pd.api.extensions.ExtensionDtype):
-            return str(thing)
-        plain = (*PLAIN, str, np.ndarray, pd.DataFrame, pd.Series, pd.Index, type(pd.NA), type(pd.NaT))
-        return thing if isinstance(thing, plain) or is_on_gpu(thing) else None
+            return thing.compute()
+        is_future = type(thing).__module__.startswith("distributed") and hasattr(thing, "result")
+        return thing.result() if is_future else thing
 
     def _count(self, *collections: Any) -> None:
         from jupyter_gpudask.inspection.placement import place_of
@@ -266,6 +264,25 @@ class _Runner:
             place = place_of(each)
             self._outcome.collections += place is not None
             self._outcome.on_gpu += place == "gpu"
+
+
+def _data_of(variable: Any) -> Any:
+    return variable.data if is_on_gpu(variable.data) else variable.to_numpy()
+
+
+def _opened(thing: Any) -> Any:
+    """The attributes of a fitted model, the elements of a container, and a dense array of a sparse one."""
+    if hasattr(thing, "get_params") and hasattr(thing, "fit"):
+        return {name: each for name, each in sorted(vars(thing).items()) if name.endswith("_") and name[0] != "_"}
+    if isinstance(thing, tuple):
+        return list(thing)
+    if isinstance(thing, np.ndarray) and thing.dtype == object:
+        parts = thing.ravel().tolist()
+        of_models = any(hasattr(part, "get_params") for part in parts)
+        return parts if of_models or isinstance(thing, np.ma.MaskedArray) else thing
+    if hasattr(thing, "toarray") and hasattr(thing, "nnz"):
+        return thing.toarray()
+    return str(thing) if isinstance(thing, np.dtype | pd.api.extensions.ExtensionDtype) else thing
 
 
 @contextlib.contextmanager
@@ -310,10 +327,10 @@ def difference(cell: Cell, one: Outcome, other: Outcome) -> tuple[str, int]:
     """What differs in the second run, empty if nothing does, and how many values were compared."""
     rules = replace(STRICT_RULES, row_order="open" if cell.opens_order else "fixed")
     compared = 0
-    for name, value in one.values.items():  # noqa: PD011
-        if name not in other.values:
+    for name, value in one.results.items():
+        if name not in other.results:
             continue
-        comparison = compare(value, other.values[name], rules.without_values() if cell.is_random else rules)
+        comparison = compare(value, other.results[name], rules.without_values() if cell.is_random else rules)
         compared += comparison.agrees is not None
         if comparison.agrees is False:
             return f"{name or 'the last expression'}: {comparison.text}", compared

@@ -1,4 +1,4 @@
-"""oracle/notebook_cells.py: cells run in two shells, differences and errors are told apart, and a death costs one cell."""
+"""oracle/notebook_cells.py: cells run in two shells, their outcomes are told apart, and a death costs one cell."""
 
 import sys
 import time
@@ -70,7 +70,7 @@ def test_the_cells_after_a_death_run_in_a_new_process(notebook):
     plain, switched = (Runs(shell, 60, time.monotonic() + 200).run(notebook.cells) for shell in shells)
     for outcomes in plain, switched:
         assert "the process died with 3" in outcomes["small: death"].error
-        assert outcomes["small: afterwards"].values == {"": 21.0}
+        assert outcomes["small: afterwards"].results == {"": 21.0}
         assert "name 'unknown_name' is not defined" in outcomes["small: error"].error
     rows = {row.key: row.outcome for row in judge(notebook.cells, plain, switched)}
     assert rows == {
@@ -84,11 +84,11 @@ def test_the_cells_after_a_death_run_in_a_new_process(notebook):
 
 def test_other_values_errors_and_what_follows_from_them_are_told_apart(notebook):
     data, _, death, after, _ = notebook.cells
-    plain = {cell.key: Outcome(values={"": 1.0, "x": [1, 2]}) for cell in (data, death, after)}
+    plain = {cell.key: Outcome(results={"": 1.0, "x": [1, 2]}) for cell in (data, death, after)}
     switched = {
         data.key: Outcome(error="TypeError: no"),
         death.key: Outcome(error="NameError: name 'x' is not defined"),
-        after.key: Outcome(values={"": 1.0, "x": [1, 3]}),
+        after.key: Outcome(results={"": 1.0, "x": [1, 3]}),
     }
     rows = list(judge([data, death, after], plain, switched))
     assert [row.outcome for row in rows] == [FAILS, FOLLOWS, DIFFERS]
