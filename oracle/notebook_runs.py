@@ -273,7 +273,11 @@ def _data_of(variable: Any) -> Any:
 def _opened(thing: Any) -> Any:
     """The attributes of a fitted model, the elements of a container, and a dense array of a sparse one."""
     if hasattr(thing, "get_params") and hasattr(thing, "fit"):
-        return {name: each for name, each in sorted(vars(thing).items()) if name.endswith("_") and name[0] != "_"}
+        return {
+            name: each
+            for name, each in sorted(vars(thing).items())
+            if name.endswith("_") and name[0] != "_" and "graph" not in name
+        }
     if isinstance(thing, tuple):
         return list(thing)
     if isinstance(thing, np.ndarray) and thing.dtype == object:
