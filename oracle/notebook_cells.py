@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from notebook_runs import ERRORS, Notebook, Outcome, Shell, difference, serve
 from processes import LOST, NOT_RUN, START_LIMIT, Journal, Process, in_turns
-from reports import ONE_THREAD, finish, parser, rows_of
+from reports import ONE_THREAD, finish, parser, percent, rows_of
 from reports import cell as text_cell
 from sides import BROKEN
 
@@ -46,6 +46,8 @@ NO_VALUE = "runs, with nothing to compare"
 LEFT_OUT = "left out"
 
 _OUTCOMES = (AGREES, NO_VALUE, DIFFERS, FAILS, FOLLOWS, FAILS_PLAINLY, LEFT_OUT)
+_RAN = (AGREES, NO_VALUE, DIFFERS, FAILS, FOLLOWS)
+"""Of the cells that run on the CPU."""
 _MOST_DEATHS = 3
 """After so many in one notebook, the rest of it is not run."""
 
@@ -229,7 +231,10 @@ def main() -> None:
         "counts": {"cells": len(wanted), "run": len(rows), **{name: counted[name] for name in _OUTCOMES}},
         "cells": [asdict(row) for row in rows],
     }
-    finish(arguments, "Notebooks, on the CPU and under the magic, cell by cell", report, table(rows), hide="cells")
+    agree = percent(counted[AGREES] + counted[NO_VALUE], sum(counted[name] for name in _RAN))
+    report["counts"]["agree, in percent"] = agree
+    title = "Notebooks, on the CPU and under the magic, cell by cell"
+    finish(arguments, title, report, table(rows), hide="cells", agree=agree)
 
 
 if __name__ == "__main__":
