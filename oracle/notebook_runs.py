@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _CELL = re.compile(r"^# %%[ \t]*(?P<title>.*?)(?:[ \t]+tags=\[(?P<tags>.*)\])?$", re.MULTILINE)
 _NEEDS = re.compile(r"^# needs: (.*)$", re.MULTILINE)
+_OF_DASK = re.compile("-[0-9a-f]{32}")
 _FRAMES = 8
 _LONGEST = 300
 _DEEPEST = 5
@@ -244,7 +245,9 @@ class _Runner:
 
         of_xarray = type(thing).__module__.startswith("xarray")
         if of_xarray and hasattr(thing, "to_dataset") and hasattr(thing, "dims"):  # a DataArray
-            return thing.to_dataset(name="values" if thing.name is None else f"values of {thing.name}")
+            # The name may be that of an array of Dask, which is another one in each run.
+            named = thing.name is not None and not _OF_DASK.search(str(thing.name))
+            return thing.to_dataset(name=f"values of {thing.name}" if named else "values")
         if of_xarray and hasattr(thing, "data_vars"):
             self._count(*(each.data for each in thing.variables.values() if is_dask_collection(each.data)))
             variables = thing.compute().variables

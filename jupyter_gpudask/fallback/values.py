@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 from importlib import import_module
@@ -14,7 +15,7 @@ from dask.utils import funcname, key_split, typename
 from tlz import compose
 
 from ..inspection.placement import can_move, is_type_of_gpu
-from ..inspection.results import is_plain_tuple, results_to_host
+from ..inspection.results import fields_of, is_plain_tuple, results_to_host, with_fields
 from .missing import reason_to_fall_back
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def has_object_of_user(value: Any) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _may_have_functions(kind: type) -> bool:
     """Whether objects of this type can be called or have contents."""
-    has_contents = issubclass(kind, _CONTAINERS) or is_aggregation(kind)
+    has_contents = issubclass(kind, _CONTAINERS) or is_aggregation(kind) or dataclasses.is_dataclass(kind)
     return has_contents or any("__call__" in parent.__dict__ for parent in kind.__mro__)
 
 
@@ -85,7 +86,7 @@ def has_results_on_host(value: Any) -> bool:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """What containers, partial functions, compositions of functions and aggregations have; anything else as it is."""
+    """What containers, dataclasses, partial functions, compositions and aggregations have; anything else as it is."""
     inner: Any = None
     if isinstance(value, list | tuple | set | frozenset):
         inner = value
@@ -97,6 +98,8 @@ def _parts(value: Any) -> Iterator[Any]:
         inner = value.first, value.funcs
     elif is_aggregation(type(value)):
         inner = vars(value).values()
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):  # as of flox's scans
+        inner = fields_of(value).values()
     if inner is None:
         yield value
     else:
@@ -176,7 +179,7 @@ def to_gpu(result: Any, kinds: Collection[str]) -> Any:
     Parameters
     ----------
     result
-        A result, or a tuple, list or dictionary of results.
+        A result, or a tuple, list, dictionary or dataclass of results.
     kinds
         The libraries of the function's arguments. With ``"cupy"``, scalars of NumPy become arrays without dimensions,
         as CuPy returns them; only with ``"cudf"`` do dataframes of pandas become dataframes of cuDF.
@@ -187,6 +190,8 @@ def to_gpu(result: Any, kinds: Collection[str]) -> Any:
         return type(result)(*(to_gpu(value, kinds) for value in result))
     if type(result) is list or is_plain_tuple(result):
         return type(result)(to_gpu(value, kinds) for value in result)
+    if dataclasses.is_dataclass(result) and not isinstance(result, type):
+        return with_fields(result, {name: to_gpu(value, kinds) for name, value in fields_of(result).items()})
     if type(result) is np.ndarray or ("cupy" in kinds and isinstance(result, np.generic)):
         return _array_to_gpu(result)
     return frame_to_gpu(result) if "cudf" in kinds and isinstance(result, _PANDAS) else result

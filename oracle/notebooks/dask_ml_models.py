@@ -36,7 +36,7 @@ train, test = train_test_split(frame, test_size=0.2, random_state=1, shuffle=Tru
 abs(len(train) + len(test))
 
 # %% logistic regression
-lr = LogisticRegression(max_iter=50, solver="lbfgs")
+lr = LogisticRegression(max_iter=50, solver="newton")
 lr.fit(X, y)
 lr.coef_.round(3)
 
@@ -53,7 +53,7 @@ float(lr.score(X, y))
 # %% linear regression
 Xr = da.from_array(np.random.default_rng(6).normal(size=(800, 3)), chunks=(200, 3))
 target = Xr @ np.array([1.0, -2.0, 0.5]) + 3
-reg = LinearRegression(solver="lbfgs", max_iter=100).fit(Xr, target)
+reg = LinearRegression(solver="newton", max_iter=100).fit(Xr, target)
 reg.coef_.round(2), round(float(reg.intercept_), 2)
 
 # %% linear regression with Newton's method
@@ -61,9 +61,9 @@ LogisticRegression(solver="newton", max_iter=20).fit(X, y).predict(X).sum().comp
 
 # %% Poisson regression
 counts = da.from_array(np.random.default_rng(7).poisson(3, 800), chunks=200)
-PoissonRegression(max_iter=30, solver="lbfgs").fit(Xr, counts).coef_.round(2)
+PoissonRegression(max_iter=30, solver="newton").fit(Xr, counts).coef_.round(2)
 
-# %% k-means
+# %% k-means tags=["random"]
 km = KMeans(n_clusters=3, random_state=0, init_max_iter=2, oversampling_factor=10)
 km.fit(X)
 km.cluster_centers_.shape, km.labels_.shape
@@ -155,11 +155,11 @@ mean_squared_error(target, noisy), mean_absolute_error(target, noisy)
 # %% pairwise distances
 pairwise_distances(X, Xn[:3]).min(axis=0).compute()
 
-# %% blobs
+# %% blobs tags=["random"]
 Xb, yb = make_blobs(n_samples=400, chunks=100, centers=3, random_state=0)
 Xb.shape, yb.compute().max()
 
-# %% made classification
+# %% made classification tags=["random"]
 Xc, yc = make_classification(n_samples=400, n_features=5, chunks=100, random_state=0)
 Xc.dtype, yc.shape
 

@@ -21,9 +21,9 @@ field = (
     + 0.002 * t[:, None, None]
     + rng.normal(size=(nt, ny, nx))
 )
-sst = xr.DataArray(
-    field.astype("float32"), dims=("time", "lat", "lon"), coords={"time": time, "lat": lat, "lon": lon}, name="sst"
-).chunk(time=60)
+sst = xr.DataArray(field, dims=("time", "lat", "lon"), coords={"time": time, "lat": lat, "lon": lon}, name="sst").chunk(
+    time=60
+)
 sst
 
 # %% monthly climatology and anomalies
@@ -85,7 +85,7 @@ np.abs(pc1).round(2)
 cov = (matrix.T @ matrix / (nt - 1)).compute()
 np.linalg.eigvalsh(cov)[-3:].round(3)
 
-# %% compressed SVD
+# %% compressed SVD tags=["random"]
 u2, s2, v2 = da.linalg.svd_compressed(matrix, k=3, n_power_iter=4, seed=1)
 s2.compute().round(1)
 
@@ -119,7 +119,7 @@ np.abs(spectrum).mean(axis=0).compute()
 # %% Butterworth filter on blocks
 b, a = scipy.signal.butter(3, 0.2)
 filtered = da.map_blocks(
-    lambda block: scipy.signal.filtfilt(b, a, block, axis=0), anom.data.rechunk((-1, 9, 12)), dtype="float32"
+    lambda block: scipy.signal.filtfilt(b, a, block, axis=0), anom.data.rechunk((-1, 9, 12)), dtype="float64"
 )
 filtered.std(axis=0).mean().compute()
 
