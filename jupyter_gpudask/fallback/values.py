@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import sys
@@ -15,7 +16,7 @@ from dask.utils import funcname, key_split, typename
 from tlz import compose
 
 from ..inspection.placement import can_move, is_type_of_gpu
-from ..inspection.results import fields_of, is_plain_tuple, results_to_host, with_fields
+from ..inspection.results import fields_of, in_containers, is_plain_tuple, results_to_host, with_fields
 from .missing import reason_to_fall_back
 
 if TYPE_CHECKING:
@@ -142,6 +143,26 @@ def copied(value: Any) -> Any:
     if isinstance(value, pd.DataFrame | pd.Series) or is_type_of_gpu(type(value)):
         return value.copy()
     return value
+
+
+def arguments_on_host(value: Any) -> Any:
+    """As `results_to_host`, also what objects keep in their attributes, such as the cache of dask-ml's searches.
+
+    The objects stay as they are: their copies have the attributes on the host.
+    """
+    return in_containers(_object_on_host, value)
+
+
+def _object_on_host(value: Any) -> Any:
+    moved = results_to_host(value)
+    attributes = getattr(value, "__dict__", None)
+    if moved is not value or isinstance(value, type) or not isinstance(attributes, dict):
+        return moved
+    if not has_gpu_data(attributes):
+        return value
+    copied = copy.copy(value)
+    vars(copied).update(results_to_host(attributes))
+    return copied
 
 
 def on_host(function: Callable[..., Any]) -> Callable[..., Any]:

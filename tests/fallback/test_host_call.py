@@ -232,6 +232,25 @@ def test_fields_of_dataclasses_are_moved():
     assert (type(result.last), result.last.tolist(), result.count) == (cupy.ndarray, [2, 2], 1)
 
 
+class Cache:
+    """Keeps what it was asked for, as the cache of splits of dask-ml's searches."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def part(self, block):
+        return self.kept.setdefault(len(block), block[:2])
+
+
+def test_what_an_object_kept_in_the_first_attempt_is_moved_and_the_object_stays_as_it_is():
+    def total(cache, block):
+        return float(np.asarray(cache.part(block)).sum())
+
+    cache = Cache()
+    assert HostFallback(total)(cache, cupy.ones(3)) == 2
+    assert type(cache.kept[3]) is cupy.ndarray
+
+
 def test_tuples_of_dask_are_moved():
     def first(given):
         return type(given)((np.asarray(given[0]), *given[1:]))
