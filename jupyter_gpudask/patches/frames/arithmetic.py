@@ -115,7 +115,7 @@ def with_floats(expression: Any) -> Any:
     }
     if not changed:
         return expression
-    small = {name: dtype for name, dtype in changed.items() if _is_small(given[name])}
+    small = {name: dtype for name, dtype in changed.items() if _is_small(given[name]) and given[name].kind == "i"}
     if small and isinstance(expression, Diff):  # the difference of two may be none of their dtype
         converted = Converted(expression.frame, small if expression.ndim > 1 else next(iter(small.values())))
         expression = type(expression)(converted, *expression.operands[1:])
@@ -129,6 +129,19 @@ def with_large_integers(expression: Any) -> Any:
         return expression
     converted = Converted(expression.frame, small if expression.ndim > 1 else next(iter(small.values())))
     return type(expression)(converted, *expression.operands[1:])
+
+
+def with_units(expression: Any) -> Any:
+    """What it is made of, with times in the units of the metadata; those of cuDF's partitions may have others."""
+    frame = expression.frame
+    times = {
+        name: str(dtype)
+        for name, dtype in _dtypes(frame._meta)  # noqa: SLF001
+        if isinstance(dtype, np.dtype) and dtype.kind in "mM"
+    }
+    if not times:
+        return frame
+    return Converted(frame, times if frame.ndim > 1 else next(iter(times.values())))
 
 
 def _large(dtype: Any) -> str:

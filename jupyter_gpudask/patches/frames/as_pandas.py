@@ -25,7 +25,14 @@ from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise, SplitMap
 
 from ...inspection.frames import has_lists
-from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats, with_large_integers
+from .arithmetic import (
+    OPERATORS_OF_NUMPY,
+    Arithmetic,
+    is_converted,
+    with_floats,
+    with_large_integers,
+    with_units,
+)
 from .concat import concatenation
 from .fewer_partitions import DISTINCT
 from .groupby import (
@@ -90,7 +97,7 @@ def replaced(expression: Any) -> Any:
     if type(expression) in _MAPPING:
         return _with_dtype(expression)
     if type(expression) is _expr.AsType:
-        return AsTypeAsPandas(*expression.operands)
+        return AsTypeAsPandas(with_units(expression), *expression.operands[1:])
     if kind := _OF_FRAMES.get(type(expression)):
         return kind(expression)
     return in_order(with_name(aggregated(_with_function(expression))))
