@@ -12,6 +12,8 @@ VENV := $(abspath .venv)
 # `jlpm`, and the hooks of the build, are looked for on PATH.
 export PATH := $(VENV)/bin:$(PATH)
 VERSIONS := $(abspath .venv-versions)
+ORACLE = $(VERSIONS)/rapids/bin/python oracle
+REPORTS = --out oracle-reports/$(1).json --table oracle-reports/$(1).md
 # The wheel and what it requires, and nothing else: what `make check-release` audits.
 RELEASE := $(VERSIONS)/release
 UI := labextension/ui-tests
@@ -51,7 +53,7 @@ SPELLED = *.md .ci .github docs jupyter_gpudask labextension/src labextension/ui
 
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
-.PHONY: help demo lab test test-python test-browser test-slow test-engines test-install check-gpu-install test-pytorch test-rapids-nightly test-fast test-versions develop coverage lint lint-python lint-frontend check-workflows docs check-links bench bench-gpu build check-release release clean chromium FORCE
+.PHONY: help demo lab test test-python test-browser test-slow test-engines test-install check-gpu-install test-pytorch test-rapids-nightly oracle test-fast test-versions develop coverage lint lint-python lint-frontend check-workflows docs check-links bench bench-gpu build check-release release clean chromium FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -93,6 +95,14 @@ test-pytorch: $(VERSIONS)/pytorch/.installed ## run the notebook on PyTorch, on 
 
 test-rapids-nightly: $(VERSIONS)/rapids/.installed ## run the tests that need a GPU with the nightly packages of RAPIDS
 	cd tests && $(VERSIONS)/rapids/bin/pytest -m gpu
+
+# Each number is a little less than what was measured: see the newest reports in benchmarks/results.
+oracle: $(VERSIONS)/rapids/.installed ## compare answers of the GPUs with those of the CPU, with the nightly packages of RAPIDS, and fail if too few agree
+	@mkdir -p oracle-reports
+	.ci/each '$(ORACLE)/dask_tests.py --least 96 --seconds 2400 $(call REPORTS,dask-tests)' \
+		'$(ORACLE)/docstring_examples.py --least 97 $(call REPORTS,docstrings)' \
+		'$(ORACLE)/random_programs.py --least 99 --seconds 1200 --seed '"$$(date +%y%m%d)0000"' $(call REPORTS,random-programs)' \
+		'$(ORACLE)/notebook_cells.py --least 95 --seconds 1800 $(call REPORTS,notebook-cells)'
 
 test-fast: $(VENV)/.developed ## run the tests that start no cluster, of the working folder: pytest in part, and jest
 	.ci/together 'jlpm test' 'cd tests && $(PYTEST) -m "not cluster and not gpu"'

@@ -156,6 +156,7 @@ class ArrayDraw(Draw):
         if self.is_real:
             options = self.of("", ", density=True", "")
             calls += [f"da.histogram(v, bins=4, range=(-3, 5){options})[{self.of(*'01')}]"]
+            calls += [f"da.histogram(v, bins=10, range=(-2, 2){options})[0]"]  # some elements are edges
             calls += ["da.digitize(v, np.array([-1, 0, 2]))"]
         if self.v.dtype.kind in "iu" and self.v.ndim == 1 and self.v.size and self.v.min() >= 0 and self.v.max() < 100:
             calls += ["da.bincount(v, minlength=6)", "da.bincount(v)"] * 4
@@ -186,7 +187,14 @@ class ArrayDraw(Draw):
     def other_functions(self) -> str:
         axis = self.axis()
         calls = f"diff(v, axis={axis})", "tril(v)", "triu(v, 1)", "ptp(v, axis=0)", "average(v, axis=0)"
-        calls += f"diff(v, n=2, axis={axis})", "clip(v, 0, 2)", "clip(v, 0.5, None)", "round(v, 1)", "around(v)"
+        calls += (
+            f"diff(v, n=2, axis={axis})",
+            "clip(v, 0, 2)",
+            "clip(v, 0.5, None)",
+            "clip(v, -1, 5)",
+            "round(v, 1)",
+            "around(v)",
+        )
         calls += "ones_like(v)", "full_like(v, 3)", "diagonal(v)", "zeros_like(v)", "allclose(v, w)"
         calls += "compress([True, False], v, axis=0)", "choose(v > 0, [v, w])", "diag(v)", "cov(v)", "isclose(v, w)"
         calls += "gradient(v, axis=0)", "trace(v)", "average(v, weights=da.abs(w) + 1)", "corrcoef(v)", "ediff1d(v)"
@@ -235,6 +243,7 @@ class ArrayDraw(Draw):
             (f"v = da.linalg.cholesky({blocks}, lower=True)", f"v = np.linalg.cholesky({square})"),
             (f"v = da.linalg.inv({blocks})", f"v = np.linalg.inv({square})"),
             "v = da.linalg.norm(v)", "v = da.linalg.norm(v, axis=0)", "v = da.linalg.norm(v, ord=1, axis=1)",
+            "v = da.linalg.norm(v, 1)",
         )  # fmt: skip
 
     def fourier(self) -> Made:
@@ -244,6 +253,19 @@ class ArrayDraw(Draw):
         if name == "fftshift":
             return f"v = da.fft.fftshift(v, axes={axis})", f"v = np.fft.fftshift(v, axes={axis})"
         return f"v = da.fft.{name}(v.rechunk({{{axis}: -1}}), axis={axis})", f"v = np.fft.{name}(v, axis={axis})"
+
+    def masked(self) -> Made:
+        if not self.is_real:
+            return None
+        mask = self.of("masked_greater(v, 1)", "masked_where(w > 0, v)", "masked_invalid(v)", "masked_equal(v, 0)")
+        form = self.of("filled(da.ma.{}, 0)", "{}.mean()", "{}.sum()", "getmaskarray(da.ma.{})")
+        return f"v = da.ma.{form.format(mask)}"
+
+    def times(self) -> str | None:
+        hours = "v.astype('timedelta64[h]')"
+        calls = hours, f"np.datetime64('2020-01-01', 'h') + {hours}", f"{hours} > np.timedelta64(2, 'h')"
+        calls += (f"(np.datetime64('2020-01-01', 'h') + {hours}).astype('datetime64[D]')", f"da.isnan({hours})")
+        return f"v = {self.of(*calls)}" if self.v.dtype.kind == "i" else None
 
     def creation(self) -> tuple[str, str]:
         calls = "arange(7", "linspace(0, 3, 7", "ones((4, 3)", "full((3, 4), 2.5", "eye(5", "zeros(5", "arange(2, 9, 2"
@@ -264,7 +286,7 @@ A:function_of_elements*4 A:arithmetic*4 A:arithmetic_from_left*2 A:function_of_t
 A:reduction_to_places*2 A:accumulation*2 A:median_or_percentile*2 A:percentile_of_chunks A:slices*5 A:fancy_index*3
 A:take A:select_elements*2 A:index_with_points*2 A:assign*3 A:where*3 A:put_together*3 A:change_shape*4 A:rechunk*3
 A:pad*2 A:products*3 A:counts*2 A:sets*2 A:of_order*2 A:search A:other_functions*2 A:convert*2 A:function_of_user*3
-A:overlapping_blocks A:linear_algebra*2 A:fourier A:creation A:splits_of_blocks
+A:overlapping_blocks A:linear_algebra*2 A:fourier A:creation A:splits_of_blocks A:masked A:times
 """
 """How often each is chosen, if more than once; the order counts."""
 

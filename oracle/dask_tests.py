@@ -28,7 +28,7 @@ import dask
 from dask_judge import AGREES, COMPARED, GRAPH, LEFT_OUT, TYPES, VALUE, Failure, Outcome, Row, judge
 from dask_session import ENDS_RUN, serve
 from processes import LOST, NOT_RUN, START_LIMIT, Journal, Process, in_turns
-from reports import ONE_THREAD, cell, finish, parser, rows_of
+from reports import ONE_THREAD, cell, finish, parser, percent, rows_of
 from sides import BROKEN, Side
 
 if TYPE_CHECKING:
@@ -263,15 +263,12 @@ def counts(rows: Sequence[Row]) -> dict[str, Any]:
     agree = [row for row in rows if row.outcome == AGREES]
     like = len(agree) + of_outcome[TYPES] + of_outcome[GRAPH]
 
-    def percent(part: int) -> float | None:
-        return round(100 * part / compared, 1) if compared else None
-
     return {
         "tests": len(rows),
         "pass on the CPU and ran under the switch": compared,
         **{outcome: of_outcome[outcome] for outcome in (*COMPARED, "left out", "not run") if of_outcome[outcome]},
-        "agree, in percent": percent(len(agree)),
-        "agree, or differ only in types or the graph, in percent": percent(like),
+        "agree, in percent": percent(len(agree), compared),
+        "agree, or differ only in types or the graph, in percent": percent(like, compared),
         "agree, and compared a collection on the GPU": sum(row.on_gpu for row in agree),
         "agree, with something on the CPU": sum(bool(row.on_cpu) for row in agree),
     }
@@ -331,7 +328,9 @@ def main() -> None:
         "counts": counts(rows),
         differ: [asdict(row) for row in rows if row.outcome not in (AGREES, LEFT_OUT, NOT_RUN)],
     }
-    finish(arguments, "Dask's own tests, on the CPU and with the switch on", report, table(rows), hide=differ)
+    agree = report["counts"]["agree, in percent"]
+    title = "Dask's own tests, on the CPU and with the switch on"
+    finish(arguments, title, report, table(rows), hide=differ, agree=agree)
 
 
 if __name__ == "__main__":

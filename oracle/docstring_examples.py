@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from docstring_runs import Outcome, difference, of_open_order, run_examples, undetermined
 from docstrings import Docstring, dask_docstrings, module_docstrings, scope_of, translated, write_files
 from processes import LOST, START_LIMIT, Process, in_turns
-from reports import cell, finish, parser, rows_of
+from reports import cell, finish, parser, percent, rows_of
 from sides import BROKEN, Side, on_side
 
 if TYPE_CHECKING:
@@ -306,7 +306,9 @@ def main() -> None:
         "docstrings": [{key: value for key, value in asdict(row).items() if value} for row in rows],
     }
     title = f"The docstring examples of {arguments.module or 'dask.array and dask.dataframe'}, run twice"
-    finish(arguments, title, report, table(rows), hide="docstrings")
+    compared = [row.outcome for row in rows if row.outcome != LEFT_OUT]
+    agree = percent(compared.count(AGREE), len(compared))
+    finish(arguments, title, report, table(rows), hide="docstrings", agree=agree)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FRAME_STEPS: list[Operation] = []
 SERIES_STEPS: list[Operation] = []
 
-_DTYPE = {"s": "str", "M": "datetime64[ns]", "C": "category"}
+_DTYPE = {"s": "str", "M": "datetime64[ns]", "m": "timedelta64[ns]", "C": "category"}
 _AGGREGATIONS = "sum mean min max count size std var first last nunique prod median"
 _COMPARE = "> >= < <= == !="
 
@@ -57,18 +57,20 @@ class FrameDraw(Draw):
     def scalar(self, of: str) -> str:
         if of == "M":
             return 'pd.Timestamp("2022-03-01")'
+        if of == "m":
+            return 'pd.Timedelta("7h")'
         numbers = {"i": "0 1 2 -3 5", "u": "0 1 2 -3 5", "f": "0 1 2.5 -1.5 0.5 np.nan", "b": "True False"}
         return self.word(numbers.get(of, "'a' 'b' 'cc' ''"))
 
     def keys(self) -> str | None:
-        names = self.names("iubsCM")
+        names = self.names("iubsCMm")
         if len(names) > 1 and self.rng.random() < 0.4:
             return repr(self.rng.sample(names, 2))
         return repr(self.rng.choice(names)) if names else None
 
     def condition(self) -> str | None:
         """A condition on the rows."""
-        names = self.names("iufbMsC") if self.is_frame else [None]
+        names = self.names("iufbMmsC") if self.is_frame else [None]
         if not names:
             return None
         name = self.rng.choice(names)
@@ -78,12 +80,14 @@ class FrameDraw(Draw):
             return self.of(text, f"~{text}", f"{text} == True")
         if of in "sC":
             compared = f"{text} == {self.scalar('s')}", f"{text} != {self.scalar('s')}"
-            return self.of(*compared, f"{text}.isin(['a', 'b'])", f"{text}.isna()", f"{text}.notna()")
+            chosen = f"{text}.isin(['a', 'b'])", f"{text}.isin(['a', None])", f"~{text}.isin(['a', 'B'])"
+            return self.of(*compared, *chosen, f"{text}.isna()", f"{text}.notnull()")
         sign = self.word(_COMPARE)
         one = f"{text} {sign} {self.scalar(of)}"
-        choices = [one, one, f"~({one})", f"{text}.isna()", f"{text}.notna()"]
+        choices = [one, one, f"~({one})", f"{text}.isna()", f"{text}.notnull()"]
         if of in "iuf":
             choices += [f"{text}.between(0, 3)", f"{text}.isin([1, 2, 2.5])", f"({one}) | ({text} > 3)"]
+            choices += [f"{text}.isin([1.0, np.nan])"]
             choices += [f"({one}) & ({text} < 4)", f"({one}) ^ ({text} < 4)"]
         other = self.column(of) if self.is_frame else None
         return self.of(*choices, *([f"{text} {sign} {other}"] if other else []))
@@ -136,7 +140,7 @@ class FrameDraw(Draw):
         if keys is None or not names:
             return None
         options = self.of("", "", ", dropna=False", ", sort=True", ", observed=True")
-        one, other = self.word(_AGGREGATIONS), self.word(_AGGREGATIONS)
+        one, other = (self.word(_AGGREGATIONS.replace("nunique", "sum")) for _ in range(2))
         first, second = self.rng.choice(names), self.rng.choice(names)
         form = self.of(
             repr(one),
@@ -217,11 +221,12 @@ class FrameDraw(Draw):
             return None
         chosen = self.rng.sample(names, self.rng.randint(1, len(names)))
         key = self.pick([name for name in self.names("if") if name in chosen])
-        filters = f", filters=[({key!r}, '>', 1)]" if key is not None and self.rng.random() < 0.5 else ""
+        sign = self.of(">", "<=", "==", "!=")
+        filters = f", filters=[({key!r}, {sign!r}, 1)]" if key is not None and self.rng.random() < 0.5 else ""
         columns = f", columns={chosen!r}" if self.rng.random() < 0.6 else ""
         selected = f"v = v[{chosen!r}]" if columns else "v = v.copy()"
         read = f"v.to_parquet(folder + '/p'); v = dd.read_parquet(folder + '/p'{columns}{filters})"
-        return read, selected + (f"; v = v[v[{key!r}] > 1]" if filters else "")
+        return read, selected + (f"; v = v[v[{key!r}].notnull() & (v[{key!r}] {sign} 1)]" if filters else "")
 
     def through_csv(self) -> tuple[str, str] | None:
         read = "v.to_csv(folder + '/*.csv', index=False); v = dd.read_csv(folder + '/*.csv')"
@@ -237,7 +242,7 @@ class FrameDraw(Draw):
         return name and f"v = v.sort_values({name}" + self.of("", ", ascending=False", ", na_position='first'") + ")"
 
     def series_convert(self) -> str | None:
-        dtype = self.word("float64 float32 int64 int32 str bool category")
+        dtype = self.word(f"{_DTYPES} int32 string")
         if dtype.startswith("int") and kind(self.v) == "f" and not self.v.between(-100, 100).all():
             dtype = "bool"
         return f"v = v.astype({dtype!r})" if kind(self.v) in "iufb" else None
@@ -260,15 +265,79 @@ class FrameDraw(Draw):
             "split('-').str[0]", "extract('([a-z])')", "match('a')", "fullmatch('a')", "contains('A', case=False)",
             "contains('a', na=False)", *"capitalize() swapcase() lstrip() partition('-')".split(),
             "pad(4, side='both')",
+            *"casefold() isspace() isupper() isdecimal() rfind('b') rsplit('-') repeat(2)".split(),
+            *"removeprefix('a') removesuffix('b') join('-') slice_replace(0,1,'z') index('') wrap(2) ljust(3)".split(),
+            r"replace(r'([a-z])(\d)', r'\2\1', regex=True)", r"contains(r'(\w)\1')", r"contains(r'^\w+$')",
+            r"extract(r'(\w)(\d)?')", "extract('(?P<one>[ab])')", "contains('A', flags=re.I)", r"count(r'\d')",
+            r"replace(r'\s+', '_', regex=True)", "replace('.', '-', regex=False)", "replace('A', 'z', case=False)",
+            "split('-', n=1, expand=True)", r"findall(r'\w')", r"match(r'\d+')", "startswith(('a', 'b'))", "len() + 1",
         )  # fmt: skip
         return f"v = v.str.{call}" if kind(self.v) == "s" else None
 
     def series_times(self) -> str | None:
         call = self.word(
             "year month day hour dayofweek quarter is_month_end dayofyear date normalize() floor('h') round('D') "
-            "strftime('%Y-%m') day_name() days_in_month is_leap_year second isocalendar().week"
+            "strftime('%Y-%m') day_name() days_in_month is_leap_year second isocalendar().week ceil('D') weekday "
+            "month_name() is_quarter_start is_year_end microsecond time tz_localize('UTC') floor('15min') "
+            "tz_localize('UTC').dt.tz_convert('Europe/Berlin').dt.hour tz_localize('UTC').dt.tz_convert('Asia/Tokyo')"
         )
-        return f"v = v.dt.{call}" if kind(self.v) == "M" else None
+        of_differences = self.word("total_seconds() days seconds microseconds floor('D') round('h') components.hours")
+        return f"v = v.dt.{of_differences if kind(self.v) == 'm' else call}" if kind(self.v) in "Mm" else None
+
+    def replace_values(self) -> str | None:
+        of = kind(self.v) if not self.is_frame else self.word("s s f")
+        if of not in "siuf" or (self.is_frame and not self.names("s" if of == "s" else "iuf")):
+            return None
+        texts = (
+            "'a', 'z'", "to_replace='> 89', value='90'", "['a', 'b'], 'q'", "['a', 'b'], ['b', 'a']",
+            "{'a': 'z', 'cc': 'a'}",
+            "'^a', 'z', regex=True", "{'[ab]': '-'}, regex=True", "'', None", "'a', np.nan",
+        )  # fmt: skip
+        numbers = "1, 7", "[1, 2], [2, 1]", "{1: 7, 2: 9}", "[1, 2], 0", "np.nan, 0", "0, np.nan", "1, 2.5"
+        how = self.of(*(texts if of == "s" else numbers))
+        if self.is_frame and self.rng.random() < 0.5:
+            values = self.of("{'a': 'z'}", "{'b': 'a', 'a': 'b'}") if of == "s" else self.of("{1: 7}", "{2: 0, 1: 2}")
+            how = f"{{{self.name('s' if of == 's' else 'iuf')!r}: {values}}}"
+        return f"v = v.replace({how})"
+
+    def by_time(self) -> tuple[str, str] | None:
+        """Bins or windows of time of some columns."""
+        key, names, how = self.name("M"), self.names("iuf"), self.word(_IN_BINS)
+        if key is None or not names:
+            return None
+        selected, rule = self.of(f"[{names!r}]", f"[{names[0]!r}]"), self.word("W MS QS YS ME 30D 7D 12h 90D")
+        options = self.of("", "", ", closed='right'", ", label='right'")
+        call = f"{selected}.resample({rule!r}{options}).{how}()"
+        if self.rng.random() < 0.2:
+            call = f"{selected}.rolling('{self.of(3, 40)}D').{self.word('sum count mean max')}()"
+        times = sorted(self.v[key].dropna().unique())
+        divisions = [f"pd.Timestamp({str(time)!r})" for time in (times[:1] + times[2:-1:4] + times[-1:])]
+        made = f"v = v.dropna(subset=[{key!r}]).set_index({key!r}"
+        host = f"{made}).sort_index(kind='stable'){call}"
+        return fits(times, (f"{made}, divisions=[{', '.join(divisions)}]){call}", host))
+
+    def group_by_derived(self) -> str | None:
+        of = self.word("M M s f")
+        key, column = self.column("iuf" if of == "f" else of), self.quoted("iuf")
+        if key is None or column is None:
+            return None
+        of_times, of_texts = (".dt.month", ".dt.dayofweek", ".dt.floor('D')"), (".str.len()", ".str[:1]", ".isna()")
+        derived = self.of(*{"M": of_times, "s": of_texts}.get(of, (" > 1", " // 2", ".isna()")))
+        return f"v = v.groupby({key}{derived})[{column}].{self.word(_AGGREGATIONS)}()"
+
+    def collect(self) -> tuple[str, str] | None:
+        """The values of groups as lists, in any order, and their number."""
+        key, column = self.quoted("iubs"), self.quoted("iufsM")
+        if key is None or column is None or key == column:
+            return None
+        call = self.of("apply(len, meta=('n', 'int64'))", "explode()")
+        made = f"v = v.groupby({key})[{column}].agg(list)"
+        return f"{made}.{call}", f"{made}.{call}".replace(", meta=('n', 'int64')", "")
+
+    def melt(self) -> str | None:
+        names = self.names("iuf")
+        others = [name for name in self.v.columns if name not in names]
+        return fits(names, f"v = v.melt(id_vars={self.pick(others)!r}, value_vars={names!r})")
 
     def series_categories(self) -> tuple[str, str] | None:
         call = self.word(
@@ -284,12 +353,12 @@ class FrameDraw(Draw):
         return f"v = v.{method}({options})"
 
     def assign_method(self) -> tuple[str, str] | None:
-        of = self.word("s M C")
+        of = self.word("s s M m C")
         column = self.column(of)
         if column is None:
             return None
         series = FrameDraw(self.rng, pd.Series(dtype=_DTYPE[of]), None)
-        made = {"s": series.series_text, "M": series.series_times, "C": series.series_categories}[of]()
+        made = {"s": series.series_text, "C": series.series_categories}.get(of, series.series_times)()
         texts = made if isinstance(made, tuple) else (made, made)
         one, other = (f"v = v.assign(z={text.replace('v = v.', f'{column}.')})" for text in texts)
         return one, other
@@ -298,11 +367,6 @@ class FrameDraw(Draw):
         if kind(self.v) in "iuf":
             return f"v = v.{self.word('map apply')}(lambda number: number * 2 + 1)"
         return "v = v.map({'a': 'one', 'b': 'two'})" if kind(self.v) == "s" else None
-
-    def series_replace(self) -> str | None:
-        if kind(self.v) in "iuf":
-            return "v = v.replace({1: 7, 2: 9})"
-        return "v = v.replace('a', 'z')" if kind(self.v) == "s" else None
 
     def series_function(self) -> str | None:
         call = self.word(
@@ -313,18 +377,33 @@ class FrameDraw(Draw):
 
 
 _REDUCTIONS = "mean min max sum std"
-_DTYPES = "float64 float32 int64 str bool int8 category"
+_IN_BINS = "sum count nunique prod mean min max size first last std median"
+_DTYPES = "float64 float32 int64 str bool int8 category Int64 Float64 boolean uint8 int64[pyarrow]"
 _OPERATIONS = "+ 1", "* 2.5", "- v[{0}]", "/ 3", "> 1", "// 2", "% 3", "!= 1"
 _ROUNDINGS = "round(0)", "round(1)", "clip(0, 3)", "clip(0.5)", "abs()"
 _METHODS = "add sub mul div pow rsub floordiv mod"
 _OF_NUMBERS = "round(0)", "round(1)", "clip(0, 3)", "clip(upper=1)", "abs()", "isin([1, 2.5])", "between(0, 2)"
-_OF_TIMES = "v - v.min()", "v + pd.Timedelta('1D')", "v - pd.Timestamp('2022-01-01')", "v.astype('int64')"
+_OF_TIMES = (
+    *(
+        "v - v.min()",
+        "v + pd.Timedelta('1D')",
+        "v - pd.Timestamp('2022-01-01')",
+        "v.astype('int64')",
+        "v > '2022-03-01'",
+    ),
+    *("dd.to_datetime(v.dt.strftime('%d.%m.%Y'), format='%d.%m.%Y')", "v.astype('datetime64[s]')", "v.astype(str)"),
+)
+_OF_TEXTS = (
+    *("v + '-x'", "'x' + v", "v + v.str.upper()", "v == v.str.lower()", "v < 'b'", "v >= v.str.strip()"),
+    *("dd.to_numeric(v, errors='coerce')", "v.str.len().astype('float64')", "v.fillna('none') + 1 * 'y'"),
+)
+_OF_DIFFERENCES = "v + pd.Timedelta('1h')", "v / pd.Timedelta('1h')", "v > pd.Timedelta('2h')", "v * 2", "-v", "abs(v)"
 _COUNTED = "", "", "dropna=False", "normalize=True", "ascending=True"
 _QUANTILES = "0.5", "[0.25, 0.75]", "0"
 _NUMPY = "sqrt exp floor sign isnan isfinite square log1p negative abs cos trunc"
 
 _SHORT: dict[str, Callable[[FrameDraw], Made]] = {
-    "select_column": lambda d: fits(c := d.column(d.word("s M C iufb iufb")), f"v = {c}"),
+    "select_column": lambda d: fits(c := d.column(d.word("s s M m C iufb iufb")), f"v = {c}"),
     "select_columns": lambda d: f"v = v[{d.several(list(dict.fromkeys(d.v.columns)))!r}]",
     "filter_rows": lambda d: fits(c := d.condition(), f"v = v[{c}]"),
     "set_item": lambda d: fits(c := d.condition(), f"v = v.copy(); v['flag'] = {c}"),
@@ -332,7 +411,7 @@ _SHORT: dict[str, Callable[[FrameDraw], Made]] = {
     "numbers_only": lambda d: fits(n := d.names("iuf"), f"v = v[{n!r}] " + d.of(*_OPERATIONS).format(n)),
     "function_of_numpy": lambda d: fits(c := d.column("iuf"), f"v = np.{d.word(_NUMPY)}({c})"),
     "fill_forward": lambda d: f"v = v.{d.word('ffill bfill')}()",
-    "is_missing": lambda d: f"v = v.{d.word('isna notna')}()",
+    "is_missing": lambda d: f"v = v.{d.word('isna notnull')}()",
     "rename": lambda d: f"v = v.rename(columns={{{d.pick(list(d.v.columns))!r}: 'renamed'}})",
     "drop_columns": lambda d: f"v = v.drop(columns=[{d.pick(list(d.v.columns))!r}])",
     "convert": lambda d: fits(n := d.quoted("iub"), f"v = v.astype({{{n}: {d.word(_DTYPES)!r}}})"),
@@ -360,12 +439,14 @@ _SHORT: dict[str, Callable[[FrameDraw], Made]] = {
     "series_method_with_fill": lambda d: fits(kind(d.v) == "f", f"v = v.{d.word(_METHODS)}(v.shift(1), fill_value=0)"),
     "series_condition": lambda d: fits(c := d.condition(), f"v = {c}"),
     "series_numbers": lambda d: fits(kind(d.v) in "iuf", f"v = v.{d.of(*_OF_NUMBERS)}"),
+    "series_of_texts": lambda d: fits(kind(d.v) == "s", f"v = {d.of(*_OF_TEXTS)}"),
+    "series_of_differences": lambda d: fits(kind(d.v) == "m", f"v = {d.of(*_OF_DIFFERENCES)}"),
     "series_of_times": lambda d: fits(kind(d.v) == "M", f"v = {d.of(*_OF_TIMES)}"),
     "value_counts": lambda d: f"v = v.value_counts({d.of(*_COUNTED)})",
     "unique": lambda d: ("v = v.unique()", f"v = pd.Series(v.unique(), name={d.v.name!r})"),
     "series_to_frame": lambda d: "v = v." + d.of("to_frame()", "to_frame(name='col')", "reset_index()"),
     "series_rename": lambda _: "v = v.rename('other')",
-    "series_missing": lambda d: f"v = v.{d.word('isna notna')}()",
+    "series_missing": lambda d: f"v = v.{d.word('isna notnull')}()",
     "series_group": lambda d: kind(d.v) in "if" and f"v = v.groupby(v > 1).{d.word('sum count max mean')}()",
     "series_quantile": lambda d: fits(kind(d.v) in "if" and len(d.v.dropna()), f"v = v.quantile({d.of(*_QUANTILES)})"),
 }
@@ -379,17 +460,19 @@ F:concatenate*2 F:concatenate_columns F:concatenate_itself F:set_index F:sort_va
 F:reset_index FS:accumulate*2 FS:roll*2 F:head_or_tail F:largest F:describe F:reduce_frame*3 F:count_unique
 F:index_of_extreme F:correlations F:index_of_rows F:partitions_of_user F:apply_to_rows F:repartition F:to_dummies
 F:through_parquet*2 F:through_csv S:series_arithmetic*3 S:series_from_left S:series_method_with_fill
-S:series_condition*2 S:series_where*2 S:series_convert*2 S:series_numbers*2 S:series_text*6 S:series_times*6
+S:series_condition*2 S:series_where*2 S:series_convert*2 S:series_numbers*2 S:series_text*8 S:series_times*6
 S:series_of_times*2 S:series_categories*6 S:value_counts*2 S:unique S:series_reduction*4 F:assign_method*12
-S:series_map S:series_replace S:series_to_frame S:series_rename S:series_missing S:series_group S:series_quantile
-S:series_function
+S:series_map FS:replace_values*3 F:by_time*8 F:group_by_derived*3 F:collect F:melt
+S:series_of_texts*4 S:series_of_differences S:series_to_frame S:series_rename S:series_missing S:series_group
+S:series_quantile S:series_function
 """
 """Whether each is one of frames or of series, and how often it is chosen, if more than once; the order counts."""
 
 _ORDER = {
     "needs_order": "fill_forward group_and_accumulate accumulate roll head_or_tail",
-    "opens_order": "group_and_transform drop_duplicates merge join set_index sort_values largest value_counts unique",
-    "order_of_library": "group_and_reduce group_and_aggregate series_group",
+    "opens_order": "group_and_transform drop_duplicates merge join set_index sort_values largest value_counts unique "
+    "collect melt",
+    "order_of_library": "group_and_reduce group_and_aggregate group_by_derived series_group",
 }
 
 for _lists, _name, _weight in entries(_TABLE):

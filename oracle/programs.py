@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Kind = Literal["frame", "array"]
 
 IMPORTS = """\
+import re
 import tempfile
 
 import dask.array as da
@@ -194,8 +195,13 @@ def _without_dask(line: str) -> str:
 
 def names() -> dict[str, Any]:
     """What a program can use besides Dask."""
-    return {"np": np, "pd": pd, "math": math, "__name__": "__main__"}
+    return {"np": np, "pd": pd, "math": math, "re": re, "__name__": "__main__"}
 
+
+_TEXTS = (
+    *("a", "b", "B", "cc", "", " d ", "a1", "12", "ä", "x-y"),
+    *("aa bb", "straße", "İ", "> 89", "a.b", "٣"),
+)
 
 ERRORS_KEPT = 0.02
 """The part of the steps with an error of pandas that are kept, to compare errors."""
@@ -203,7 +209,10 @@ ERRORS_KEPT = 0.02
 _DEPENDS_ON_ORDER = re.compile(r"first|last|idxm|drop_duplicates|\.iloc|argm")
 """Of equal rows or values, these take the one that comes first."""
 
-_DTYPES_OF_COLUMNS = ("int64", "int32", "float64", "float32", "bool", "str", "str", "datetime64[ns]", "category")
+_DTYPES_OF_COLUMNS = (
+    *("int64", "int32", "float64", "float32", "bool", "str", "str", "datetime64[ns]", "datetime64[ns]", "category"),
+    *("timedelta64[ns]", "Int64", "UInt8", "Float64", "boolean", "int64[pyarrow]"),
+)
 
 
 def frame_program(seed: int) -> Program:
@@ -275,22 +284,19 @@ def _table(rng: random.Random, rows: int) -> Table:
 
 
 def _values(rng: random.Random, dtype: str, rows: int) -> tuple[Any, ...]:
-    missing = rng.choice([0.0, 0.2, 0.5])
-
-    def one() -> Any:
-        if dtype.startswith("int"):
-            return rng.randint(-4, 9)
-        if dtype == "bool":
-            return rng.random() < 0.5
-        if rng.random() < missing:
-            return None
-        if dtype.startswith("float"):
-            return rng.choice([0.0, 1.0, 2.5, -1.5, 3.25, 100.0, rng.randint(-9, 9) / 4])
-        if dtype.startswith("datetime"):
-            return f"202{rng.randint(0, 4)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02} 0{rng.randint(0, 9)}:30:00"
-        return rng.choice(["a", "b", "B", "cc", "", " d ", "a1", "12", "ä", "x-y"])
-
-    return tuple(one() for _ in range(rows))
+    missing = 0.0 if dtype in ("int64", "int32", "bool") else rng.choice([0.0, 0.2, 0.5])
+    of_dtypes: dict[str, Callable[[], Any]] = {
+        "int": lambda: rng.randint(-4, 9),
+        "uint": lambda: rng.randint(0, 9),
+        "bool": lambda: rng.random() < 0.5,
+        "float": lambda: rng.choice([0.0, -0.0, 1.0, 2.5, -1.5, 3.25, 100.0, rng.randint(-9, 9) / 4]),
+        "timedelta": lambda: f"{rng.randint(-2, 40)}h",
+        "datetime": lambda: (
+            f"202{rng.randint(0, 4)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02} 0{rng.randint(0, 9)}:30:00"
+        ),
+    }
+    one = next((made for name, made in of_dtypes.items() if dtype.lower().startswith(name)), lambda: rng.choice(_TEXTS))
+    return tuple(None if rng.random() < missing else one() for _ in range(rows))
 
 
 def _index(rng: random.Random, rows: int) -> tuple[str | None, str, tuple[Any, ...]]:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from processes import LOST, Journal, Process, in_turns
 from program_runs import FINDINGS, Outcome, Row, Way, judge, run
 from programs import make
-from reports import ONE_THREAD, finish, parser
+from reports import ONE_THREAD, finish, parser, percent
 from sides import BROKEN
 
 if TYPE_CHECKING:
@@ -269,7 +269,9 @@ def main() -> None:
     }
     for group in groups(rows):
         print(f"\n# {group[0].outcome}: {group[0].last} ({len(group)}). {group[0].note}\n{group[0].source}")
-    finish(arguments, "Random programs, on the CPU and with the switch on", report, table(rows), hide="differences")
+    agree = percent(sum(row.outcome not in FINDINGS for row in rows), len(rows))
+    title = "Random programs, on the CPU and with the switch on"
+    finish(arguments, title, report, table(rows), hide="differences", agree=agree)
 
 
 if __name__ == "__main__":

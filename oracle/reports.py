@@ -31,17 +31,37 @@ def parser(description: str | None, *, limit: float = 60.0, seconds: float | Non
         made.add_argument("--seconds", type=float, default=seconds, help="for all of it; what is left is not run")
         help_ = "written as the parts run; one that exists is continued"
         made.add_argument("--rows", type=Path, metavar="FILE", help=help_)
+    help_ = "exit with an error if fewer of what was compared agree"
+    made.add_argument("--least", type=float, metavar="PERCENT", help=help_)
     made.add_argument("--out", type=Path, help="the JSON file to write")
     made.add_argument("--table", type=Path, help="the markdown file to write")
     return made
 
 
-def finish(arguments: argparse.Namespace, title: str, report: dict[str, Any], parts: Iterable[str], hide: str) -> None:
-    """Print the report without its long part `hide`, and write it, and a page with its ``counts`` and the `parts`."""
+def percent(part: int, whole: int) -> float | None:
+    """How many of the whole, in percent with one decimal place."""
+    return round(100 * part / whole, 1) if whole else None
+
+
+def finish(
+    arguments: argparse.Namespace,
+    title: str,
+    report: dict[str, Any],
+    parts: Iterable[str],
+    *,
+    hide: str,
+    agree: float | None,
+) -> None:
+    """Print the report without its long part `hide`, and write it, and a page with its ``counts`` and the `parts`.
+
+    Ends the program with an error if a smaller part than ``--least`` agrees, or nothing was compared.
+    """
     report = header() | report
     publish(report, arguments.out, hide=hide)
     if arguments.table:
         arguments.table.write_text(page(title, report, parts))
+    if arguments.least is not None and (agree is None or agree < arguments.least):
+        sys.exit(f"{'Nothing was compared' if agree is None else f'{agree} % agree'}, {arguments.least} % must.")
 
 
 def page(title: str, report: Mapping[str, Any], parts: Iterable[str]) -> str:

@@ -11,10 +11,10 @@ from dask.base import normalize_token
 from dask.utils import funcname
 
 from ..errors import NotOnGpuError
-from ..inspection.results import results_to_host
 from .log import Fallback, report
 from .missing import DifferentResultError, implemented, reason_to_fall_back
 from .values import (
+    arguments_on_host,
     copied,
     has_function_of_user,
     has_gpu_data,
@@ -153,7 +153,7 @@ class HostFallback:
         given = self.function, args, kwargs
         kinds = {package for package in ("cupy", "cudf") if has_gpu_data(given, package)}
         try:
-            result = on_host(self.function)(*results_to_host(args), **results_to_host(kwargs))
+            result = on_host(self.function)(*arguments_on_host(args), **arguments_on_host(kwargs))
         except Exception as error:
             if not reason_to_fall_back(error):
                 raise

@@ -64,6 +64,7 @@ _OF_NUMPY = re.compile(
     r"|[Cc]annot determine Numba type of <class '(cupy|cudf)"
     r"|Grouping by an unaligned column"  # of Dask, which compares an index of cuDF with one of pandas
     r"|requires .*\bnp\.ndarray\b.* got ndarray"  # of pandas, which accepts that of NumPy
+    r"|unhashable type: 'ndarray'"  # an element of CuPy; one of NumPy is a number
 )
 _OF_SIGNATURE = re.compile(
     r"^(\w+)(\.\w+)?\(\) (got an unexpected keyword argument|takes .*positional argument|missing \d+ required)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
 import sys
 from importlib import import_module
@@ -14,7 +16,7 @@ from dask.utils import funcname, key_split, typename
 from tlz import compose
 
 from ..inspection.placement import can_move, is_type_of_gpu
-from ..inspection.results import is_plain_tuple, results_to_host
+from ..inspection.results import fields_of, in_containers, is_plain_tuple, results_to_host, with_fields
 from .missing import reason_to_fall_back
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def has_object_of_user(value: Any) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _may_have_functions(kind: type) -> bool:
     """Whether objects of this type can be called or have contents."""
-    has_contents = issubclass(kind, _CONTAINERS) or is_aggregation(kind)
+    has_contents = issubclass(kind, _CONTAINERS) or is_aggregation(kind) or dataclasses.is_dataclass(kind)
     return has_contents or any("__call__" in parent.__dict__ for parent in kind.__mro__)
 
 
@@ -85,7 +87,7 @@ def has_results_on_host(value: Any) -> bool:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """What containers, partial functions, compositions of functions and aggregations have; anything else as it is."""
+    """What containers, dataclasses, partial functions, compositions and aggregations have; anything else as it is."""
     inner: Any = None
     if isinstance(value, list | tuple | set | frozenset):
         inner = value
@@ -97,6 +99,8 @@ def _parts(value: Any) -> Iterator[Any]:
         inner = value.first, value.funcs
     elif is_aggregation(type(value)):
         inner = vars(value).values()
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):  # as of flox's scans
+        inner = fields_of(value).values()
     if inner is None:
         yield value
     else:
@@ -141,6 +145,26 @@ def copied(value: Any) -> Any:
     return value
 
 
+def arguments_on_host(value: Any) -> Any:
+    """As `results_to_host`, also what objects keep in their attributes, such as the cache of dask-ml's searches.
+
+    The objects stay as they are: their copies have the attributes on the host.
+    """
+    return in_containers(_object_on_host, value)
+
+
+def _object_on_host(value: Any) -> Any:
+    moved = results_to_host(value)
+    attributes = getattr(value, "__dict__", None)
+    if moved is not value or isinstance(value, type) or not isinstance(attributes, dict):
+        return moved
+    if not has_gpu_data(attributes):
+        return value
+    copied = copy.copy(value)
+    vars(copied).update(results_to_host(attributes))
+    return copied
+
+
 def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with host copies of the GPU data that it holds: arguments of a `functools.partial`, or self.
 
@@ -176,7 +200,7 @@ def to_gpu(result: Any, kinds: Collection[str]) -> Any:
     Parameters
     ----------
     result
-        A result, or a tuple, list or dictionary of results.
+        A result, or a tuple, list, dictionary or dataclass of results.
     kinds
         The libraries of the function's arguments. With ``"cupy"``, scalars of NumPy become arrays without dimensions,
         as CuPy returns them; only with ``"cudf"`` do dataframes of pandas become dataframes of cuDF.
@@ -187,6 +211,8 @@ def to_gpu(result: Any, kinds: Collection[str]) -> Any:
         return type(result)(*(to_gpu(value, kinds) for value in result))
     if type(result) is list or is_plain_tuple(result):
         return type(result)(to_gpu(value, kinds) for value in result)
+    if dataclasses.is_dataclass(result) and not isinstance(result, type):
+        return with_fields(result, {name: to_gpu(value, kinds) for name, value in fields_of(result).items()})
     if type(result) is np.ndarray or ("cupy" in kinds and isinstance(result, np.generic)):
         return _array_to_gpu(result)
     return frame_to_gpu(result) if "cudf" in kinds and isinstance(result, _PANDAS) else result

@@ -18,7 +18,7 @@ from distributed.metrics import context_meter
 from .placement import is_type_of_gpu, to_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 TO_GPU = "host-to-device"
 TO_HOST = "device-to-host"
@@ -61,7 +61,16 @@ def _with_parts_on_host(value: Any) -> Any:
         return value if moved is elements else pd.Series(moved, value.index, name=value.name).infer_objects()
     if type(value) is pd.DataFrame:
         return _columns_on_host(value)
+    if type(value).__module__.startswith("xarray."):
+        return _of_xarray_on_host(value)
     return _fields_on_host(value)
+
+
+def _of_xarray_on_host(value: Any) -> Any:
+    """A computed dataset, array or variable of xarray, with its coordinates, as one that has arrays of NumPy."""
+    parts = [value, *getattr(value, "coords", {}).values(), *getattr(value, "data_vars", {}).values()]
+    data = (getattr(getattr(part, "variable", part), "_data", None) for part in parts)  # `data` would read a file
+    return value.as_numpy() if any(is_type_of_gpu(type(each)) for each in data) else value
 
 
 def _columns_on_host(frame: pd.DataFrame) -> pd.DataFrame:
@@ -90,19 +99,32 @@ def _fields_on_host(value: Any) -> Any:
     is_dict = isinstance(value, dict)
     if not is_dict and (not dataclasses.is_dataclass(value) or isinstance(value, type)):
         return value
-    names = [field.name for field in dataclasses.fields(value) if hasattr(value, field.name)] if not is_dict else ()
-    fields = value if is_dict else {name: getattr(value, name) for name in names}
-    moved = {name: (part, results_to_host(part)) for name, part in fields.items()}
+    if not is_dict:
+        return with_fields(value, {name: results_to_host(part) for name, part in fields_of(value).items()})
+    moved = {name: (part, results_to_host(part)) for name, part in value.items()}
     changed = {name: new for name, (old, new) in moved.items() if new is not old}
     if not changed:
         return value
     on_host = copy.copy(value)
-    for name, part in changed.items():
-        if is_dict:
-            on_host[name] = part
-        else:
-            object.__setattr__(on_host, name, part)  # the dataclass may be frozen
+    for name, part in changed.items():  # `Counter.update` adds
+        on_host[name] = part
     return on_host
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """The fields of an object of a dataclass, without those that it does not have."""
+    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value) if hasattr(value, each.name)}
+
+
+def with_fields(value: Any, fields: Mapping[str, Any]) -> Any:
+    """A copy of an object of a dataclass with these fields; the same object if they are what it has."""
+    changed = {name: part for name, part in fields.items() if part is not getattr(value, name)}
+    if not changed:
+        return value
+    copied = copy.copy(value)
+    for name, part in changed.items():
+        object.__setattr__(copied, name, part)  # the dataclass may be frozen
+    return copied
 
 
 def _may_change(kind: type) -> bool:

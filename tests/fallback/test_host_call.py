@@ -6,6 +6,7 @@ import pickle
 import sys
 import weakref
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FunctionType, SimpleNamespace
 
 import dask
@@ -215,6 +216,39 @@ def test_nested_arguments_and_results_are_moved():
     result = HostFallback(several)([cupy.ones(2), cupy.ones(2)], options={"weights": cupy.ones(2)})
     assert result["sum"].tolist() == [2, 2]
     assert [type(part) for part in result.values()] == [cupy.ndarray, str, cupy.ndarray]
+
+
+@dataclass(frozen=True)
+class State:
+    last: object
+    count: int
+
+
+def test_fields_of_dataclasses_are_moved():
+    def doubled(state):
+        return State(np.asarray(state.last) * 2, state.count)
+
+    result = HostFallback(doubled)(State(cupy.ones(2), 1))
+    assert (type(result.last), result.last.tolist(), result.count) == (cupy.ndarray, [2, 2], 1)
+
+
+class Cache:
+    """Keeps what it was asked for, as the cache of splits of dask-ml's searches."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def part(self, block):
+        return self.kept.setdefault(len(block), block[:2])
+
+
+def test_what_an_object_kept_in_the_first_attempt_is_moved_and_the_object_stays_as_it_is():
+    def total(cache, block):
+        return float(np.asarray(cache.part(block)).sum())
+
+    cache = Cache()
+    assert HostFallback(total)(cache, cupy.ones(3)) == 2
+    assert type(cache.kept[3]) is cupy.ndarray
 
 
 def test_tuples_of_dask_are_moved():

@@ -32,6 +32,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "what-runs-where.md").read_text()
         (lambda x: x.astype("U3"), "(Type|Value)Error: Unsupported dtype"),
         (lambda x: x.newbyteorder, r"AttributeError: '(cupy\.)?ndarray' object has no attribute 'newbyteorder'"),
         (lambda x: cupy.nanquantile, "AttributeError: module 'cupy' has no attribute 'nanquantile'"),
+        (lambda x: dict.fromkeys(x, 1), "TypeError: unhashable type: '(cupy\\.)?ndarray'"),
         (lambda x: x.reshape(7), ""),
         (lambda x: [].missing, ""),
         (lambda x: int("a"), ""),

@@ -81,3 +81,14 @@ def test_columns_of_numbers_have_their_dtype():
 )
 def test_a_result_without_parts_on_the_gpu_is_the_same_object(result):
     assert results_to_host(result) is result
+
+
+def test_the_arrays_of_xarray_are_moved_with_their_coordinates():
+    xarray = pytest.importorskip("xarray")
+    cupy = pytest.importorskip("cupy")
+    array = xarray.DataArray(cupy.ones(2), dims="x", coords={"y": ("x", cupy.zeros(2))})
+    moved = results_to_host({"array": array, "dataset": array.to_dataset(name="a"), "variable": array.variable})
+    assert type(moved["array"].data) is type(moved["array"].y.data) is np.ndarray
+    assert type(moved["dataset"].a.data) is type(moved["variable"].data) is np.ndarray
+    on_host = array.as_numpy()
+    assert results_to_host(on_host) is on_host
