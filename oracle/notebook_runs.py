@@ -53,7 +53,7 @@ class Cell:
     is_random: bool = False
     """Tagged ``random``: its values come from random numbers of Dask, and only dtypes and dimensions are compared."""
     opens_order: bool = False
-    """Whether the order of rows is open, by what the notebook calls up to here."""
+    """Whether the order of rows is open: by what the notebook calls up to here, or tagged ``ties``."""
 
     @property
     def key(self) -> str:
@@ -95,7 +95,7 @@ class Notebook:
         tags = [match["tags"] or "" for match in found]
         opens = of_open_order(sources)
         cells = tuple(
-            Cell(file.stem, match["title"], source, '"random"' in tag, open_order)
+            Cell(file.stem, match["title"], source, '"random"' in tag, open_order or '"ties"' in tag)
             for match, source, tag, open_order in zip(found, sources, tags, opens, strict=True)
         )
         needs = _NEEDS.search(text)

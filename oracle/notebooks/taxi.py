@@ -91,7 +91,7 @@ df[df.payment_type.isin(["Cash", "Credit"])].groupby("payment_type").size().comp
 # %% query
 df.query("passenger_count > 2 and fare_amount < 20").fare_amount.count().compute()
 
-# %% set the index to the time
+# %% set the index to the time tags=["ties"]
 ts = df.set_index("tpep_pickup_datetime")
 ts.divisions[0], ts.npartitions
 
