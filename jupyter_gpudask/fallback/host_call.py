@@ -12,6 +12,7 @@ from dask.utils import funcname
 
 from ..errors import NotOnGpuError
 from ..inspection.results import results_to_host
+from .host_parts import host_call
 from .log import Fallback, report
 from .missing import DifferentResultError, implemented, reason_to_fall_back
 from .values import (
@@ -139,9 +140,7 @@ class HostFallback:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._is_checked is None:
             self._is_checked = has_function_of_user(self.function) or is_of_linear_algebra(self.function)
-        if not self._is_checked:
-            return implemented(self.function(*args, **kwargs))
-        with _checked_solutions():
+        with host_call(self.function, args), _checked_solutions() if self._is_checked else nullcontext():
             return implemented(self.function(*args, **kwargs))
 
     def _call_on_host(
@@ -153,7 +152,9 @@ class HostFallback:
         given = self.function, args, kwargs
         kinds = {package for package in ("cupy", "cudf") if has_gpu_data(given, package)}
         try:
-            result = on_host(self.function)(*results_to_host(args), **results_to_host(kwargs))
+            function, blocks, options = on_host(self.function), results_to_host(args), results_to_host(kwargs)
+            with host_call(function, (blocks, options)):
+                result = function(*blocks, **options)
         except Exception as error:
             if not reason_to_fall_back(error):
                 raise

@@ -19,6 +19,7 @@ from dask._task_spec import (
 
 from ..graph.program import Program, evaluated
 from .host_call import HostFallback, PackageFallback, lacking
+from .host_parts import host_task
 from .missing import implemented, reason_to_fall_back
 from .values import has_function_of_user, is_of_installed_package, is_of_linear_algebra
 
@@ -273,7 +274,8 @@ def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: T
             result = run_step(wrapper.step(task, program), values)
         else:
             try:
-                result = implemented(run_step(task, values))
+                with host_task(task, values):
+                    result = implemented(run_step(task, values))
                 on_host = None
             except Exception as error:
                 on_host = _after_failure(task, program, wrapper, error)

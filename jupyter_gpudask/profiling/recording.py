@@ -20,6 +20,7 @@ from distributed.metrics import context_meter
 from distributed.metrics import time as wall_time
 from distributed.protocol.pickle import dumps
 
+from ..fallback.host_parts import host_task
 from ..graph.program import Program, as_one_task, evaluated
 from ..inspection.results import TO_GPU, TO_HOST
 from ..worker.graphs import OpaqueNode
@@ -232,7 +233,9 @@ def run_steps(task: GraphNode, values: Mapping[Any, Any], on_step: OnStep) -> An
     `on_step`: called after each step, with its task, the results that it had, and its result.
     """
     if isinstance(task, OpaqueNode):
-        task = task.unpickle()
+        opened: GraphNode = task.unpickle()
+        with host_task(opened, values):
+            return run_steps(opened, values, on_step)
     if type(task) is not Task:  # data, or another name for a result
         return task(values)
     function, arguments = task.func, task.args

@@ -26,6 +26,7 @@ from ..scheduler.settings import SchedulerPathPlugin, SendIntervalPlugin
 from ..scheduler.workers import WorkerFailuresPlugin, read_worker, reported_gpu
 from ..worker.cuda_context import CONTEXT_LOST, ContextPlugin
 from ..worker.graphs import MaterializePlugin
+from ..worker.host_threads import HostThreadsPlugin
 from ..worker.interruption import InterruptionPlugin
 from ..worker.memory import CellMetricsPlugin, reset_worker
 from ..worker.plugins import ExitReportPlugin, MetricsRetentionPlugin, PatchPlugin
@@ -37,12 +38,15 @@ if TYPE_CHECKING:
     from ..machine.plan import Plan
 
 
-async def register_plugins(path: Sequence[str], engine: Literal["cuda", "cpu"], dask_scheduler: Any) -> None:
+async def register_plugins(
+    path: Sequence[str], engine: Literal["cuda", "cpu"], threads: int | None, dask_scheduler: Any
+) -> None:
     """Register the plugins; workers that start later get theirs, too.
 
     - `path`: folders from which the scheduler and the workers can import modules.
     - `engine`: on ``cuda`` graphs are not opened in the scheduler, and the device memory and the energy of cells are
       measured.
+    - `threads`: of each worker, if the user has said it. Else parts of tasks on the host run on all cores on ``cuda``.
     """
     scheduler = dask_scheduler
     failures = WorkerFailuresPlugin(scheduler)
@@ -55,6 +59,8 @@ async def register_plugins(path: Sequence[str], engine: Literal["cuda", "cpu"], 
     if engine == "cuda":
         plugins += [MaterializePlugin(), CellMetricsPlugin(), ContextPlugin()]
         GraphRouter(scheduler).install()
+        if threads is None:
+            plugins.append(HostThreadsPlugin())
     handle_beginnings(scheduler, pass_on=engine == "cuda")
     for plugin in plugins:
         await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=plugin.name, idempotent=True)

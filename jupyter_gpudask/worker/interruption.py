@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import Reschedule, WorkerPlugin, get_worker
 
 from .cuda_context import outcome_of_failed
+from .host_threads import settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,8 +146,10 @@ def run_task(original: Any, /, *args: Any, **kwargs: Any) -> Any:
         run.end()
         if not run.interrupted:
             runs.pop(run)
+            settle(get_worker())
             raise
     runs.pop(run)
+    settle(get_worker())
     if outcome["op"] == "task-erred" and not run.interrupted:
         return outcome_of_failed(run.key, outcome)
     if run.interrupted and (outcome is None or outcome["op"] != "task-finished"):

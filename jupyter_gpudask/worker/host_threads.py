@@ -1,0 +1,239 @@
+"""Let a worker of a GPU start its next task while a task runs on the host.
+
+A worker of a GPU runs one task at a time, because tasks share the memory of the device. A part of a task that runs on
+the host, such as a fallback, would leave the device and all other cores idle. If it takes longer than some
+milliseconds, the task secedes, as Dask's tasks do that wait for others: its thread leaves the pool, and another one
+takes its place and runs the next task. After the part, the thread waits until it has a place in the pool again. So at
+any time as many tasks as the worker has threads, mostly one, use the device.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import psutil
+from dask.sizeof import sizeof
+from dask.system import CPU_COUNT
+from distributed import WorkerPlugin, get_worker
+from distributed.core import Status
+from distributed.threadpoolexecutor import ThreadPoolExecutor, rejoin, thread_state, threads_lock
+from distributed.worker_state_machine import SecedeEvent
+
+from .memory import has_room
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from distributed import Worker
+
+_PATIENCE = 0.003
+"""Seconds after which a part counts as long. To start another task takes the worker a tenth of that."""
+
+_INTERVAL = 0.004
+_PART_OF_MEMORY = 8
+"""Which part of the worker's memory what the parts were given may take; they need several times as much."""
+
+
+def cores_of_worker() -> int:
+    """The number of cores of this machine for each worker of a GPU; 0 if this is none.
+
+    dask-cuda lets each worker see all GPUs that have one, its own first.
+    """
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return int(CPU_COUNT) // len(devices.split(",")) if devices else 0
+
+
+class HostPart:
+    """A part of a task that may run on the host; a context manager of the task's thread.
+
+    - `is_on_host`: whether it does; asked in another thread, if the part takes long.
+    - `values`: what it was given.
+    """
+
+    def __init__(self, plugin: HostThreadsPlugin, is_on_host: Callable[[], bool], values: Any) -> None:
+        self._plugin = plugin
+        self.is_on_host: Callable[[], bool] | None = is_on_host
+        self.values: Any = values
+        self.thread = threading.current_thread()
+        self.key: Any = None
+        self.began = time.monotonic()
+        self.nbytes: int | None = None  # of the values, once they were counted
+        self.was_looked_at = threading.Event()  # after that it stays as it is, whether it has seceded or not
+
+    def __enter__(self) -> None:
+        self._plugin.begin(self)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # What follows an interrupt only releases memory: it does not wait for other tasks.
+        self._plugin.end(self, returns=kind is None or issubclass(kind, Exception))
+
+
+class HostThreadsPlugin(WorkerPlugin):
+    """Lets tasks secede during long parts on the host.
+
+    - `threads`: how many tasks run at a time, those that have seceded included; `None` for one on each core of the
+      worker.
+    """
+
+    name = "gpudask-host-threads"
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads
+
+    def setup(self, worker: Worker) -> None:
+        """Called by Dask when the worker has joined the scheduler, before it gets tasks."""
+        self._worker = worker
+        self._most = (self._threads or cores_of_worker()) - worker.state.nthreads
+        self._memory = worker.memory_manager.memory_limit or int(psutil.virtual_memory().total)
+        self._of_thread = _OfThread()
+        # Parts whose threads have their places in the pool. Who takes one from here decides whether it secedes: the
+        # thread of its task, which ends it, or `_watch`.
+        self._running: dict[HostPart, bool] = {}
+        self._seceded: dict[HostPart, int] = {}  # with the bytes that they were given
+        self._seceding = threading.Lock()
+        self._wake = threading.Event()
+        self._is_closed = False
+        executor: Any = worker.executors.get("default")
+        self._executor: Any = executor if isinstance(executor, ThreadPoolExecutor) and self._most > 0 else None
+        if self._executor is not None:
+            executor._threads = _Members(executor._threads)  # noqa: SLF001
+            threading.Thread(target=self._watch, name="gpudask-host-threads", daemon=True).start()
+
+    def teardown(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
+        """Called by Dask when the plugin is unregistered, or when the worker closes."""
+        self._is_closed = True
+        self._wake.set()
+
+    def part(self, is_on_host: Callable[[], bool], values: Any) -> HostPart:
+        """A context for a part of the task of this thread; see `HostPart`."""
+        return HostPart(self, is_on_host, values)
+
+    def begin(self, part: HostPart) -> None:
+        """The part begins; called in the thread of its task."""
+        if self._executor is None or getattr(thread_state, "executor", None) is not self._executor:
+            part.was_looked_at.set()  # a thread of a client, or of an executor of the user
+            return
+        part.key = get_worker().get_current_task()
+        self._of_thread.parts.append(part)
+        self._running[part] = True
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def end(self, part: HostPart, *, returns: bool) -> None:
+        """The part has ended; with `returns` wait until the thread has a place in the pool."""
+        part.values, part.is_on_host = None, None
+        if not self._running.pop(part, False):
+            part.was_looked_at.wait()
+            if part in self._seceded:
+                if not returns:
+                    return
+                self._return()
+                self._seceded.pop(part, None)
+        if part in self._of_thread.parts:
+            self._of_thread.parts.remove(part)
+
+    def _return(self) -> None:
+        if threading.current_thread() in self._executor._threads:  # noqa: SLF001
+            return  # the function has called Dask's `rejoin`
+        with suppress(RuntimeError):  # the worker closes its pool
+            rejoin()
+
+    def settle(self) -> None:
+        """The task of this thread has ended, perhaps by an interrupt at any point; nothing interrupts this."""
+        parts = self._of_thread.parts
+        if not parts:
+            return
+        with self._seceding:
+            for part in parts:
+                self._running.pop(part, None)
+                self._seceded.pop(part, None)
+        parts.clear()
+        executor, thread = self._executor, threading.current_thread()
+        with executor._rejoin_lock:  # noqa: SLF001
+            executor._rejoin_list[:] = [each for each in executor._rejoin_list if each[0] is not thread]  # noqa: SLF001
+            thread_state.proceed = thread in executor._threads  # noqa: SLF001 - else another thread has its place
+
+    def _watch(self) -> None:
+        while not self._is_closed:
+            if not self._running:
+                self._wake.clear()
+                if not self._running:
+                    self._wake.wait()
+            time.sleep(_INTERVAL)
+            began_before = time.monotonic() - _PATIENCE
+            for part in list(self._running):
+                if part.began <= began_before:
+                    self._look_at(part)
+
+    def _look_at(self, part: HostPart) -> None:
+        if part.nbytes is None:
+            part.nbytes = _size_of(part)
+        secedes = part.nbytes >= 0
+        if secedes and not self._may_secede(part.nbytes):
+            return  # perhaps later
+        with self._seceding:
+            if not self._running.pop(part, False):
+                return
+            try:
+                if secedes:
+                    self._secede(part)
+            finally:
+                part.was_looked_at.set()
+
+    def _may_secede(self, nbytes: int) -> bool:
+        given = nbytes + sum(list(self._seceded.values()))
+        return (
+            len(self._seceded) < self._most
+            and given * _PART_OF_MEMORY <= self._memory
+            and self._worker.status is Status.running
+            and psutil.Process().memory_info().rss * 2 <= self._memory
+            and has_room()
+        )
+
+    def _secede(self, part: HostPart) -> None:
+        executor = self._executor
+        with threads_lock:
+            if part.thread not in executor._threads:  # noqa: SLF001 - the function has seceded by Dask's `secede`
+                return
+            executor._threads.remove(part.thread)  # noqa: SLF001
+            self._seceded[part] = part.nbytes or 0
+            executor._adjust_thread_count()  # noqa: SLF001
+        # Without a duration, the scheduler learns that of the task when it has ended.
+        duration: Any = None
+        event = SecedeEvent(key=part.key, compute_duration=duration, stimulus_id=f"host-part-{time.time()}")
+        self._worker.loop.add_callback(self._worker.handle_stimulus, event)
+
+
+def _size_of(part: HostPart) -> int:
+    """The bytes that a part was given; -1 if it does not run on the host, or has ended."""
+    is_on_host, values = part.is_on_host, part.values
+    try:
+        return sizeof(values) if is_on_host is not None and is_on_host() else -1
+    except Exception:  # noqa: BLE001 - of objects of the user
+        return -1
+
+
+class _OfThread(threading.local):
+    """The parts of the task that runs in this thread, those that have ended included."""
+
+    def __init__(self) -> None:
+        self.parts: list[HostPart] = []
+
+
+class _Members(set[Any]):
+    """The threads of a pool. A task may call Dask's `secede` when its thread has left the pool already."""
+
+    def remove(self, thread: Any) -> None:
+        """Remove a thread, if it is there."""
+        self.discard(thread)
+
+
+def settle(worker: Worker) -> None:
+    """See `HostThreadsPlugin.settle`; called in the thread of a task that has ended."""
+    plugin = worker.plugins.get(HostThreadsPlugin.name)
+    if isinstance(plugin, HostThreadsPlugin):
+        plugin.settle()
