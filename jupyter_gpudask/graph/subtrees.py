@@ -181,6 +181,41 @@ class ClusterSize(NamedTuple):
     threads: int = 1  # of all of them together; enough tasks remain to feed them
 
 
+_HOST_PARTS = 8
+_OF_BLOCKS = frozenset(
+    {"_operator", "builtins", "cupy", "cupyx", "cytoolz", "dask", "functools", "numpy", "operator", "tlz", "toolz"}
+)
+"""Packages whose functions mostly compute on GPUs there."""
+
+
+def size_for(graph: Mapping[Any, GraphNode], size: ClusterSize) -> ClusterSize:
+    """The size of a cluster on GPUs for this graph: with more threads if functions of it may run on the host.
+
+    Meanwhile the workers run other tasks, see `worker.host_threads`; so there must be enough of them.
+    """
+    may_run_on_host = any(map(_may_run_on_host, graph.values()))
+    return size._replace(threads=size.threads * _HOST_PARTS) if may_run_on_host else size
+
+
+def _may_run_on_host(task: Any) -> bool:
+    """Whether a task calls a function that is not of Dask or of an array library, or is an array of a file."""
+    if isinstance(task, DataNode):
+        return hasattr(task.value, "shape") and _package_of(type(task.value)) not in _OF_BLOCKS
+    if not isinstance(task, Task):
+        return False
+    if task.func is _execute_subgraph:
+        return any(map(_may_run_on_host, task.args[0].values()))
+    function: Any = task.func
+    while isinstance(function, partial):
+        function = function.func
+    package = _package_of(function)
+    return package not in _OF_BLOCKS and package != __name__.partition(".")[0]
+
+
+def _package_of(function: Any) -> str:
+    return str(getattr(function, "__module__", None) or type(function).__module__).partition(".")[0]
+
+
 def fuse_subtrees(
     graph: Mapping[Any, GraphNode], keys: Collection[Any], size: ClusterSize, most_repeated: int = 0
 ) -> dict[Any, GraphNode]:
