@@ -198,18 +198,23 @@ def size_for(graph: Mapping[Any, GraphNode], size: ClusterSize) -> ClusterSize:
 
 
 def _may_run_on_host(task: Any) -> bool:
-    """Whether a task calls a function that is not of Dask or of an array library, or is an array of a file."""
-    if isinstance(task, DataNode):
-        return hasattr(task.value, "shape") and _package_of(type(task.value)) not in _OF_BLOCKS
+    """Whether a task calls a function that is not of Dask or of an array library, or reads an array of a file."""
     if not isinstance(task, Task):
-        return False
+        return _is_array_of_file(task)
     if task.func is _execute_subgraph:
-        return any(map(_may_run_on_host, task.args[0].values()))
+        inner, _, _, *values = task.args
+        return any(map(_may_run_on_host, inner.values())) or any(map(_is_array_of_file, values))
     function: Any = task.func
     while isinstance(function, partial):
         function = function.func
     package = _package_of(function)
-    return package not in _OF_BLOCKS and package != __name__.partition(".")[0]
+    is_of_other = package not in _OF_BLOCKS and package != __name__.partition(".")[0]
+    return is_of_other or any(map(_is_array_of_file, task.args))
+
+
+def _is_array_of_file(value: Any) -> bool:
+    value = value.value if isinstance(value, DataNode) else value
+    return hasattr(value, "shape") and _package_of(type(value)) not in _OF_BLOCKS
 
 
 def _package_of(function: Any) -> str:
