@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import threading
 import time
@@ -24,6 +25,7 @@ from ..fallback.host_parts import host_task
 from ..graph.program import Program, as_one_task, evaluated
 from ..inspection.results import TO_GPU, TO_HOST
 from ..worker.graphs import OpaqueNode
+from ..worker.host_threads import times_seceded
 from ..worker.interruption import InterruptionPlugin
 from .measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse, combine, operation_of
 
@@ -125,12 +127,14 @@ class _TaskSteps:
         self._last_event = 0.0
         self._shortest = _STRETCH if clock is not None and clock.has_short_steps(self.name) else 0.0
         self._last = 0.0
+        self._seceded = 0  # how often, at the last event
         self._moves: Operation | None = None  # of the step that runs
 
     def __call__(self, values: Mapping[Any, Any]) -> Any:
         if self._clock is not None:
             self._events.append(self._clock.record())
         self._last = self._last_event = time.perf_counter()
+        self._seceded = times_seceded()
         result = run_steps(self._task, values, self._on_step)
         if self._newest is not None:  # the scheduler knows the result of the task
             self.result, operation, size = self._newest
@@ -165,7 +169,10 @@ class _TaskSteps:
 
     def _add_event(self, clock: GpuClock, now: float) -> None:
         self._events.append(clock.record())
-        self._stretches.append(self._since_event)
+        seceded = times_seceded()
+        # While it had seceded, the GPU has computed for other tasks.
+        self._stretches.append(self._since_event if seceded == self._seceded else {})
+        self._seceded = seceded
         self._since_event = {}
         self._last_event = now
 
@@ -415,9 +422,15 @@ class SchedulerProfilingPlugin(SchedulerPlugin):
             elif each["action"] == "compute":
                 operation.seconds += seconds
                 use.seconds += seconds
-                since = max(self._last_stop.get((worker, thread), 0.0), self._active_since)
-                operation.waiting += max(0.0, each["start"] - since - fetching)
+                operation.waiting += max(0.0, each["start"] - self._free_since(worker, thread, use) - fetching)
                 self._last_stop[worker, thread] = each["stop"]
+
+    def _free_since(self, worker: str, thread: int, use: WorkerUse) -> float:
+        """Since when a thread has had nothing to run; one that takes the place of another has begun just now."""
+        stopped = self._last_stop.get((worker, thread))
+        if stopped is None and sum(known == worker for known, _ in self._last_stop) >= use.threads:
+            return math.inf
+        return max(stopped or 0.0, self._active_since)
 
     def remove_client(self, scheduler: Any, client: str) -> None:
         """Remove the plugins if the kernel is gone; called by Dask."""

@@ -131,6 +131,7 @@ class HostThreadsPlugin(WorkerPlugin):
             if part in self._seceded:
                 if not returns:
                     return
+                self._of_thread.returns += 1
                 self._return()
                 self._seceded.pop(part, None)
         if part in self._of_thread.parts:
@@ -141,6 +142,11 @@ class HostThreadsPlugin(WorkerPlugin):
             return  # the function has called Dask's `rejoin`
         with suppress(RuntimeError):  # the worker closes its pool
             rejoin()
+
+    def times_seceded(self) -> int:
+        """As the function of this name."""
+        of_thread = self._of_thread
+        return of_thread.returns + sum(part in self._seceded for part in of_thread.parts)
 
     def settle(self) -> None:
         """The task of this thread has ended, perhaps by an interrupt at any point; nothing interrupts this."""
@@ -218,10 +224,11 @@ def _size_of(part: HostPart) -> int:
 
 
 class _OfThread(threading.local):
-    """The parts of the task that runs in this thread, those that have ended included."""
+    """The parts of the task that runs in this thread, in which it is, and how often it has returned from some."""
 
     def __init__(self) -> None:
         self.parts: list[HostPart] = []
+        self.returns = 0
 
 
 class _Members(set[Any]):
@@ -232,8 +239,10 @@ class _Members(set[Any]):
         self.discard(thread)
 
 
-def settle(worker: Worker) -> None:
-    """See `HostThreadsPlugin.settle`; called in the thread of a task that has ended."""
-    plugin = worker.plugins.get(HostThreadsPlugin.name)
-    if isinstance(plugin, HostThreadsPlugin):
-        plugin.settle()
+def times_seceded() -> int:
+    """How often the task of this thread has seceded during its parts on the host, the one that it is in included."""
+    try:
+        plugin = get_worker().plugins.get(HostThreadsPlugin.name)
+    except ValueError:  # not in a worker
+        return 0
+    return plugin.times_seceded() if isinstance(plugin, HostThreadsPlugin) else 0

@@ -6,13 +6,14 @@ import asyncio
 import ctypes
 import threading
 import time
+from contextlib import nullcontext
 from operator import call
 from typing import TYPE_CHECKING, Any
 
 from distributed import Reschedule, WorkerPlugin, get_worker
 
 from .cuda_context import outcome_of_failed
-from .host_threads import settle
+from .host_threads import HostThreadsPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,6 +135,8 @@ def run_task(original: Any, /, *args: Any, **kwargs: Any) -> Any:
     if plugin is None:
         return original(*args, **kwargs)
     runs = plugin.runs
+    threads = get_worker().plugins.get(HostThreadsPlugin.name)
+    settle = threads.settle if isinstance(threads, HostThreadsPlugin) else nullcontext
     run = TaskRun(get_worker().get_current_task())
     outcome: Any = None
     try:
@@ -146,10 +149,10 @@ def run_task(original: Any, /, *args: Any, **kwargs: Any) -> Any:
         run.end()
         if not run.interrupted:
             runs.pop(run)
-            settle(get_worker())
+            settle()
             raise
     runs.pop(run)
-    settle(get_worker())
+    settle()
     if outcome["op"] == "task-erred" and not run.interrupted:
         return outcome_of_failed(run.key, outcome)
     if run.interrupted and (outcome is None or outcome["op"] != "task-finished"):
