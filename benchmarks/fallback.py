@@ -34,6 +34,7 @@ import numpy as np
 import pandas as pd
 import scipy.ndimage
 import scipy.signal
+from distributed import wait
 from harness import OURS, Process, chosen, header, parser, private_environment, publish
 from sklearn.ensemble import RandomForestClassifier
 
@@ -57,30 +58,52 @@ def cell(name: str, given: str) -> Callable[[Cell], Cell]:
     return add
 
 
-def data(name: str, large: bool) -> Any:
-    """What cells get: an ``image`` in 64 blocks, ``rows`` of 20 numbers, a ``frame``, ``chunks``, an ``HDF5 file``."""
-    rng = np.random.default_rng(0)
-    if name == "image":
-        side, block = (16_000, 2_000) if large else (800, 100)
-        return da.from_array(rng.random((side, side)), chunks=block).persist()
+def data(name: str, *, on_gpus: bool, large: bool) -> Any:
+    """What cells get: an ``image`` in 64 blocks, ``rows`` of 20 numbers, a ``frame``, ``chunks``, an ``HDF5 file``.
+
+    The workers make the collections, with the same values on each side, and keep them, on GPUs in device memory.
+    """
     if name == "HDF5 file":
-        side, block = (12_000, 1_500) if large else (800, 100)
-        path = Path(tempfile.mkdtemp()) / "image.h5"
-        with h5py.File(path, "w") as file:
-            values = np.repeat(rng.random((side, side // 8)).round(3), 8, axis=1)
-            file.create_dataset("x", data=values, chunks=(block, block), compression="gzip")
-        return path
-    if name == "rows":
-        count = 3_200_000 if large else 6_400
-        return da.from_array(rng.random((count, 20)), chunks=(count // 64, 20)).persist()
-    if name == "chunks":  # 100 of 32 MB
-        side, block = (20_000, 2_000) if large else (500, 50)
-        return da.from_array(np.repeat(rng.random((side, side // 8)).round(3), 8, axis=1), chunks=block).persist()
-    count = 3_200_000 if large else 6_400
+        return _hdf5_file(*((12_000, 1_500) if large else (800, 100)))
+    if name == "frame":
+        made: Any = dd.from_map(_rows_of_frame, range(64), count=50_000 if large else 100)
+    else:
+        shape, chunks, repeats = {
+            "image": ((16_000, 16_000), (2_000, 2_000), 1),
+            "rows": ((3_200_000, 20), (50_000, 20), 1),
+            "chunks": ((20_000, 20_000), (2_000, 2_000), 4),  # 100 of 32 MB
+        }[name]
+        if not large:
+            shape, chunks = (tuple(max(20, size // 20) for size in sizes) for sizes in (shape, chunks))
+        zeros = da.zeros(shape, chunks=chunks)
+        made = zeros.map_blocks(_numbers, repeats, dtype=float, meta=np.zeros((0, 0)))
+        made = made.to_backend("cupy" if on_gpus else "numpy")
+    kept = made.persist()
+    wait(kept)
+    return kept
+
+
+def _numbers(block: Any, repeats: int, block_info: Any = None) -> Any:
+    """A block of random numbers; with `repeats` above 1 of three digits, so many equal ones beside each other."""
+    place = block_info[0]["chunk-location"]
+    rows, columns = block.shape
+    numbers = np.random.default_rng(place).random((rows, columns // repeats))
+    return numbers if repeats == 1 else np.repeat(numbers.round(3), repeats, axis=1)
+
+
+def _rows_of_frame(part: int, count: int) -> pd.DataFrame:
+    rng = np.random.default_rng(part)
     words = np.array(["alpha", "beta", "gamma", "delta"])
     texts = pd.Series(words[rng.integers(0, 4, count)]) + " " + pd.Series(rng.integers(0, 10_000, count)).astype(str)
-    frame = pd.DataFrame({"text": texts, "x": rng.random(count), "y": rng.integers(0, 1000, count)})
-    return dd.from_pandas(frame, npartitions=64).persist()
+    return pd.DataFrame({"text": texts, "x": rng.random(count), "y": rng.integers(0, 1000, count)})
+
+
+def _hdf5_file(side: int, block: int) -> Path:
+    path = Path(tempfile.mkdtemp()) / "image.h5"
+    values = np.repeat(np.random.default_rng(0).random((side, side // 4)).round(3), 4, axis=1)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=values, chunks=(block, block), compression="gzip", compression_opts=1)
+    return path
 
 
 @cell("SciPy: Gaussian filter", "image")
@@ -173,7 +196,7 @@ def measure(side: str, engine: str, repeat: int, names: Sequence[str]) -> Iterat
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as functions of a notebook
     with cluster(side, engine):
         for given in dict.fromkeys(CELLS[name][0] for name in names):
-            kept = data(given, engine == "cuda")
+            kept = data(given, on_gpus=side == OURS and engine == "cuda", large=engine == "cuda")
             for name in (name for name in names if CELLS[name][0] == given):
                 try:
                     runs = [_run_once(CELLS[name][1], kept) for _ in range(repeat + 1)]
