@@ -12,6 +12,7 @@ from dask.utils import funcname
 
 from ..errors import NotOnGpuError
 from ..inspection.results import results_to_host
+from . import page_locked
 from .host_parts import host_call
 from .log import Fallback, report
 from .missing import DifferentResultError, implemented, reason_to_fall_back
@@ -152,9 +153,11 @@ class HostFallback:
         given = self.function, args, kwargs
         kinds = {package for package in ("cupy", "cudf") if has_gpu_data(given, package)}
         try:
-            function, blocks, options = on_host(self.function), results_to_host(args), results_to_host(kwargs)
+            function, blocks, options = on_host(self.function), _to_host(args), _to_host(kwargs)
             with host_call(function, (blocks, options)):
                 result = function(*blocks, **options)
+                if "cupy" in kinds and not has_results_on_host(given):
+                    result = page_locked.locked(result)
         except Exception as error:
             if not reason_to_fall_back(error):
                 raise
@@ -210,6 +213,10 @@ class PackageFallback(HostFallback):
     def __reduce__(self) -> tuple[Any, ...]:
         restored, arguments = super().__reduce__()
         return restored, (*arguments, PackageFallback)
+
+
+def _to_host(values: Any) -> Any:
+    return results_to_host(page_locked.from_device(values))
 
 
 def _checked_solutions() -> AbstractContextManager[None]:

@@ -16,6 +16,7 @@ from tlz import compose
 from ..inspection.placement import can_move, is_type_of_gpu
 from ..inspection.results import is_plain_tuple, results_to_host
 from .missing import reason_to_fall_back
+from .page_locked import is_locked, to_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -195,6 +196,8 @@ def to_gpu(result: Any, kinds: Collection[str]) -> Any:
 def _array_to_gpu(array: Any) -> Any:
     if not can_move(np.asarray(array)):
         return array
+    if is_locked(array):
+        return to_device(array)
     import cupy
 
     return cupy.asarray(array)

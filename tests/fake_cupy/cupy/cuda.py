@@ -55,6 +55,15 @@ class MemoryPointer:
         self.ptr, self.mem = host.__array_interface__["data"][0], BaseMemory(host.nbytes)
 
 
+class Stream:
+    def synchronize(self):
+        pass
+
+
+def get_current_stream():
+    return Stream()
+
+
 def set_allocator(allocator=None):
     pass
 
