@@ -62,7 +62,7 @@ class HostPart:
         self.key: Any = None
         self.began = time.monotonic()
         self.nbytes: int | None = None  # of the values, once they were counted
-        self.was_looked_at = threading.Event()  # after that it stays as it is, whether it has seceded or not
+        self.was_looked_at: threading.Event | None = None  # after that it stays as it is, seceded or not
 
     def __enter__(self) -> None:
         self._plugin.begin(self)
@@ -115,8 +115,7 @@ class HostThreadsPlugin(WorkerPlugin):
     def begin(self, part: HostPart) -> None:
         """The part begins; called in the thread of its task."""
         if self._executor is None or getattr(thread_state, "executor", None) is not self._executor:
-            part.was_looked_at.set()  # a thread of a client, or of an executor of the user
-            return
+            return  # in a thread of a client, or of an executor of the user
         part.key = get_worker().get_current_task()
         self._of_thread.parts.append(part)
         self._running[part] = True
@@ -126,7 +125,7 @@ class HostThreadsPlugin(WorkerPlugin):
     def end(self, part: HostPart, *, returns: bool) -> None:
         """The part has ended; with `returns` wait until the thread has a place in the pool."""
         part.values, part.is_on_host = None, None
-        if not self._running.pop(part, False):
+        if not self._running.pop(part, False) and part.was_looked_at is not None:
             part.was_looked_at.wait()
             if part in self._seceded:
                 if not returns:
@@ -182,6 +181,7 @@ class HostThreadsPlugin(WorkerPlugin):
         if secedes and not self._may_secede(part.nbytes):
             return  # perhaps later
         with self._seceding:
+            part.was_looked_at = threading.Event()
             if not self._running.pop(part, False):
                 return
             try:
