@@ -58,12 +58,14 @@ _HOST_PACKAGES = frozenset(
 )
 """Packages whose functions compute on the host what they get on the host."""
 
+_GPU_PACKAGES = frozenset({"cudf", "cupy", "cupyx", "dask_cudf"})
 _NOT_ON_HOST = ("numba.cuda", "dask.sizeof")
 _OF_THE_USER = frozenset({"__main__", "__mp_main__"})
 _PARTS = ("__wrapped__", "func", "funcs", "first", "args", "keywords", "__self__", "pyfunc", "reader")
 """Where objects that can be called have the functions and values of which they are made."""
 _MOST_LEVELS = 6
 _MOST_PARTS = 100
+_CONTAINERS = (list, tuple, set, frozenset)
 _THIS_PACKAGE = __name__.partition(".")[0]
 
 
@@ -148,6 +150,8 @@ def runs_on_host(function: Any, level: int = 0) -> bool:
     if module.partition(".")[0] == _THIS_PACKAGE:
         wrapped = getattr(function, "__wrapped__", None)
         return wrapped is not None and runs_on_host(wrapped, level + 1)
+    if str(kind.__module__).startswith("numba.core."):  # in parallel it may not be called by several threads
+        return not getattr(function, "targetoptions", {"parallel": True}).get("parallel")
     if not _is_of_user(kind):
         is_of_host = _is_host_module(module)
     else:
@@ -165,9 +169,8 @@ def _has_parts_of_host(function: Any, level: int) -> bool:
 def _is_of_user(function: Any) -> bool:
     """Whether a function or a class is none of an installed package."""
     root = str(getattr(function, "__module__", "")).partition(".")[0]
-    return root in _OF_THE_USER or (
-        root not in _HOST_PACKAGES and root not in sys.stdlib_module_names and not _is_installed(root)
-    )
+    known = root in _HOST_PACKAGES or root in _GPU_PACKAGES or root in sys.stdlib_module_names
+    return root in _OF_THE_USER or not (known or _is_installed(root))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -210,16 +213,18 @@ def _has_contents(cell: Any) -> bool:
 
 def _refers_to_host(value: Any, level: int) -> bool:
     """Whether a module, a function, or an object to which code refers, is of the host."""
+    if level > _MOST_LEVELS:
+        return False
     if isinstance(value, ModuleType):
         return _is_host_module(value.__name__) or _is_module_of_user(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        return all(_refers_to_host(part, level) for part in list(value)[:_MOST_PARTS])
-    if isinstance(value, dict):
-        return all(_refers_to_host(part, level) for part in list(value.values())[:_MOST_PARTS])
     if callable(value):
         return runs_on_host(value, level)
-    module = type(value).__module__
-    return _is_host_module(module) or (_is_of_user(type(value)) and not is_type_of_gpu(type(value)))
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, _CONTAINERS) else ()
+    if _is_of_user(type(value)):
+        parts = getattr(value, "__dict__", {}).values()
+    elif not _is_host_module(type(value).__module__):
+        return False
+    return all(_refers_to_host(part, level + 1) for part in list(parts)[:_MOST_PARTS])
 
 
 def _is_module_of_user(module: ModuleType) -> bool:

@@ -19,8 +19,8 @@ _LEAST = 2**20
 _MOST = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 512
 """Bytes of an array; the memory of a part for each core, of its block and its result, is a small part of the host's."""
 
-_MOST_UNUSED = 32
-"""How many pieces of unused memory CuPy keeps, of any size."""
+_MOST_UNUSED = 3 * (os.cpu_count() or 1)
+"""How many pieces of unused memory CuPy keeps, of any size; of each core's part a block and a result may be in use."""
 
 
 def from_device(value: Any) -> Any:

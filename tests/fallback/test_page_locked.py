@@ -70,7 +70,8 @@ def test_without_page_locked_memory_the_copies_are_as_before(pool):
     assert HostFallback(doubled)(cupy.arange(3.0)).tolist() == [0, 2, 4]
 
 
-def test_unused_memory_is_freed_before_there_is_much(pool):
+def test_unused_memory_is_freed_before_there_is_much(pool, monkeypatch):
+    monkeypatch.setattr(page_locked, "_MOST_UNUSED", 32)
     for unused, freed in ((32, 0), (33, 1)):
         pool.unused = unused
         page_locked.locked(np.arange(3.0))
