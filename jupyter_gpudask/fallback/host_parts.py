@@ -12,6 +12,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dask._task_spec import Alias, DataNode, GraphNode, NestedContainer, Task, _execute_subgraph
+from dask.utils import funcname, key_split
 from distributed import get_worker
 
 from ..graph.program import Program
@@ -71,19 +72,19 @@ _THIS_PACKAGE = __name__.partition(".")[0]
 
 def host_call(function: Callable[..., Any], values: tuple[Any, ...]) -> AbstractContextManager[Any]:
     """A context in which `function` is called with `values`, or with what they contain."""
-    return _part(lambda: runs_on_host(function) and not has_gpu_data(values), values)
+    return _part(function, lambda: runs_on_host(function) and not has_gpu_data(values), values)
 
 
 def host_task(task: GraphNode, results: Mapping[Any, Any]) -> AbstractContextManager[Any]:
     """A context in which a task of a graph is called with the results of others."""
     values = tuple(results[key] for key in task.dependencies if key in results)
-    return _part(lambda: _is_of_host(task) and not has_gpu_data(values), values)
+    return _part(task.key, lambda: _is_of_host(task) and not has_gpu_data(values), values)
 
 
 _NO_PART: AbstractContextManager[Any] = nullcontext()
 
 
-def _part(is_on_host: Callable[[], bool], values: tuple[Any, ...]) -> AbstractContextManager[Any]:
+def _part(what: Any, is_on_host: Callable[[], bool], values: tuple[Any, ...]) -> AbstractContextManager[Any]:
     kinds: Any = map(type, values)
     if any(map(_is_of_gpu, kinds)):
         return _NO_PART
@@ -91,7 +92,14 @@ def _part(is_on_host: Callable[[], bool], values: tuple[Any, ...]) -> AbstractCo
         plugin: Any = get_worker().plugins.get(HOST_THREADS)
     except ValueError:  # not in a worker
         return _NO_PART
-    return _NO_PART if plugin is None else plugin.part(is_on_host, values)
+    return _NO_PART if plugin is None else plugin.part(_name_of(what), is_on_host, values)
+
+
+def _name_of(what: Any) -> str:
+    """The name of a function, or of the collection or the function in the key of a task."""
+    if isinstance(what, tuple):
+        return str(what[0])
+    return key_split(what) if isinstance(what, str) else funcname(what)
 
 
 @functools.lru_cache(maxsize=1024)

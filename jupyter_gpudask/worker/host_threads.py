@@ -34,6 +34,10 @@ _PATIENCE = 0.003
 """Seconds after which a part counts as long. To start another task takes the worker a tenth of that."""
 
 _INTERVAL = 0.004
+_LONG = 0.01
+"""Seconds that the parts of a name take, so that the next one secedes when it begins."""
+
+_MOST_NAMES = 1000
 _PART_OF_MEMORY = 8
 """Which part of the worker's memory what the parts were given may take; they need several times as much."""
 
@@ -50,18 +54,21 @@ def cores_of_worker() -> int:
 class HostPart:
     """A part of a task that may run on the host; a context manager of the task's thread.
 
-    - `is_on_host`: whether it does; asked in another thread, if the part takes long.
+    - `name`: the same for parts of several tasks that take about as long.
+    - `is_on_host`: whether it does; asked only if the part takes long.
     - `values`: what it was given.
     """
 
-    def __init__(self, plugin: HostThreadsPlugin, is_on_host: Callable[[], bool], values: Any) -> None:
+    def __init__(self, plugin: HostThreadsPlugin, name: str, is_on_host: Callable[[], bool], values: Any) -> None:
         self._plugin = plugin
+        self.name = name
         self.is_on_host: Callable[[], bool] | None = is_on_host
         self.values: Any = values
         self.thread = threading.current_thread()
         self.key: Any = None
         self.began = time.monotonic()
         self.nbytes: int | None = None  # of the values, once they were counted
+        self.has_ended = False
         self.was_looked_at: threading.Event | None = None  # after that it stays as it is, seceded or not
 
     def __enter__(self) -> None:
@@ -95,6 +102,7 @@ class HostThreadsPlugin(WorkerPlugin):
         self._running: dict[HostPart, bool] = {}
         self._seceded: dict[HostPart, int] = {}  # with the bytes that they were given
         self._seceding = threading.Lock()
+        self._long: dict[str, bool] = {}  # the names of parts of which the last one has taken long
         self._wake = threading.Event()
         self._is_closed = False
         executor: Any = worker.executors.get("default")
@@ -108,9 +116,9 @@ class HostThreadsPlugin(WorkerPlugin):
         self._is_closed = True
         self._wake.set()
 
-    def part(self, is_on_host: Callable[[], bool], values: Any) -> HostPart:
+    def part(self, name: str, is_on_host: Callable[[], bool], values: Any) -> HostPart:
         """A context for a part of the task of this thread; see `HostPart`."""
-        return HostPart(self, is_on_host, values)
+        return HostPart(self, name, is_on_host, values)
 
     def begin(self, part: HostPart) -> None:
         """The part begins; called in the thread of its task."""
@@ -119,12 +127,15 @@ class HostThreadsPlugin(WorkerPlugin):
         part.key = get_worker().get_current_task()
         self._of_thread.parts.append(part)
         self._running[part] = True
+        if part.name in self._long:
+            self._look_at(part)
         if not self._wake.is_set():
             self._wake.set()
 
     def end(self, part: HostPart, *, returns: bool) -> None:
         """The part has ended; with `returns` wait until the thread has a place in the pool."""
-        part.values, part.is_on_host = None, None
+        part.values, part.is_on_host, part.has_ended = None, None, True
+        self._learn(part)
         if not self._running.pop(part, False) and part.was_looked_at is not None:
             part.was_looked_at.wait()
             if part in self._seceded:
@@ -135,6 +146,15 @@ class HostThreadsPlugin(WorkerPlugin):
                 self._seceded.pop(part, None)
         if part in self._of_thread.parts:
             self._of_thread.parts.remove(part)
+
+    def _learn(self, part: HostPart) -> None:
+        """Remember whether parts of this name take long: then the next ones secede when they begin."""
+        if time.monotonic() - part.began < _LONG:
+            self._long.pop(part.name, None)
+        elif part.nbytes is not None and part.nbytes >= 0:
+            if len(self._long) >= _MOST_NAMES:
+                self._long.clear()
+            self._long[part.name] = True
 
     def _return(self) -> None:
         if threading.current_thread() in self._executor._threads:  # noqa: SLF001
@@ -191,10 +211,11 @@ class HostThreadsPlugin(WorkerPlugin):
                 part.was_looked_at.set()
 
     def _may_secede(self, nbytes: int) -> bool:
-        given = nbytes + sum(list(self._seceded.values()))
+        # Those that wait for their places have priority over what would begin now.
+        given = [size for part, size in list(self._seceded.items()) if not part.has_ended]
         return (
-            len(self._seceded) < self._most
-            and given * _PART_OF_MEMORY <= self._memory
+            len(given) < self._most
+            and (nbytes + sum(given)) * _PART_OF_MEMORY <= self._memory
             and self._worker.status is Status.running
             and psutil.Process().memory_info().rss * 2 <= self._memory
             and has_room()
