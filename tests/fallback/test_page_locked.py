@@ -1,5 +1,6 @@
 """Blocks of a fallback are copied through page-locked memory."""
 
+import operator
 import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -7,9 +8,14 @@ from types import SimpleNamespace
 import cupy
 import numpy as np
 import pytest
+from dask._task_spec import Task, TaskRef
+from dask.array.core import getter
 
 from jupyter_gpudask.fallback import page_locked
 from jupyter_gpudask.fallback.host_call import HostFallback
+from jupyter_gpudask.fallback.tasks import with_fallback
+from jupyter_gpudask.graph.program import as_one_task
+from jupyter_gpudask.patches.arrays.cupy_backend import to_cupy
 
 
 class PinnedMemoryPointer(bytearray):
@@ -76,3 +82,13 @@ def test_unused_memory_is_freed_before_there_is_much(pool, monkeypatch):
         pool.unused = unused
         page_locked.locked(np.arange(3.0))
         assert pool.freed == freed
+
+
+@pytest.mark.parametrize(("move", "copies"), [(to_cupy, 1), (operator.neg, 0)])
+def test_a_block_of_a_file_is_read_into_page_locked_memory_if_it_is_moved(pool, move, copies):
+    read, moved = ("read", 0), ("moved", 0)
+    steps = (Task(read, getter, np.arange(6.0), (slice(1, 4),)), Task(moved, move, TaskRef(read)))
+    (task,) = with_fallback({moved: as_one_task(moved, {step.key: step for step in steps})}).values()
+    result = task({})
+    assert (type(result), abs(result).tolist()) == (cupy.ndarray if copies else np.ndarray, [1, 2, 3])
+    assert len(pool.made) == copies
