@@ -121,12 +121,12 @@ IN_DOUBT = [
 ]
 
 
-@pytest.mark.parametrize("function", ON_HOST, ids=str)
+@pytest.mark.parametrize("function", ON_HOST, ids=range(len(ON_HOST)))
 def test_a_function_of_known_packages_computes_on_the_host(function):
     assert runs_on_host(function)
 
 
-@pytest.mark.parametrize("function", IN_DOUBT, ids=str)
+@pytest.mark.parametrize("function", IN_DOUBT, ids=range(len(IN_DOUBT)))
 def test_a_function_that_may_use_the_device_or_an_unknown_package_does_not(function):
     assert not runs_on_host(function)
 
