@@ -33,7 +33,7 @@ import h5py
 import numpy as np
 import pandas as pd
 import scipy.ndimage
-import scipy.signal
+import scipy.stats
 from distributed import wait
 from harness import OURS, Process, chosen, header, parser, private_environment, publish
 from sklearn.ensemble import RandomForestClassifier
@@ -106,19 +106,23 @@ def _hdf5_file(side: int, block: int) -> Path:
     return path
 
 
-@cell("SciPy: Gaussian filter", "image")
-def gaussian(image: Any, _: Path) -> float:
-    return float(image.map_blocks(scipy.ndimage.gaussian_filter, 4, dtype=float).mean().compute())
+@cell("SciPy: distances to the background", "image")
+def distances(image: Any, _: Path) -> float:
+    return float((image > 0.1).map_blocks(scipy.ndimage.distance_transform_cdt, dtype="i4").mean().compute())
 
 
-@cell("SciPy: median filter", "image")
-def median(image: Any, _: Path) -> float:
-    return float(image[::2, ::2].map_blocks(scipy.ndimage.median_filter, 5, dtype=float).mean().compute())
+@cell("SciPy: ranks", "image")
+def ranks(image: Any, _: Path) -> float:
+    return float(image[::2, ::2].map_blocks(scipy.stats.rankdata, axis=1, dtype=float)[:, ::7].std().compute())
 
 
-@cell("SciPy: Savitzky-Golay filter", "image")
-def smooth(image: Any, _: Path) -> float:
-    return float(image.map_blocks(scipy.signal.savgol_filter, 31, 3, dtype=float).mean().compute())
+@cell("NumPy: a function that asks for arrays of NumPy", "image")
+def spreads(image: Any, _: Path) -> float:
+    def spread(block: Any) -> Any:
+        ordered = np.sort(np.asarray(block), axis=1)
+        return ordered - ordered[:, ::-1]
+
+    return float(image.map_blocks(spread, dtype=float).max().compute())
 
 
 @cell("scikit-learn: predict of a random forest", "rows")

@@ -50,7 +50,7 @@ class GpuDaskError(Exception):
         Its key in the catalog, which can be left out if the class has only one.
     log
         The last lines of the log of what failed; `LoggedError` shows them.
-    held
+    held_gpus
         The UUIDs of the GPUs that others hold, if it is for these.
     fields
         The values in its sentences.
@@ -63,16 +63,16 @@ class GpuDaskError(Exception):
         What the user can do, as one sentence; empty if there is nothing to do.
     """
 
-    def __init__(self, code: str = "", /, *, log: str = "", held: Iterable[str] = (), **fields: object) -> None:
+    def __init__(self, code: str = "", /, *, log: str = "", held_gpus: Iterable[str] = (), **fields: object) -> None:
         if not code:
             (code,) = catalog()[type(self).__name__]
-        self.code, self.log, self.held = code, log, tuple(held)
+        self.code, self.log, self.held_gpus = code, log, tuple(held_gpus)
         self.fields = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in fields.items()}
-        self.reason, self.fix = (self._filled(text) for text in (self.entry.reason, self.entry.fix))
+        self.reason, self.fix = (self._fill(text) for text in (self.entry.reason, self.entry.fix))
         super().__init__(f"{self.reason} {self.fix}".strip())
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any]) -> Self:
+    def restore(cls, state: Mapping[str, Any]) -> Self:
         """The exception with these attributes, from another process; it may have a code that this version lacks."""
         error = cls.__new__(cls)
         vars(error).update(state)
@@ -80,9 +80,9 @@ class GpuDaskError(Exception):
         return error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).restored, (vars(self),)
+        return type(self).restore, (vars(self),)
 
-    def _filled(self, text: str) -> str:
+    def _fill(self, text: str) -> str:
         return text.format_map(_Values(self.fields)).strip()
 
     @property
@@ -93,7 +93,7 @@ class GpuDaskError(Exception):
     @property
     def field(self) -> str:
         """The field of the start form that it is about; may be empty."""
-        return self._filled(self.entry.field)
+        return self._fill(self.entry.field)
 
     @property
     def address(self) -> str:

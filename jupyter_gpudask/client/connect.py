@@ -33,7 +33,7 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
     security = None if ready.credentials is None else security_of(ready.credentials)
     client = connect_to(ready.address, security, set_as_default=set_as_default, timeout=timeout)
     client.dashboard = ready.dashboard_link
-    client.is_on_gpus = ready.engine == "cuda"
+    client.is_on_gpus = ready.has_gpus
     client.device_memory = min((gpu.memory_total or 0 for gpu in ready.gpus), default=0)
     return client
 

@@ -85,6 +85,11 @@ def has_results_on_host(value: Any) -> bool:
     )
 
 
+def callable_parts(value: Any) -> Iterator[Any]:
+    """The functions that this is, or has."""
+    return filter(callable, _parts(value))
+
+
 def _parts(value: Any) -> Iterator[Any]:
     """What containers, partial functions, compositions of functions and aggregations have; anything else as it is."""
     inner: Any = None

@@ -74,7 +74,7 @@ def without_unused_parts(tasks: Graph, wanted: Collection[Any], functions: Funct
     users = reverse_dict(DependenciesMapping(changed))
     # Another graph may need all of the decomposition, by its key.
     names = {
-        key: _renamed(key, "second")
+        key: _rename_key(key, "second")
         for key, task in changed.items()
         if key not in wanted
         and _decomposition(task, functions)
@@ -123,7 +123,7 @@ def _key_of(argument: Any) -> Any:
     return argument.key if isinstance(argument, TaskRef) else None
 
 
-def _renamed(key: Any, prefix: str) -> Any:
+def _rename_key(key: Any, prefix: str) -> Any:
     return (f"{prefix}-{key[0]}", *key[1:]) if isinstance(key, tuple) else f"{prefix}-{key}"
 
 
@@ -137,7 +137,7 @@ def with_taller_blocks(
     """
     users = reverse_dict(DependenciesMapping(tasks))
     # Another graph may need what Dask computes by the same key, whose signs differ.
-    names = {key: _renamed(key, "stacked") for key in _only_for_values(tasks, users, wanted)} if most_bytes else {}
+    names = {key: _rename_key(key, "stacked") for key in _only_for_values(tasks, users, wanted)} if most_bytes else {}
     rows = {
         key: [_leaf(tasks, users, wanted, row, key) for row in found]
         for key in names

@@ -154,7 +154,7 @@ class ClusterConnection(Cluster):
                             case Closed():
                                 raise self._lost()
                             case Refused() as refused if refused.answers in {asked, None}:
-                                raise GpuDaskError.restored(refused.state)
+                                raise GpuDaskError.restore(refused.state)
                             case Refused():
                                 pass
                             case answer if answer.answers == asked:
@@ -201,5 +201,5 @@ class ClusterConnection(Cluster):
     def _lost(self) -> ClusterLostError:
         """The error to raise if the cluster ended unexpectedly."""
         if self._failure is not None:
-            return ClusterLostError.restored(self._failure.state)
+            return ClusterLostError.restore(self._failure.state)
         return ClusterLostError("ended")

@@ -160,7 +160,7 @@ def clusters_to_ask(
     return asked
 
 
-def _needed(waiting: Waiting) -> int:
+def _count_needed(waiting: Waiting) -> int:
     """How many GPUs a start needs."""
     gpus = len(set(waiting.lease.gpus))
     return min(waiting.lease.count or gpus, gpus)
@@ -169,7 +169,7 @@ def _needed(waiting: Waiting) -> int:
 def _exceeds(max_gpus: int | None, waiting: Waiting, leases: Sequence[PublicLease]) -> bool:
     """Whether the user of a start would hold more GPUs than allowed, so that it would fail."""
     leased = {uuid for lease in leases if lease.uid == waiting.lease.uid for uuid in lease.gpus}
-    return max_gpus is not None and len(leased) + _needed(waiting) > max_gpus
+    return max_gpus is not None and len(leased) + _count_needed(waiting) > max_gpus
 
 
 def _clusters_for(
@@ -177,7 +177,7 @@ def _clusters_for(
 ) -> list[Waiting]:
     conflicting = [lease for lease in leases if not (lease.share and waiting.lease.share)]
     holders = Counter(uuid for lease in conflicting for uuid in set(lease.gpus))
-    missing = _needed(waiting) - len(wanted - set(holders))
+    missing = _count_needed(waiting) - len(wanted - set(holders))
     leased_by = {(lease.uid, uuid) for lease in conflicting for uuid in lease.gpus}
     chosen: list[Waiting] = []
     counted: set[str] = set()

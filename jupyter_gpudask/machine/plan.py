@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.util
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ..errors import GpuHeldError, GpuPackagesMissingError, GpuUnavailableError, LimitError
 from ..installation import pip_install
+from ..protocol.engines import engine_with, has_gpus
 from ..quantities import format_bytes
 from . import gpus
 from .leases import LeaseFolder, holders_of, leases_of_others
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..protocol import ClusterSpec, GpuState
+    from ..protocol.engines import Engine
     from .leases import Lease
 
 
@@ -46,7 +48,7 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
         if all(lease.accelerates for lease in in_the_way):  # kernels share with no cluster
             code = "gpus-accelerated"
         said = ", ".join(f"{_list_gpus(indices)} held by {holder}" for holder, indices in by_holder.items())
-        raise GpuHeldError(code, gpus=said, held=(gpu.uuid for gpu in leased))
+        raise GpuHeldError(code, gpus=said, held_gpus=(gpu.uuid for gpu in leased))
     return chosen
 
 
@@ -121,7 +123,7 @@ def check_replacement(
     Raises `GpuHeldError` or `GpuUnavailableError` if there will not be enough GPUs, or starts that wait in line would
     get them. Raises `LimitError` if the user would hold too many.
     """
-    if spec.engine == "cpu" or spec.profile:
+    if spec.profile or not spec.may_use_gpus:
         return
     try:
         visible = gpus.require_gpus(environment)
@@ -172,12 +174,17 @@ class Plan:
     - `pool`, `spill_threshold`: in bytes, for each GPU; `None` for none.
     """
 
-    engine: Literal["cuda", "cpu"]
+    engine: Engine
     workers: int
     gpus: tuple[GpuState, ...] = ()
     stand_in: str = ""
     pool: int | None = None
     spill_threshold: int | None = None
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether each worker has a GPU."""
+        return has_gpus(self.engine)
 
 
 def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
@@ -187,7 +194,7 @@ def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
     hold the GPUs. Raises `GpuUnavailableError` if GPUs were requested by engine, count or name and do not exist. Raises
     `GpuPackagesMissingError` if there is a GPU, and the environment lacks the packages that use it.
     """
-    if spec.engine == "cpu":
+    if not spec.may_use_gpus:
         return _cpu_plan(spec)
     try:
         chosen = select_unleased_gpus(spec, gpus.require_gpus(), leases)
@@ -197,7 +204,7 @@ def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
         raise
     _check_packages()
     return Plan(
-        engine="cuda",
+        engine=engine_with(gpus=True),
         workers=len(chosen),
         gpus=tuple(chosen),
         pool=bytes_of(spec.pool, chosen),
@@ -208,7 +215,13 @@ def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
 def _cpu_plan(spec: ClusterSpec, stand_in: str = "") -> Plan:
     from dask.system import CPU_COUNT  # those that this process may use, by its affinity and its control group
 
-    return Plan(engine="cpu", workers=spec.workers or max(1, min(4, CPU_COUNT // 2)), stand_in=stand_in)
+    workers = spec.workers or max(1, min(4, CPU_COUNT // 2))
+    return Plan(engine=engine_with(gpus=False), workers=workers, stand_in=stand_in)
+
+
+def engine_of(spec: ClusterSpec) -> Engine:
+    """The engine of the cluster of `spec`, unless its start will fail."""
+    return engine_with(gpus=spec.may_use_gpus and has_usable_gpus())
 
 
 def has_usable_gpus() -> bool:

@@ -50,9 +50,9 @@ def cell_context(
     """Switch Dask to the GPU backends and to `cluster` while a cell runs, and show what the cell did."""
     # Imported here, because the start of the cluster imports Dask in the background.
     from ..switch.context import default_client, switched_to
-    from ..switch.moving import host_collections, moved
+    from ..switch.moving import host_collections, move_collections
 
-    on_gpus = cluster.ready.engine == "cuda"
+    on_gpus = cluster.ready.has_gpus
     backends = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
     outside = host_collections(source, shell.user_ns, backends) if on_gpus else {}
     record = settings.record_of(arguments, on_gpus=on_gpus)
@@ -81,7 +81,7 @@ def cell_context(
         stack.enter_context(cancel_on_interrupt(shell, cluster, interruption))
         stack.enter_context(switched_to(*backends, record))
         if on_gpus:
-            gone = stack.enter_context(moved(arguments.move, shell.user_ns, mentioned=list(outside)))
+            gone = stack.enter_context(move_collections(arguments.move, shell.user_ns, mentioned=list(outside)))
             record.on_host.update({name: line for name, line in outside.items() if name not in gone})
         if line is not None:
             stack.enter_context(line.live())  # left first, so that cancelled tasks do not count as done
@@ -97,7 +97,7 @@ def ordinary_cell(shell: InteractiveShell, session: Session, settings: MagicsSet
     if current_record() is None:
         yield
         return
-    has_gpus = session.cluster is None or session.cluster.ready.engine == "cuda"
+    has_gpus = session.cluster is None or session.cluster.ready.has_gpus
     record = settings.record_of(parse_cell(""), on_gpus=has_gpus)
     before = set_outside(record)
     try:

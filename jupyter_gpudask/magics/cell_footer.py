@@ -134,8 +134,7 @@ class Footer:
         index = next((worker.gpu_index for worker in state.workers if worker.name == busiest), None) if state else None
         return CellSummary(
             libraries=tuple(_LIBRARIES[name] for name in self._backends),
-            cluster=("the " if ready.engine == "cpu" and self._current.is_owned else "")
-            + describe_cluster(ready, state),
+            cluster=("the " if self._current.is_owned and not ready.has_gpus else "") + describe_cluster(ready, state),
             seconds=seconds,
             tasks=self._submitted,
             cancelled=self._interruption.cancelled or 0,

@@ -81,7 +81,7 @@ def measure_cell(shell: InteractiveShell, cluster: RunningCluster, moved: tuple[
     from ..profiling.measurements import advice
     from ..profiling.recording import Recording
 
-    recording = Recording(cluster.client, on_gpus=cluster.ready.engine == "cuda")
+    recording = Recording(cluster.client, on_gpus=cluster.ready.has_gpus)
     try:
         recording.start()
     except Exception as error:  # noqa: BLE001 - whatever a scheduler raises that cannot import this package

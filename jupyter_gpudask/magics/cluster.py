@@ -153,8 +153,8 @@ def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
     if state is not None and state.workers_wanted:
         workers = state.workers_wanted
     if not ready.is_owned:
-        return f"{format_count(workers, 'GPU worker' if ready.engine == 'cuda' else 'worker')} at {ready.address}"
-    if ready.engine == "cpu":
+        return f"{format_count(workers, 'GPU worker' if ready.has_gpus else 'worker')} at {ready.address}"
+    if not ready.has_gpus:
         return f"CPU stand-in, {format_count(workers, 'worker')}"
     if not gpus:
         return format_count(workers, "GPU worker")

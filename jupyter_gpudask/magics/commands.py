@@ -151,7 +151,7 @@ class Commands:
         cluster = self._session.cluster
         freed: dict[str, int] = {}
         workers: tuple[WorkerState, ...] = ()
-        if cluster is not None and cluster.ready.engine == "cuda":
+        if cluster is not None and cluster.ready.has_gpus:
             names = run_on_workers(cluster.client, _name_of, _RESPONSE_TIMEOUT)
             released = run_on_workers(cluster.client, release_memory, _RESPONSE_TIMEOUT)
             workers = self._session.state().workers

@@ -60,7 +60,7 @@ async def compare_runs(
     from ..protocol import ClusterSpec
     from ..session.launch import temporary_cluster
     from ..switch.context import default_client, switched_to
-    from ..switch.moving import host_collections, moved
+    from ..switch.moving import host_collections, move_collections
     from .compare_copies import copy_variables  # it imports pandas and Dask
 
     status = display(Note("Running on the CPU ..."), display_id=True)
@@ -80,7 +80,7 @@ async def compare_runs(
         stack.enter_context(default_client.computing_on(cluster.client))
         stack.enter_context(switched_to(*backends, record))
         outside = host_collections(body, namespace, backends)
-        stack.enter_context(moved(arguments.move, namespace, mentioned=list(outside)))
+        stack.enter_context(move_collections(arguments.move, namespace, mentioned=list(outside)))
         where = f"{describe_cluster(cluster.ready, cluster.state())} with {' and '.join(backends)}"
         gpu = await _run(body, file, namespace, cluster.client, where)
     status.update(Note("Ran on the CPU, then on the GPUs."))
@@ -159,7 +159,7 @@ def refuse(ready: Ready, body: str, file: str, namespace: Mapping[str, Any]) -> 
     Raises `ComparisonError` if the cluster has no GPUs, the cell has ``%gpudask`` commands, or it uses results that are
     on the GPU workers. Raises `SyntaxError` if the code is not Python.
     """
-    if ready.engine != "cuda":
+    if not ready.has_gpus:
         raise ComparisonError("compare-without-gpus")
     tree = ast.parse(body, file)
     for node in ast.walk(tree):

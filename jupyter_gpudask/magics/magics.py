@@ -183,7 +183,7 @@ class GpuDaskMagics(Magics):
             raise NotOwnedError(
                 address=cluster.ready.address, why=f"{option} would measure the tasks of all its users."
             )
-        on_gpus = cluster.ready.engine == "cuda"
+        on_gpus = cluster.ready.has_gpus
         if on_gpus:
             cluster.check_libraries(arguments.libraries)
         elif not cluster.stand_in_announced:

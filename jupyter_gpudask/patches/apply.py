@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PatchError
-from .interception import calling, intercept, release
+from .interception import intercept, make_caller, release
 from .parameters import PARAMETERS
 from .patch import is_set, owner_of, resolve
 from .private_names import PRIVATE_NAMES
@@ -78,7 +78,7 @@ class Patches:
                     self._undo(row.name)
             rows = [row for row in self._rows if row.process == process and (row.on_cpu or not on_cpu)]
             rows = [row for row in rows if row.name not in self._applied and not row.why_skipped()]
-            rows = _fitting(rows, import_all=process == "kernel" and not on_cpu)
+            rows = _select_fitting(rows, import_all=process == "kernel" and not on_cpu)
             wrapped = [
                 (row, change, given[change.target] if not change.wrapper else resolve(change.wrapper))
                 for row in rows
@@ -124,7 +124,7 @@ class Patches:
                     yield row.name, row.why_skipped() if self.are_applied(process) else "", None
 
 
-def _fitting(rows: Sequence[Patch], *, import_all: bool) -> list[Patch]:
+def _select_fitting(rows: Sequence[Patch], *, import_all: bool) -> list[Patch]:
     """The rows that fit the installed libraries; a row that does not fit a tested version is an error."""
     missing = missing_names(import_all=import_all)
     misfits = {}
@@ -181,7 +181,7 @@ def _make(change: Change, wrapper: Any) -> Callable[[], None]:
     if change.how == "code":
         intercept(original, wrapper)
         return lambda: release(original)
-    after = wrapper(original) if change.how == "value" else calling(wrapper, original)
+    after = wrapper(original) if change.how == "value" else make_caller(wrapper, original)
     setattr(owner, name, staticmethod(after) if isinstance(before, staticmethod) else after)
     return lambda: delattr(owner, name) if before is _MISSING else setattr(owner, name, before)
 

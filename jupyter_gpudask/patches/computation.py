@@ -149,7 +149,7 @@ _RETURN_RESULTS = frozenset(
 _SEVERAL = (list, tuple, set, frozenset)
 
 
-def _converted(record: CellRecord, collection: Any) -> Any:
+def _convert(record: CellRecord, collection: Any) -> Any:
     """The collection with its blocks converted to NumPy or pandas."""
     on_host = to_host(collection)
     if on_host is not collection:
@@ -169,10 +169,10 @@ def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.compute`; results are converted for ``--results host``, or refused if they do not fit on the GPU."""
     __tracebackhide__ = True
     with mixed_blocks_explained(args, traverse=kwargs.get("traverse", True)):
-        return _computed(original, *args, **kwargs)
+        return _compute(original, *args, **kwargs)
 
 
-def _computed(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def _compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     record = current_record()
     if record is None:
@@ -184,7 +184,7 @@ def _computed(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
     if not collections:
         return original(*args, **kwargs)
     if record.results == "host":
-        converted = [_converted(record, collection) for collection in collections]
+        converted = [_convert(record, collection) for collection in collections]
         results = original(*converted, **kwargs)
         if current_overlay() is not None:  # of `dask.delayed`, which elsewhere return what the function returns
             pairs = zip(collections, converted, results, strict=True)
@@ -210,7 +210,7 @@ def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
 
     def change(collection: Any) -> Any:
         if record.results == "host":
-            return _converted(record, collection)
+            return _convert(record, collection)
         return awaited.setdefault(tokenize(collection), collection)
 
     def changed(value: Any) -> Any:

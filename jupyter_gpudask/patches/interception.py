@@ -21,7 +21,7 @@ _numbers = count()
 _lock = threading.Lock()
 
 
-def calling(wrapper: Callable[..., Any], original: Any) -> Any:
+def make_caller(wrapper: Callable[..., Any], original: Any) -> Any:
     """A function that calls `wrapper` with `original` and its own arguments."""
 
     @wraps(original)

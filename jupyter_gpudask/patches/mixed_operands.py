@@ -191,8 +191,8 @@ def _refuse(mixed: Mapping[str, Any]) -> None:
     __tracebackhide__ = True
     if mixed:
         host, gpu = mixed["host"], mixed["gpu"]
-        raise MixedBackendsError(_called(host), _called(gpu), movable=bool(names_of(host)))
+        raise MixedBackendsError(_describe(host), _describe(gpu), movable=bool(names_of(host)))
 
 
-def _called(value: Any) -> str:
+def _describe(value: Any) -> str:
     return " and ".join(names_of(value)[:3]) or description_of(value)

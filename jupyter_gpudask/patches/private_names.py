@@ -25,11 +25,12 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._expr": (
         "Add And And.operation AsType Assign Between Blockwise Diff Div Elemwise Eval Expr Fillna Filter FloorDiv "
         "Fused Index Isin Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul OpAlignPartitions Or Or.operation "
-        "Pow Projection Query Shift Sqrt Sub ToBackend UFuncAlign UFuncElemwise Where WhereAlign "
+        "Pow Projection Query ResetIndex Shift Sqrt Sub ToBackend UFuncAlign UFuncElemwise Where WhereAlign "
         "determine_column_projection"
     ),
     "dask.dataframe.dask_expr._groupby": (
-        "GetGroup GroupByBase GroupByTransform GroupbyAggregation Head Prod Size Std Sum groupby_slice_transform"
+        "DecomposableGroupbyAggregation GetGroup GroupByBase GroupByTransform GroupbyAggregation Head Prod Size Std "
+        "Sum groupby_slice_transform"
     ),
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
     "dask.dataframe.dask_expr._reductions": (
@@ -45,6 +46,7 @@ PRIVATE_NAMES = {
         "_select_columns_or_index"
     ),
     "dask.dataframe.dask_expr._str_accessor": "Cat CatBlockwise CatBlockwise.operation SplitMap",
+    "dask.dataframe.groupby": "_finalize_std _finalize_var _groupby_raise_unaligned",
     "dask.dataframe.indexing": "_maybe_partial_time_string",
     "distributed.client": "_get_global_client _set_global_client",
     "distributed.comm.tcp": "_close_comm",

@@ -31,10 +31,14 @@ if TYPE_CHECKING:
 
 
 def default_shuffle_method(original: Callable[..., str], /) -> str:
-    """As Dask's function; ``tasks`` if Dask would select ``p2p`` in a GPU cell or on a cluster with GPUs."""
+    """As Dask's function; ``tasks`` if Dask would select ``p2p`` in a GPU cell or on a cluster with GPUs.
+
+    A shuffle by files (``disk``) loses rows of partitions of cuDF, so it is not used there either.
+    """
     chosen = dask.config.get("dataframe.shuffle.method", None)
     method = original()
-    return "tasks" if method == "p2p" and not chosen and _may_have_partitions_on_gpus() else method
+    is_unfit = method == "disk" or (method == "p2p" and not chosen)
+    return "tasks" if is_unfit and _may_have_partitions_on_gpus() else method
 
 
 def _may_have_partitions_on_gpus() -> bool:

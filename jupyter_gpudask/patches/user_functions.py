@@ -175,13 +175,13 @@ class ResultsAt:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result of the function, on the device."""
         result = self.function(*args, **kwargs)
-        return tuple(map(self._moved, result)) if type(result) is tuple else self._moved(result)
+        return tuple(map(self._move, result)) if type(result) is tuple else self._move(result)
 
     def gpudask_on_host(self) -> ResultsAt:
-        """The same with the function that the fallback calls with host copies."""
-        return ResultsAt(on_host(self.function), self.place)
+        """The same with the function that the fallback calls with host copies; it moves the results itself."""
+        return ResultsAt(on_host(self.function), "host" if self.place == "host" else None)
 
-    def _moved(self, result: Any) -> Any:
+    def _move(self, result: Any) -> Any:
         if self.place is None or place_of(result) in (self.place, None):
             return result
         if self.place == "host":

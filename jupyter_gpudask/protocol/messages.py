@@ -19,6 +19,7 @@ from pydantic import (
 
 from .. import errors
 from ..errors import GpuDaskError, NotOwnedError, ProtocolError
+from .engines import Engine, has_gpus
 from .spec import ClusterSpec
 from .state import ClusterState, GpuState, TlsCredentials
 
@@ -146,7 +147,16 @@ class _Answer(Message):
         return getattr(self, self.content)
 
 
-class Progress(Message):
+class _OfEngine(Message):
+    engine: Engine
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether each worker has a GPU, which cells then use."""
+        return has_gpus(self.engine)
+
+
+class Progress(_OfEngine):
     """`ready` of `total` workers are up.
 
     - `gpus`: UUIDs of the GPUs that the cluster holds, which are known before the first worker is up.
@@ -154,14 +164,13 @@ class Progress(Message):
     """
 
     type: Literal["progress"] = "progress"
-    engine: Literal["cuda", "cpu"]
     gpus: tuple[str, ...] = ()
     ready: int
     total: int
     notes: tuple[str, ...] = ()
 
 
-class Ready(Message):
+class Ready(_OfEngine):
     """The cluster is up.
 
     - `engine`: ``cuda`` or ``cpu``; never ``auto``.
@@ -185,7 +194,6 @@ class Ready(Message):
 
     type: Literal["ready"] = "ready"
     protocol: int = PROTOCOL_VERSION
-    engine: Literal["cuda", "cpu"]
     stand_in: str = ""
     address: str
     credentials: TlsCredentials | None
@@ -253,7 +261,7 @@ class _Failure(Message):
     - `kind`: the name of a class of `jupyter_gpudask.errors`.
     - `code`, `fields`: the key of the error in the catalog, and the values of its sentences.
     - `reason`, `fix`: its sentences, for a receiver that does not have the code.
-    - `log`, `held`: as of `GpuDaskError`.
+    - `log`, `held_gpus`: as of `GpuDaskError`.
     """
 
     kind: str = "GpuDaskError"
@@ -262,7 +270,7 @@ class _Failure(Message):
     reason: str
     fix: str = ""
     log: _Log = ""
-    held: tuple[str, ...] = ()
+    held_gpus: tuple[str, ...] = ()
 
     @classmethod
     def from_error(cls, error: GpuDaskError, **others: Any) -> Self:
@@ -280,7 +288,7 @@ class _Failure(Message):
         kind = getattr(errors, self.kind, None)
         if not (isinstance(kind, type) and issubclass(kind, GpuDaskError)):
             kind = errors.ClusterStartError
-        return kind.restored(self.state)
+        return kind.restore(self.state)
 
 
 class Refused(_Answer, _Failure):

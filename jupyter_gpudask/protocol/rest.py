@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from .engines import Engine
 from .messages import Action
 from .spec import ClusterSpec, start_options
 from .state import ClusterState, GpuProcess, GpuState
@@ -235,7 +236,7 @@ class ClusterInfo(_Answer):
     notes: tuple[str, ...] = ()
     wanted_by: str = ""
     given_over_at: float | None = None
-    engine: Literal["cuda", "cpu"] | None = None
+    engine: Engine | None = None
     stand_in: str = ""
     gpus: tuple[str, ...] = ()
     pid: int | None = None

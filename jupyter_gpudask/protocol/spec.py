@@ -26,6 +26,7 @@ from pydantic import (
 
 from ..errors import ClusterExistsError, OptionConflictError, SpecError
 from ..quantities import parse_amount, parse_gpus, parse_pairs, parse_range, typed_size
+from .engines import ENGINES, Engine, engine_with, has_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,8 @@ class Option:
     - `words`: words that completion suggests, beside those of the type.
     - `value_is_optional`: whether the option may be typed without a value.
     - `engine`: ``cuda`` or ``cpu``, if only clusters of this engine have it.
+    - `is_free`: whether users may choose it where they may start only the clusters of profiles.
+    - `is_of_classes`: whether clusters that a class of the administrator creates have it, too.
     """
 
     metavar: str
@@ -51,6 +54,8 @@ class Option:
     words: tuple[str, ...] = ()
     value_is_optional: bool = False
     engine: str = ""
+    is_free: bool = False
+    is_of_classes: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,10 +189,11 @@ class ClusterSpec(BaseModel):
             flag="--cpu",
             value_is_optional=True,
             engine="cpu",
+            is_of_classes=True,
         ),
     ] = Field(None, ge=1, le=256, title="Workers", description="a whole number from 1 to 256")
     engine: Annotated[
-        Literal["auto", "cuda", "cpu"],
+        Literal["auto", Engine],
         Option("NAME", "where cells run: cuda on GPUs, cpu on the CPU stand-in, auto on GPUs if there are any"),
     ] = Field("auto", title="Runs on", description="auto, cuda or cpu")
     pool: Annotated[
@@ -236,6 +242,7 @@ class ClusterSpec(BaseModel):
             "wait in the queue while other clusters hold the GPUs, and start when they are free",
             value_is_optional=True,
             engine="cuda",
+            is_free=True,
         ),
     ] = Field(default=False, title="Wait for GPUs", description="yes or no")
     adapt: Annotated[
@@ -258,6 +265,8 @@ class ClusterSpec(BaseModel):
             "MIN,MAX",
             "let Dask close idle workers and start them when there is work, from MIN to MAX, as %gpudask adapt does",
             words=("none",),
+            is_free=True,
+            is_of_classes=True,
         ),
     ] = Field(
         None,
@@ -309,15 +318,16 @@ class ClusterSpec(BaseModel):
         title="Environment",
         description="NAME=VALUE, where the name is not CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER (use --gpus)",
     )
-    start_timeout: Annotated[float, Option("SECONDS", "how long to wait until all workers are up")] = Field(
-        120.0, gt=0, le=3600, description="seconds above 0 and up to 3600"
-    )
+    start_timeout: Annotated[
+        float, Option("SECONDS", "how long to wait until all workers are up", is_free=True, is_of_classes=True)
+    ] = Field(120.0, gt=0, le=3600, description="seconds above 0 and up to 3600")
     dashboard: Annotated[
         bool,
         Option(
             "yes|no",
             "serve Dask's dashboard at an address with a token; with a Jupyter server the panel shows it anyway",
             value_is_optional=True,
+            is_free=True,
         ),
     ] = Field(default=False, description="yes or no")
     profile: Annotated[str, Option("NAME", "a profile that the administrator of the Jupyter server has set up")] = (
@@ -327,7 +337,17 @@ class ClusterSpec(BaseModel):
     @property
     def requires_gpus(self) -> bool:
         """Whether a cluster without a GPU would be an error: otherwise the CPU stand-in is used."""
-        return self.engine == "cuda" or self.gpus not in ("all", "free")
+        return has_gpus(self.engine) or self.gpus not in ("all", "free")
+
+    @property
+    def may_use_gpus(self) -> bool:
+        """Whether the cluster uses GPUs if there are any."""
+        return self.engine == "auto" or has_gpus(self.engine)
+
+    @property
+    def class_engine(self) -> Engine:
+        """The engine of the cluster if a class of the administrator creates it."""
+        return engine_with(gpus=has_gpus(self.engine))
 
     @field_validator("resources")
     @classmethod
@@ -361,9 +381,9 @@ class ClusterSpec(BaseModel):
             first, *others = (cls._spec_error(name, options) for name in names)
             first.others = tuple(others)
             raise first from None
-        if spec.engine == "cpu" and spec.gpus != "all":
+        if spec.gpus != "all" and not spec.may_use_gpus:
             raise OptionConflictError("gpus-and-cpu")
-        if spec.engine != "cpu" and spec.workers is not None and not spec.profile:
+        if spec.workers is not None and spec.may_use_gpus and not spec.profile:
             raise OptionConflictError("workers-without-cpu")
         return spec
 
@@ -375,7 +395,7 @@ class ClusterSpec(BaseModel):
         allowed = f"one of the options {', '.join(sorted(start_options()))}" if field is None else field.description
         return SpecError(
             "not-allowed",
-            option=_shortened(flag_of(name)),
+            option=_shorten(flag_of(name)),
             value=_shown(options.get(name)),
             allowed=allowed or "another value",
             field=name,
@@ -385,10 +405,10 @@ class ClusterSpec(BaseModel):
 def _shown(value: object) -> str:
     """A value as it is typed; options that are repeated are lists."""
     words = [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
-    return _shortened(repr(" ".join(words) if words and words == value else value))
+    return _shorten(repr(" ".join(words) if words and words == value else value))
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """A text that users have sent, of whatever length, so that a message can contain it."""
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
@@ -403,10 +423,6 @@ def flag_of(field: str) -> str:
     """The option for a field of `ClusterSpec`, as it is typed: ``--spill-threshold`` for ``spill_threshold``."""
     flags = {option.field: flag for flag, option in start_options().items()}
     return flags.get(field, "--" + field.replace("_", "-"))
-
-
-CUDA_WORKER = "dask_cuda.CUDAWorker"
-"""The ``worker_class`` with which Dask's own classes, such as `distributed.SSHCluster`, start workers with GPUs."""
 
 
 class ClusterClass(BaseModel):
@@ -426,7 +442,7 @@ class ClassProfile(BaseModel):
     """A cluster profile whose clusters are created by a class, as written in the configuration.
 
     - `engine`: ``cuda`` if its workers have GPUs, CuPy and cuDF, which cells then use; else ``cpu``. The default is
-      ``cuda`` if the option ``worker_class`` is `CUDA_WORKER`.
+      that with the ``worker_class`` of the options, as `distributed.SSHCluster` has.
     - `start_timeout`: seconds for all workers to start.
     """
 
@@ -435,15 +451,16 @@ class ClassProfile(BaseModel):
     title: str = ""
     path: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
     options: dict[str, Any] = Field(default_factory=dict)
-    engine: Literal["cuda", "cpu"] = "cpu"
+    engine: Engine = engine_with(gpus=False)
     start_timeout: float = Field(120.0, gt=0, le=3600)
 
     @model_validator(mode="before")
     @classmethod
     def _add_engine(cls, entry: Any) -> Any:
         match entry:
-            case {"options": {"worker_class": worker_class}} if worker_class == CUDA_WORKER:
-                return {"engine": "cuda"} | entry
+            case {"options": {"worker_class": worker_class}}:
+                found = [{"engine": name} for name, traits in ENGINES.items() if traits.worker_class == worker_class]
+                return found[0] | entry if found else entry
         return entry
 
 
@@ -464,7 +481,7 @@ def differences(running: ClusterSpec, requested: ClusterSpec) -> list[str]:
     if running.profile != requested.profile:  # which sets the other options
         return [_difference("profile", running, requested)]
     fields = [name for name in ClusterSpec.model_fields if getattr(running, name) != getattr(requested, name)]
-    if "cpu" in (running.engine, requested.engine) and DEVICES.intersection(fields):
+    if not (running.may_use_gpus and requested.may_use_gpus) and DEVICES.intersection(fields):
         described = [_difference_of_devices(running, requested)]
         fields = [name for name in fields if name not in DEVICES]
     else:
@@ -473,9 +490,9 @@ def differences(running: ClusterSpec, requested: ClusterSpec) -> list[str]:
 
 
 def _difference_of_devices(running: ClusterSpec, requested: ClusterSpec) -> str:
-    has = _cpu(running) if running.engine == "cpu" else _gpus(running)
+    has = _gpus(running) if running.may_use_gpus else _cpu(running)
     # Requested GPUs that were merged into the options of a cluster on the CPU leave its engine.
-    is_cpu = requested.engine == "cpu" and (running.engine != "cpu" or requested.gpus == running.gpus)
+    is_cpu = not requested.may_use_gpus and (running.may_use_gpus or requested.gpus == running.gpus)
     return f"{has} instead of {_cpu(requested) if is_cpu else _gpus(requested)}"
 
 
@@ -484,14 +501,14 @@ def _cpu(spec: ClusterSpec) -> str:
 
 
 def _gpus(spec: ClusterSpec) -> str:
-    return f"--gpus {_typed('gpus', spec)}"
+    return f"--gpus {_value_as_typed('gpus', spec)}"
 
 
 def _difference(name: str, running: ClusterSpec, requested: ClusterSpec) -> str:
     if name == "environment":
         return f"{flag_of(name)} with other values"
-    return f"{flag_of(name)} {_typed(name, running)} instead of {_typed(name, requested)}"
+    return f"{flag_of(name)} {_value_as_typed(name, running)} instead of {_value_as_typed(name, requested)}"
 
 
-def _typed(name: str, spec: ClusterSpec) -> str:
+def _value_as_typed(name: str, spec: ClusterSpec) -> str:
     return as_typed(getattr(spec, name), start_options()[flag_of(name)])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..errors import ConnectError
+from .engines import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,7 +160,7 @@ class WorkerState(_Model):
     - `threads`: the number of tasks it can run at a time.
     - `executing`, `waiting`: the numbers of tasks that it runs, and that are assigned to it and do not run yet.
     - `executed`: the number of tasks it has run since it was started.
-    - `held`: bytes of the results on it that clients hold, in device memory or spilled; a copy counts on each worker.
+    - `result_bytes`: bytes of the results on it that clients hold, also spilled; a copy counts on each worker.
     - `out_of_memory`: the number of its tasks that ran out of device memory, since the cluster was started.
     - `status`: its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
     - `host`: the host of the worker, as the scheduler reaches it.
@@ -182,7 +183,7 @@ class WorkerState(_Model):
     executing: int = 0
     waiting: int = 0
     executed: int | None = None
-    held: int = 0
+    result_bytes: int = 0
     out_of_memory: int = 0
     status: str = "running"
     host: str = ""
@@ -227,7 +228,7 @@ class ClusterState(_Model):
     - `workers_wanted`: the requested number of workers; `workers` has fewer while one starts, and more while one is
       retired.
     - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
-    - `held`: bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
+    - `result_bytes`: bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
     - `worker_exits`: the newest unexpected exits of worker processes, at most 20, the oldest first.
     - `lost_hosts`: the hosts that do not respond any more, at most 20, the newest last; the others do their work.
     - `jobs`: the jobs of a batch system, or the pods of Kubernetes, whose workers are not up, and the newest jobs that
@@ -241,7 +242,7 @@ class ClusterState(_Model):
       epoch; `None` earlier than 10 minutes before.
     """
 
-    engine: Literal["cuda", "cpu"]
+    engine: Engine
     status: Literal["starting", "ready", "closing", "closed"]
     time: float
     workers: tuple[WorkerState, ...] = ()
@@ -249,7 +250,7 @@ class ClusterState(_Model):
     cell_tasks_unfinished: int = 0
     workers_wanted: int = 0
     gpus: tuple[str, ...] = ()
-    held: int = 0
+    result_bytes: int = 0
     worker_exits: tuple[WorkerExit, ...] = ()
     lost_hosts: tuple[LostHost, ...] = ()
     jobs: tuple[JobState, ...] = ()
@@ -298,7 +299,7 @@ class JoinedWorkerState(WorkerState):
 
 
 class JoinedState(ClusterState):
-    """The state of a cluster that somebody else started; counts of tasks and `held` are those of this client.
+    """The state of a cluster that somebody else started; counts of tasks and `result_bytes` are those of this client.
 
     - `workers`: its workers, by host.
     """

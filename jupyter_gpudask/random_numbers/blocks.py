@@ -38,7 +38,7 @@ class BlockGenerator:
         """CuPy's generator; until this thread asks for another one of the same method."""
         seed = self.seed if self.kind is None else int(self.seed.generate_state(1, np.uint64)[0])
         # To fill a large block with normals, Philox takes a seventh of the time of cuRAND's default, XORWOW.
-        return _seeded(_METHODS.get(self.kind or "Philox4x3210", "DEFAULT"), seed)
+        return _make_generator(_METHODS.get(self.kind or "Philox4x3210", "DEFAULT"), seed)
 
     def on_host(self) -> Any:
         """NumPy's generator with the same methods."""
@@ -61,7 +61,7 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
-def _seeded(method: str, seed: int) -> Any:
+def _make_generator(method: str, seed: int) -> Any:
     """A `cupy.random.RandomState` with this seed: the numbers are those of a new one.
 
     Creating and destroying one for each block takes up to six times as long as drawing the block.

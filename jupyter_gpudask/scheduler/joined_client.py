@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..protocol import JoinedState, JoinedWorkerState
+from ..protocol.engines import engine_with
 from ..worker.graphs import MaterializePlugin
 from ..worker.host_threads import HostThreadsPlugin
 from ..worker.interruption import InterruptionPlugin
@@ -167,24 +168,24 @@ def read_joined_state(client: str, start_timeout: float, dask_scheduler: Any) ->
     ]
     unfinished = count_unfinished_in(dask_scheduler.task_groups.values())
     return JoinedState(
-        engine="cuda" if any(worker.gpu_index is not None for worker in workers) else "cpu",
+        engine=engine_with(gpus=any(worker.gpu_index is not None for worker in workers)),
         status="ready",
         time=time.time(),
         workers=tuple(sorted(workers, key=lambda worker: (worker.host, worker.gpu_index or 0, worker.name))),
         tasks_unfinished=plugin.unfinished,
         cell_tasks_unfinished=plugin.unfinished - len(plugin.earlier),
         workers_wanted=len(workers),
-        held=total_bytes(held),
+        result_bytes=total_bytes(held),
         lost_hosts=plugin.lost_hosts(),
         seconds_without_workers=plugin.seconds_without_workers(start_timeout),
         others_unfinished=max(0, unfinished - plugin.unfinished),
     )
 
 
-def _read_joined_worker(worker: Any, plugin: JoinedClientPlugin, held: int) -> JoinedWorkerState:
+def _read_joined_worker(worker: Any, plugin: JoinedClientPlugin, result_bytes: int) -> JoinedWorkerState:
     own = {task for task in worker.processing if task.key in plugin.tasks}
     executing = sum(task in own for task in worker.executing)
-    state = read_worker(worker, _gpu_of(worker, plugin.devices), held=held).model_copy(
+    state = read_worker(worker, _gpu_of(worker, plugin.devices), result_bytes=result_bytes).model_copy(
         update={"executing": executing, "waiting": len(own) - executing}
     )
     return JoinedWorkerState(**state.model_dump(), others=len(worker.processing) - len(own))

@@ -186,14 +186,14 @@ async def exit_of(pid: int, dask_scheduler: Any) -> WorkerExit | None:
 
 
 def read_worker(
-    worker: Any, gpu: GpuState | None, pid: int | None = None, out_of_memory: int = 0, *, held: int = 0
+    worker: Any, gpu: GpuState | None, pid: int | None = None, out_of_memory: int = 0, *, result_bytes: int = 0
 ) -> WorkerState:
     """The state of a worker, from its last heartbeat; the worker is not asked.
 
     - `gpu`: its GPU with the current metrics; `None` on the CPU.
     - `pid`: the process id of the worker.
     - `out_of_memory`: the number of its tasks that ran out of device memory.
-    - `held`: bytes of the results on it that clients hold.
+    - `result_bytes`: bytes of the results on it that clients hold.
     """
     heartbeat = worker.metrics or {}
     metrics = heartbeat.get(METRICS) or {}
@@ -212,7 +212,7 @@ def read_worker(
         executing=executing,
         waiting=len(worker.processing) - executing,
         executed=metrics.get("executed"),
-        held=held,
+        result_bytes=result_bytes,
         out_of_memory=out_of_memory,
         status=worker.status.name,
         host=worker.host,

@@ -284,7 +284,7 @@ class KernelCluster:
         is_busy = state.tasks_unfinished or any(worker.executing or worker.waiting for worker in state.workers)
         if is_busy or _work_done(state) != _work_done(self.state):  # the latter, for tasks between two reports
             self.last_busy = time.monotonic()
-        if state.tasks_unfinished or state.held:
+        if state.tasks_unfinished or state.result_bytes:
             self.unused = False
         self.state = state
         self._updated = time.monotonic()
@@ -294,4 +294,4 @@ def _work_done(state: ClusterState | None) -> tuple[dict[str, int], int]:
     """How many tasks each worker has run, and the bytes of the results that are held."""
     if state is None:
         return {}, 0
-    return {worker.name: worker.executed or 0 for worker in state.workers}, state.held
+    return {worker.name: worker.executed or 0 for worker in state.workers}, state.result_bytes

@@ -75,7 +75,7 @@ def is_dark(query: str) -> bool:
     return parse_qs(query).get("theme") == ["dark"]
 
 
-def darkened(page: bytes) -> bytes:
+def darken(page: bytes) -> bytes:
     """A page of Dask with a style that makes it dark."""
     return page.replace(b"</head>", _DARK + b"</head>", 1)
 
@@ -199,7 +199,7 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
 
 def _darken(response: Any) -> None:
     if response.headers.get("Content-Type", "").startswith("text/html") and response.body:
-        response.body = darkened(response.body)
+        response.body = darken(response.body)
 
 
 # An open dashboard does not keep an idle server from being culled.

@@ -21,7 +21,7 @@ from tornado.simple_httpclient import HTTPTimeoutError, SimpleAsyncHTTPClient
 from tornado.websocket import WebSocketClosedError, WebSocketError, WebSocketHandler, websocket_connect
 
 from .dashboard_proxy import (
-    darkened,
+    darken,
     forwarded_query,
     forwarded_subprotocols,
     is_dark,
@@ -179,7 +179,7 @@ class JoinedDashboardHandler(WebSocketHandler):
         if (encoding := response.headers.get("Content-Encoding", "")) in _ENCODINGS:
             self.set_header("Content-Encoding", encoding)
         elif content_type.startswith("text/html") and is_dark(self.request.query):
-            body = darkened(body)
+            body = darken(body)
         await self.finish(body or None)
 
     async def _forward_socket(self, cluster: KernelCluster, url: str) -> None:

@@ -177,7 +177,7 @@ class HandOver:
         """Whether a cluster with GPUs has not been used for longer than the setting."""
         if cluster.status != "ready" or not self._gpus(cluster) or cluster.state is None:
             return False
-        has_results = cluster.state.held > 0 and not self._gives_results
+        has_results = cluster.state.result_bytes > 0 and not self._gives_results
         if has_results or self._kernels.is_busy(cluster.kernel_id):
             self._last_used[cluster] = time.monotonic()
         return self._idle_seconds(cluster) > self._seconds

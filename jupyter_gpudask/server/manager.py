@@ -145,13 +145,13 @@ class ClusterManager:
         Raises `NoClusterError` if the kernel has no cluster.
         """
         cluster = self.get(kernel_id)
-        await self._closing(cluster, error, reason)
+        await self._start_to_close(cluster, error, reason)
         if error is None and self.clusters.get(kernel_id) is cluster:
             del self.clusters[kernel_id]
 
     def close_in_background(self, cluster: KernelCluster, error: GpuDaskError) -> None:
         """Close this cluster with an error, without waiting for it, and not another one that its kernel has got."""
-        self._closing(cluster, error)
+        self._start_to_close(cluster, error)
 
     async def check_restart(self, kernel_id: str, options: Mapping[str, Any]) -> None:
         """Raise an error if the cluster of a kernel cannot be restarted with `options`; it keeps running."""
@@ -188,7 +188,7 @@ class ClusterManager:
         return self._replace(old, spec, interpreter)
 
     def _replace(self, old: KernelCluster, spec: ClusterSpec, interpreter: Interpreter | None) -> KernelCluster:
-        self._closing(old, ClusterLostError("restarted"))
+        self._start_to_close(old, ClusterLostError("restarted"))
         return self.create(old.kernel_id, spec, interpreter)[0]
 
     def request_states(self, interval: float) -> None:
@@ -206,7 +206,7 @@ class ClusterManager:
         """Close all clusters, when the server shuts down."""
         await self.hand_over.stop()
         for cluster in list(self.clusters.values()):
-            self._closing(cluster, None, "server ended")
+            self._start_to_close(cluster, None, "server ended")
         await asyncio.gather(*self._closes.values(), return_exceptions=True)
         for task in self._background:
             task.cancel()
@@ -251,7 +251,7 @@ class ClusterManager:
         if seconds := self.policy.settings.max_lifetime:
             self.spawn(end_after(cluster, seconds, self.close_in_background))
 
-    def _closing(
+    def _start_to_close(
         self, cluster: KernelCluster, error: GpuDaskError | None, reason: EndReason | None = None
     ) -> Awaitable[None]:
         """Begin to close `cluster`, unless that has begun; awaiting the result waits for the end."""
@@ -271,7 +271,7 @@ class ClusterManager:
 
     def _on_change(self, cluster: KernelCluster) -> None:
         if cluster.has_processes:  # before the next cluster of the kernel starts
-            self._closing(cluster, None)
+            self._start_to_close(cluster, None)
         if self._statuses.get(cluster) != cluster.status:
             self._statuses[cluster] = cluster.status
             for observer in self._observers:

@@ -16,6 +16,7 @@ import psutil
 from ..errors import GpuUnavailableError
 from ..machine.gpus import list_gpus
 from ..machine.leases import Lease, LeaseFolder
+from ..protocol.engines import has_gpus
 from ..protocol.rest import ClusterInfo, ErrorDetails, GpuHolder, GpuInfo, GpuList, GpuUser, WaitingStart
 
 if TYPE_CHECKING:
@@ -51,13 +52,13 @@ class GpuReader:
         try:
             gpus = list_gpus()
         except GpuUnavailableError as error:
-            return self._listed(error)
+            return self._list(error)
         here = {gpu.uuid for gpu in gpus}
         # With a shared home folder there are also leases of other hosts, whose pids have no meaning here.
         folder = LeaseFolder()
         leases = [lease for lease in folder.read() if here.intersection(lease.gpus)]
         supervisors = {lease.pid: lease.kernel_id for lease in leases if lease.kernel_id} | dict(supervisors)
-        return self._listed(
+        return self._list(
             self._missing(gpus),
             gpus=tuple(_gpu_info(gpu, leases, supervisors, kernels) for gpu in gpus),
             waiting=_waiting_starts(folder.line.read(), gpus),
@@ -73,7 +74,7 @@ class GpuReader:
         missing = [f"{gpu.index} ({gpu.name})" for uuid, gpu in others.items() if all(gpu.uuid != uuid for gpu in gpus)]
         return GpuUnavailableError("gpus-lost", gpus=", ".join(missing)) if missing else None
 
-    def _listed(self, error: GpuUnavailableError | None, **found: Any) -> GpuList:
+    def _list(self, error: GpuUnavailableError | None, **found: Any) -> GpuList:
         """The answer with an error, which is logged when it is new."""
         reason, fix = (error.reason, error.fix) if error else ("", "")
         if reason != self._reason:
@@ -241,7 +242,7 @@ class Monitor:
         return with_gpu_metrics(state, await self._gpus_of(state))
 
     async def _gpus_of(self, *states: ClusterState | None) -> Sequence[GpuInfo]:
-        if any(state is not None and state.engine == "cuda" for state in states):
+        if any(state is not None and has_gpus(state.engine) for state in states):
             return (await self.gpus(INTERVAL)).gpus
         return ()
 
@@ -275,7 +276,7 @@ def cluster_info(
         fix=error.fix if error else "",
         error=ErrorDetails.of(error),
         log=error.log if error else "",
-        held_gpus=error.held if error else (),
+        held_gpus=error.held_gpus if error else (),
         spec=cluster.spec,
         since=cluster.since,
         workers_ready=progress.ready if progress else 0,
@@ -302,7 +303,7 @@ def _notes(state: ClusterState) -> tuple[str, ...]:
 
 def with_gpu_metrics(state: ClusterState, gpus: Iterable[GpuState]) -> ClusterState:
     """Merge the metrics of `gpus` into the states of the workers; supervisors of the server do not read NVML."""
-    if state.engine != "cuda":
+    if not has_gpus(state.engine):
         return state
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
     # The class of a cluster profile selects its GPUs itself, and may name its workers after them.

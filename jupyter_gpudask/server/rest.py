@@ -36,6 +36,7 @@ from ..errors import (
     SpecError,
 )
 from ..protocol import VERBS, ClusterSpec
+from ..protocol.engines import ENGINES, has_gpus
 from ..protocol.rest import (
     ClusterInfo,
     ClusterList,
@@ -402,6 +403,7 @@ def _options() -> dict[str, Any]:
     and the engine that alone has it.
     """
     schema = ClusterSpec.model_json_schema(mode="validation")
+    of_gpus, others = ([name for name in ENGINES if has_gpus(name) == each] for each in (True, False))
     for option in start_options().values():
         described = schema["properties"][option.field]
         described |= {"title": option.title, "description": option.help}
@@ -412,8 +414,8 @@ def _options() -> dict[str, Any]:
         "additionalProperties": False,
         "properties": schema["properties"],
         "anyOf": [
-            {"properties": {"engine": {"const": "cpu"}, "gpus": {"const": "all"}}, "required": ["engine"]},
-            {"properties": {"engine": {"enum": ["auto", "cuda"]}, "workers": {"type": "null"}}},
+            {"properties": {"engine": {"enum": others}, "gpus": {"const": "all"}}, "required": ["engine"]},
+            {"properties": {"engine": {"enum": ["auto", *of_gpus]}, "workers": {"type": "null"}}},
         ],
     }
 

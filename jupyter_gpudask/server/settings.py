@@ -14,11 +14,14 @@ from traitlets.config import LoggingConfigurable
 from ..errors import GpuDaskError, LimitError, OptionConflictError, ProfileNotFoundError, SpecError
 from ..machine.lease_registry import LeaseRegistry
 from ..protocol import ClassProfile, ClusterClass, ClusterSpec
+from ..protocol.engines import has_gpus
 from ..protocol.rest import Profile
-from ..protocol.spec import DEVICES, flag_of
+from ..protocol.spec import DEVICES, flag_of, start_options
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from ..protocol.spec import StartOption
 
 
 class ServerSettings(LoggingConfigurable):
@@ -143,10 +146,6 @@ def _can_be_written(path: Path) -> bool:
     return os.access(existing, os.W_OK)
 
 
-_OPTIONS_OF_CLASSES = ("start_timeout", "workers", "adapt")
-"""The options that users can set of a cluster that a class creates."""
-
-
 class Policy:
     """Applies the settings to the options that users ask for."""
 
@@ -206,11 +205,12 @@ class Policy:
         if "profile" in options:
             return self.spec(options)
         if spec.profile:
-            kept = {name: getattr(spec, name) for name in _OPTIONS_OF_CLASSES if getattr(spec, name) is not None}
+            values = {option.field: getattr(spec, option.field) for option in _options_of_classes()}
+            kept = {name: value for name, value in values.items() if value is not None}
             return self.spec(kept | dict(options), spec.profile)
         base = _without_overridden(spec.model_dump(), options)
-        if "gpus" in options and spec.engine == "cuda":  # which is where there are GPUs
-            base["engine"] = "cuda"
+        if "gpus" in options and has_gpus(spec.engine):  # which is where there are GPUs
+            base["engine"] = spec.engine
         return self.check(ClusterSpec.parse(base | dict(options), strict=True))
 
     def check(self, spec: ClusterSpec) -> ClusterSpec:
@@ -282,16 +282,8 @@ def _comparable(spec: ClusterSpec) -> ClusterSpec:
     """A spec without what users may change whatever the profile."""
     gpus = "all" if spec.gpus == "free" else spec.gpus
     workers = None if spec.profile else spec.workers
-    return spec.model_copy(
-        update={
-            "gpus": gpus,
-            "workers": workers,
-            "adapt": None,
-            "start_timeout": 0.0,
-            "dashboard": False,
-            "wait": False,
-        }
-    )
+    free = {option.field for option in start_options().values() if option.is_free}
+    return ClusterSpec.model_validate(spec.model_dump(exclude=free) | {"gpus": gpus, "workers": workers})
 
 
 def _without_overridden(base: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -300,12 +292,18 @@ def _without_overridden(base: Mapping[str, Any], options: Mapping[str, Any]) -> 
     return {name: value for name, value in base.items() if name not in overridden}
 
 
+def _options_of_classes() -> list[StartOption]:
+    """The options that users can set of a cluster that a class creates."""
+    return [option for option in start_options().values() if option.is_of_classes]
+
+
 def _class_spec(profile: str, class_profile: ClassProfile, options: Mapping[str, Any]) -> ClusterSpec:
-    """The spec of a cluster that a class creates; a user can set `_OPTIONS_OF_CLASSES`."""
+    """The spec of a cluster that a class creates; users can set `_options_of_classes`."""
     fixed = {"profile": profile, "engine": class_profile.engine}
     base = ClusterSpec.parse(fixed | {"start_timeout": class_profile.start_timeout})
     spec = ClusterSpec.parse(base.model_dump() | dict(options), strict=True)
+    settable = {option.field for option in _options_of_classes()}
     for name in options:
-        if name not in _OPTIONS_OF_CLASSES and getattr(spec, name) != getattr(base, name):
+        if name not in settable and getattr(spec, name) != getattr(base, name):
             raise OptionConflictError("with-profile", option=flag_of(name), profile=profile, field=name)
     return spec

@@ -86,7 +86,7 @@ def _set_first_unleased_device(
         try:
             candidates = select_unleased_gpus(ClusterSpec.parse({"gpus": 1}), visible, leases)
         except GpuHeldError as error:
-            raise GpuHeldError("no-gpu-to-accelerate", **error.fields, held=error.held) from None
+            raise GpuHeldError("no-gpu-to-accelerate", **error.fields, held_gpus=error.held_gpus) from None
     set_first_device([candidates[0].uuid])
     first = visible_gpus()[0]
     holders = holders_of(leases).get(first.uuid, [])

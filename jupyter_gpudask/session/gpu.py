@@ -67,7 +67,7 @@ class GpuSwitch(ContextDecorator):
         from ..overlay import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord, current_record, set_outside
         from ..switch.context import default_client, switched_to
 
-        on_gpus = cluster.ready.engine == "cuda"
+        on_gpus = cluster.ready.has_gpus
         if on_gpus:
             cluster.check_libraries([name for name in (self._array, self._dataframe) if name in _GPU_LIBRARIES])
         if new and not on_gpus:

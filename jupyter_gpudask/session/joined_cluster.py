@@ -22,6 +22,7 @@ from ..client.connect import (
 from ..errors import BackendUnavailableError, ClusterLostError, ConnectError, ProtocolError
 from ..launcher.connection import Cluster
 from ..protocol import ClusterSpec, ClusterVerbs, Ready, parse_command
+from ..protocol.engines import engine_with
 from ..protocol.messages import Connect, gateway_dashboard, joined_limits, refusal
 from ..protocol.transport import Reporter
 from ..protocol.verbs import SUPERVISOR, answer, carry_out
@@ -87,7 +88,7 @@ def _describe(target: Target, identity: Identity, *, on_gpus: bool) -> Ready:
             gateway_dashboard(target.dashboard) if is_gateway else f"{target.address} has no dashboard."
         )
     return Ready(
-        engine="cuda" if on_gpus else "cpu",
+        engine=engine_with(gpus=on_gpus),
         stand_in="" if on_gpus else f"The workers of {target.address} have no GPU.",
         address=target.address,
         credentials=None,

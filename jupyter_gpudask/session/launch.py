@@ -142,7 +142,7 @@ class RunningCluster:
         if self.client.status != "running":
             return False
         self.client.begin_cell()
-        return self.is_owned and self.ready.engine == "cuda"
+        return self.is_owned and self.ready.has_gpus
 
 
 class EventLoopThread:
@@ -181,9 +181,6 @@ class EventLoopThread:
                 done.wait(_CANCEL_TIMEOUT)
             raise
 
-
-_PLACE = ("engine", "gpus", "workers")
-"""Options that switch between the GPUs and the CPU stand-in."""
 
 # Credentials, what a Dask client sets itself, and what a cell for GPUs changes.
 _CREDENTIAL = re.compile(
@@ -287,10 +284,12 @@ def import_path() -> list[str]:
 
 def options_after(options: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """The options of a cluster, some of which the user has given again as `changes`."""
+    from ..protocol.spec import DEVICES
+
     if "profile" in changes:
         return dict(changes)
-    changes_place = "gpus" in changes or "engine" in changes
-    kept = {name: value for name, value in options.items() if not (changes_place and name in _PLACE)}
+    changes_devices = "gpus" in changes or "engine" in changes
+    kept = {name: value for name, value in options.items() if not (changes_devices and name in DEVICES)}
     return kept | changes
 
 
@@ -329,7 +328,7 @@ class BackgroundImports:
         is_waiting = getattr(progress, "total", 1) == 0
         if not self._gpus_known.is_set() and not is_waiting:
             uuids = tuple(gpu if isinstance(gpu, str) else gpu.uuid for gpu in progress.gpus)
-            self._gpus = uuids if progress.engine == "cuda" else None
+            self._gpus = uuids if progress.has_gpus else None
             self._gpus_known.set()
 
     def cancel(self) -> None:
@@ -366,7 +365,7 @@ class BackgroundImports:
         from ..machine.gpus import visible_gpus
 
         try:
-            return self._spec.engine != "cpu" and bool(visible_gpus())
+            return self._spec.may_use_gpus and bool(visible_gpus())
         except GpuUnavailableError:
             return False
 

@@ -32,6 +32,7 @@ from ..machine.directories import LOGS_VARIABLE, ClusterDirectory, older_log, ta
 from ..machine.leases import LeaseFolder, OwnLease
 from ..machine.plan import Plan, make_plan
 from ..protocol import ClusterState, Progress, Ready, Start
+from ..protocol.engines import engine_with, has_gpus
 from ..scheduler.settings import shorten_logs
 from .dashboard import check_guard, guard_by_header, guard_by_token, routes_without_proxy
 from .engines import create_cluster, import_what_clusters_need, is_job_queue
@@ -377,17 +378,18 @@ class DaskCluster(SupervisedCluster):
         """Plan the cluster, and take the lease on its GPUs."""
         request = self._request
         if request.cluster_class is not None:
-            is_cuda = request.spec.engine == "cuda"
-            why = "" if is_cuda else f"Clusters of the profile {request.spec.profile} have no GPUs."
-            return Plan("cuda" if is_cuda else "cpu", workers=0, stand_in=why), None
+            engine = request.spec.class_engine
+            why = "" if has_gpus(engine) else f"Clusters of the profile {request.spec.profile} have no GPUs."
+            return Plan(engine, workers=0, stand_in=why), None
         if request.spec.profile:
             raise ProfileNotFoundError("no-profiles", name=repr(request.spec.profile))
-        if request.spec.engine == "cpu":
+        if not request.spec.may_use_gpus:
             plan = make_plan(request.spec)
             check_limit(plan.workers, request.max_workers)
             return plan, None
+        engine = engine_with(gpus=True)
         return await plan_and_lease(
-            request, lambda note: on_progress(Progress(engine="cuda", ready=0, total=0, notes=(note,)))
+            request, lambda note: on_progress(Progress(engine=engine, ready=0, total=0, notes=(note,)))
         )
 
     def _directory_of_sockets(self) -> Path | None:

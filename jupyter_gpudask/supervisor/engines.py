@@ -22,6 +22,7 @@ from ..errors import ClusterStartError, GpuDaskError, OptionConflictError
 from ..installation import pip_install
 from ..machine.directories import LOGS_VARIABLE
 from ..machine.plan import has_usable_gpus
+from ..protocol.engines import ENGINES
 from ..worker.command import worker_options
 from . import ssh
 from .dashboard import routes_without_proxy
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from ..machine.plan import Plan
     from ..protocol import ClusterClass, ClusterSpec
+    from ..protocol.engines import Engine
 
 _NOT_FOR_JOBS = frozenset(
     {
@@ -78,12 +80,12 @@ def make_job_queue(
         value = options.get(name, dask.config.get(f"jobqueue.{section}.{name.replace('_', '-')}", None))
         return default if value is None else value
 
-    gpu = spec.engine == "cuda"
+    engine = ENGINES[spec.class_engine]
     folder = str(shared_directory(setting("shared_temp_directory", "")))
     ours: dict[str, Any] = {
         **{name: common[name] for name in ("asynchronous", "security")},
         "job_name": "jupyter-gpudask",
-        "worker_command": "dask_cuda.cli" if gpu else "distributed.cli.dask_worker",
+        "worker_command": engine.worker_command,
         "processes": setting("processes", 1),
         "log_directory": setting("log_directory", folder),
         # -P: do not import modules from the notebook's folder
@@ -97,7 +99,7 @@ def make_job_queue(
             **common["scheduler_kwargs"],
             **setting("scheduler_options", {}),
         },
-        "worker_extra_args": [*worker_options(gpu=gpu), *setting("worker_extra_args", [])],
+        "worker_extra_args": [*worker_options(gpu=engine.has_gpus), *setting("worker_extra_args", [])],
         "job_script_prologue": [*_ENVIRONMENT, *setting("job_script_prologue", [])],
     }
     scheduler = merged["scheduler_options"]
@@ -309,16 +311,16 @@ def create_cluster(
     }
     if sockets is not None:
         common |= {"protocol": SCHEME, "host": host_of(sockets)}
-    elif spec.protocol == "ucx" and plan.engine == "cuda" and cluster_class is None:
+    elif spec.protocol == "ucx" and plan.has_gpus and cluster_class is None:
         common["protocol"] = "ucx"
-    if plan.engine == "cpu":
+    if not plan.has_gpus:
         # Dask would report metrics of the first GPU, which is not the workers', and would fail if CUDA_VISIBLE_DEVICES
         # has a value that CUDA accepts and NVML does not, such as -1.
         dask.config.set({"distributed.diagnostics.nvml": False})
     if cluster_class is not None:
         cluster = make_cluster(cluster_class, spec, common, shared_directory, logs)
     else:
-        cluster = (make_cuda_cluster if plan.engine == "cuda" else _make_cpu_cluster)(spec, plan, common)
+        cluster = _MAKE[plan.engine](spec, plan, common)
     if isinstance(cluster, LocalCluster | ssh.HostsCluster) or is_job_queue(type(cluster)):
         # Let nannies restart their workers however often they die, and `JobQueue` decide about jobs that have ended.
         # Dask gives up a worker that is missing 15 s after an exit, even if it is being restarted after another exit.
@@ -332,6 +334,9 @@ def _make_cpu_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> 
         common = {name: value for name, value in common.items() if name != "memory_limit"}
     threads = spec.threads or max(1, CPU_COUNT // plan.workers)
     return LocalCluster(n_workers=plan.workers, threads_per_worker=threads, processes=True, **common)
+
+
+_MAKE: dict[Engine, Callable[..., Any]] = {"cuda": make_cuda_cluster, "cpu": _make_cpu_cluster}
 
 
 def worker_names(cluster: Any, entry: Hashable) -> list[str]:

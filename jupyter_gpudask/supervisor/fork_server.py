@@ -20,13 +20,15 @@ import dask.config
 
 from ..machine.directories import LOGS_VARIABLE, ClusterDirectory
 from ..machine.lifeline import on_forced_exit
-from ..machine.plan import has_usable_gpus
+from ..machine.plan import engine_of, has_usable_gpus
+from ..protocol.engines import ENGINES, engine_with
 from . import fork_preload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ..protocol import Start
+    from ..protocol.engines import Engine
 
 
 logger = logging.getLogger(__name__)
@@ -35,13 +37,6 @@ METHOD = "distributed.worker.multiprocessing-method"
 """Dask's setting of how workers start: spawned, if it is not set."""
 
 _WORKER = ("distributed.nanny", "jupyter_gpudask.worker.preload")
-# Not dask.dataframe on the CPU: its import takes longer than all others together, and not everybody uses it.
-_MODULES = {"cpu": (*_WORKER, "dask.array"), "cuda": (*_WORKER, "dask_cuda", "cupy", "cudf", "dask_cudf")}
-# As `engines.cuda` sets them. Without a visible device the fork server cannot create a CUDA context.
-_VARIABLES = {
-    "cpu": {},
-    "cuda": {"CUDA_VISIBLE_DEVICES": "", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "RAPIDS_NO_INITIALIZE": "True"},
-}
 # The defaults of `_PRE_SPAWN`, which are only known after an import of distributed.
 _DEFAULTS = {"MALLOC_TRIM_THRESHOLD_": 65536, "OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1}
 _PRE_SPAWN = "distributed.nanny.pre-spawn-environ"
@@ -58,7 +53,7 @@ class ForkServer:
     - `refusal`: why it is not used; empty if it is.
     """
 
-    def __init__(self, engine: str, environment: dict[str, str]) -> None:
+    def __init__(self, engine: Engine, environment: dict[str, str]) -> None:
         self.refusal = ""
         self.engine = engine
         self._environment = environment
@@ -66,7 +61,7 @@ class ForkServer:
         self._pidfd = -1
 
     @classmethod
-    def start(cls, engine: str, environment: Mapping[str, str], directory: ClusterDirectory) -> ForkServer | None:
+    def start(cls, engine: Engine, environment: Mapping[str, str], directory: ClusterDirectory) -> ForkServer | None:
         """Start it; `None` if there is no room for its socket.
 
         Call it in the main thread, because the fork server ends with the thread that has started it.
@@ -75,16 +70,15 @@ class ForkServer:
         - `environment`: the ``--environment`` of the cluster.
         - `directory`: the directory of the cluster, for its socket.
         """
-        variables = {**os.environ, **environment, **_VARIABLES[engine]}
+        variables = {**os.environ, **environment, **ENGINES[engine].variables}
         configured = dask.config.get(_PRE_SPAWN, {}, config=dask.config.collect(env=variables))
+        modules = (*_WORKER, *ENGINES[engine].modules)
         server = cls(engine, _environment_of_workers(variables, _DEFAULTS | configured | environment))
         # Else `multiprocessing` would create its socket where nobody removes it after this process is killed.
         multiprocessing.current_process()._config["tempdir"] = str(directory.path)  # type: ignore[attr-defined] # noqa: SLF001
         multiprocessing.set_forkserver_preload([fork_preload.__name__])
         try:
-            with _as_own_environment(
-                {**server._environment, fork_preload.MODULES_VARIABLE: ",".join(_MODULES[engine])}
-            ):
+            with _as_own_environment({**server._environment, fork_preload.MODULES_VARIABLE: ",".join(modules)}):
                 forkserver.ensure_running()
         except OSError as error:  # such as a path that is too long for a socket
             logger.warning("There is no fork server: %s", error)
@@ -147,7 +141,7 @@ class ForkServer:
             os.close(pidfd)
 
 
-def engine_of_forks(request: Start, *, default: str = "spawn") -> str | None:
+def engine_of_forks(request: Start, *, default: str = "spawn") -> Engine | None:
     """The engine of the cluster, if its workers are to be forked; else `None`, and Dask does not fork them either.
 
     `request`: the options of the cluster. `default`: Dask's setting of how workers start, if it is not set.
@@ -160,7 +154,7 @@ def engine_of_forks(request: Start, *, default: str = "spawn") -> str | None:
     # Variables of Python may let it import other modules.
     own_python = any(name.startswith("PYTHON") for name in spec.environment)
     if method == "forkserver" and hasattr(os, "pidfd_open") and not others and not own_python:
-        return "cuda" if spec.engine != "cpu" and has_usable_gpus() else "cpu"
+        return engine_of(spec)
     if dask.config.get(METHOD, None) == "forkserver":  # Dask would fork them without what is checked here
         dask.config.set({METHOD: "spawn"})
     return None
@@ -233,7 +227,7 @@ class Preparation:
         if may_fork_gpu_workers():
             with suppress(OSError):  # which the start of the cluster raises, too
                 self._directory = _new_directory()
-                self._fork_server = ForkServer.start("cuda", {}, self._directory)
+                self._fork_server = ForkServer.start(engine_with(gpus=True), {}, self._directory)
 
     def take_directory(self) -> ClusterDirectory:
         """The directory of the cluster; removed if this process is ended by force."""

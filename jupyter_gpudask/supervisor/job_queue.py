@@ -300,7 +300,7 @@ class JobQueue:
                 await asyncio.wait_for(asyncio.shield(self._cluster._correct_state()), _SUBMIT_LIMIT)  # noqa: SLF001
             except (RuntimeError, OSError) as error:
                 self._forget_refused()
-                raise self._refused(error) from None
+                raise self._describe_refusal(error) from None
 
     async def cancel(self) -> None:
         """Cancel all jobs with one command."""
@@ -332,7 +332,7 @@ class JobQueue:
         loop = asyncio.get_running_loop()
         while True:
             if opening.done() and (error := opening.exception()):
-                raise self._refused(error)
+                raise self._describe_refusal(error)
             ready = len(self._names_up())
             progress = ready, describe_jobs(self.states())
             if progress != known:
@@ -396,7 +396,7 @@ class JobQueue:
             del self._cluster.workers[name]
             self._cluster.worker_spec.pop(name, None)
 
-    def _refused(self, error: BaseException) -> ClusterStartError:
+    def _describe_refusal(self, error: BaseException) -> ClusterStartError:
         if isinstance(error, FileNotFoundError) and error.filename:
             return ClusterStartError("no-batch-system", program=error.filename, system=self._system.name)
         said = str(error).partition("stderr:\n")[2]

@@ -9,7 +9,7 @@ import secrets
 from contextlib import suppress
 from importlib.metadata import version
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from distributed.deploy.adaptive import Adaptive
 
@@ -17,6 +17,7 @@ from .. import _version
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
 from ..machine.plan import Plan
 from ..protocol import ClusterClass, ClusterState, Progress, Ready, Start
+from ..protocol.engines import has_gpus
 from ..protocol.messages import REMOTE_DASHBOARD, gateway_dashboard
 from ..protocol.state import describe_jobs
 from .engines import GATEWAY_CLUSTER, first_line, import_class, parameters_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol import JobState
+    from ..protocol.engines import Engine
 
 _RESPONSE_TIMEOUT = 10.0
 _WATCH_INTERVAL = 2.0
@@ -43,7 +45,7 @@ class RemoteCluster(SupervisedCluster):
         self._adaptive: Any = None
         self._client: Any = None
         self._wanted = request.spec.workers or cluster_class.options.get("n_workers", 1)
-        self._engine: Literal["cuda", "cpu"] = "cuda" if request.spec.engine == "cuda" else "cpu"
+        self._engine = request.spec.class_engine
         self._range: tuple[int, int] | None = None
         self._pods: Pods | None = None
         self._missing: tuple[JobState, ...] = ()
@@ -84,7 +86,7 @@ class RemoteCluster(SupervisedCluster):
             await self.adapt(*adaptive)
         return Ready(
             engine=self._engine,
-            stand_in="" if self._engine == "cuda" else f"Clusters of the profile {self._profile} have no GPUs.",
+            stand_in="" if has_gpus(self._engine) else f"Clusters of the profile {self._profile} have no GPUs.",
             address=self._cluster.scheduler_address,
             credentials=self._credentials(),
             dashboard_port=None,
@@ -139,7 +141,7 @@ class RemoteCluster(SupervisedCluster):
         if self._class.path != KUBE_CLUSTER:
             return options | ({"n_workers": self._wanted} if "n_workers" in parameters_of(class_) else {})
         name = f"jupyter-gpudask-{secrets.token_hex(5)}"
-        return kube_options(options, name, self._wanted, gpu=self._engine == "cuda")
+        return kube_options(options, name, self._wanted, gpu=has_gpus(self._engine))
 
     async def _connect(self) -> None:
         from distributed import Client
@@ -263,7 +265,7 @@ def worker_addresses(dask_scheduler: Any) -> dict[str, str]:
 
 
 async def state_of(
-    engine: Literal["cuda", "cpu"], status: Status, wanted: int, start_timeout: float, dask_scheduler: Any
+    engine: Engine, status: Status, wanted: int, start_timeout: float, dask_scheduler: Any
 ) -> ClusterState:
     """The state of the cluster."""
     cluster = SimpleNamespace(scheduler=dask_scheduler, workers={}, plan=range(wanted))

@@ -16,7 +16,7 @@ from distributed.deploy.ssh import Worker
 from ..errors import ClusterStartError, GpuUnavailableError, SpecError
 from ..installation import pip_install
 from ..machine.directories import worker_log
-from ..protocol.spec import CUDA_WORKER
+from ..protocol.engines import ENGINES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,18 +41,19 @@ def make_cluster(options: dict[str, Any], spec: ClusterSpec, common: dict[str, A
 
     Raises `SpecError` if the option ``worker_class`` is not that of the engine, or ``hosts`` has no host for workers.
     """
-    worker_class = CUDA_WORKER if spec.engine == "cuda" else "distributed.Nanny"
+    engine = ENGINES[spec.class_engine]
+    worker_class = engine.worker_class
     if options.get("worker_class", worker_class) != worker_class:
         raise SpecError("worker-class", value=options["worker_class"], engine=spec.engine, allowed=worker_class)
     defined = SSHCluster(**options, asynchronous=True)  # it checks the options, and gives each worker its own
     here, *others = options["hosts"]
     if not others:
-        raise SpecError("hosts", value=options["hosts"])
+        raise SpecError("hosts", value=", ".join(options["hosts"]))
     per_host = (options.get("worker_options") or {}).get("n_workers", 1)
     names = others if len(set(others)) == len(others) else [f"{host}-{number}" for number, host in enumerate(others)]
     hosts = {}
     for name, remote in zip(names, defined.worker_spec.values(), strict=True):
-        given = remote["options"] | {"gpu": spec.engine == "cuda", "security": common["security"], "logs": logs}
+        given = remote["options"] | {"gpu": engine.has_gpus, "security": common["security"], "logs": logs}
         given["limit"] = _PART_OF_START * spec.start_timeout
         hosts[name] = {"cls": RemoteWorkers, "options": given}
         if per_host > 1:

@@ -12,6 +12,7 @@ from distributed.protocol.pickle import dumps
 from ..errors import GpuUnavailableError
 from ..machine import gpus
 from ..protocol import ClusterState, GpuState, TlsCredentials
+from ..protocol.engines import has_gpus
 from ..scheduler.cells import (
     StuckWorker,
     assigned_tasks,
@@ -36,17 +37,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..machine.plan import Plan
+    from ..protocol.engines import Engine
 
 
-async def register_plugins(
-    path: Sequence[str], engine: Literal["cuda", "cpu"], threads: int | None, dask_scheduler: Any
-) -> None:
+async def register_plugins(path: Sequence[str], engine: Engine, threads: int | None, dask_scheduler: Any) -> None:
     """Register the plugins; workers that start later get theirs, too.
 
     - `path`: folders from which the scheduler and the workers can import modules.
-    - `engine`: on ``cuda`` graphs are not opened in the scheduler, and the device memory and the energy of cells are
+    - `engine`: on GPUs graphs are not opened in the scheduler, and the device memory and the energy of cells are
       measured.
-    - `threads`: of each worker, if the user has said it. Else parts of tasks on the host run on all cores on ``cuda``.
+    - `threads`: of each worker, if the user has said it. Else parts of tasks on the host use all cores on GPUs.
     """
     scheduler = dask_scheduler
     failures = WorkerFailuresPlugin(scheduler)
@@ -56,12 +56,12 @@ async def register_plugins(
     scheduler.add_plugin(SendIntervalPlugin(scheduler))
     await scheduler.register_scheduler_plugin(SchedulerPathPlugin(path), idempotent=True)
     plugins: list[Any] = [PathPlugin(path), PatchPlugin(), InterruptionPlugin(), MetricsRetentionPlugin()]
-    if engine == "cuda":
+    if has_gpus(engine):
         plugins += [MaterializePlugin(), CellMetricsPlugin(), ContextPlugin()]
         GraphRouter(scheduler).install()
         if threads is None:
             plugins.append(HostThreadsPlugin())
-    handle_beginnings(scheduler, pass_on=engine == "cuda")
+    handle_beginnings(scheduler, pass_on=has_gpus(engine))
     for plugin in plugins:
         await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=plugin.name, idempotent=True)
     reports = ExitReportPlugin()
@@ -81,7 +81,7 @@ async def read_state(
     - `gpu_metrics`: whether to read the metrics of its GPUs from NVML.
     """
     devices = _devices_without_metrics(plan)
-    if plan.engine == "cuda" and gpu_metrics:
+    if plan.has_gpus and gpu_metrics:
         # In a thread: NVML can take tens of milliseconds for a GPU, and this is also the scheduler's event loop.
         devices = await asyncio.to_thread(_read_devices, plan)
     scheduler = cluster.scheduler
@@ -93,10 +93,10 @@ async def read_state(
     workers = [
         read_worker(
             worker,
-            devices.get(name) or (reported_gpu(worker) if plan.engine == "cuda" else None),
+            devices.get(name) or (reported_gpu(worker) if plan.has_gpus else None),
             pids.get(name),
             failures.out_of_memory[name],
-            held=sizes[worker.address],
+            result_bytes=sizes[worker.address],
         )
         for name, worker in ((str(worker.name), worker) for worker in scheduler.workers.values())
     ]
@@ -110,7 +110,7 @@ async def read_state(
         cell_tasks_unfinished=cell_tasks_of(scheduler).unfinished(),
         workers_wanted=len(cluster.plan),
         gpus=tuple(gpu.uuid for gpu in plan.gpus if gpu.uuid in cluster.plan),
-        held=total_bytes(held),
+        result_bytes=total_bytes(held),
         worker_exits=tuple(failures.exits),
         lost_hosts=failures.lost_hosts(),
         seconds_without_workers=failures.seconds_without_workers(start_timeout),

@@ -60,7 +60,7 @@ def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[
 
 
 @contextmanager
-def moved(
+def move_collections(
     names: Sequence[str], namespace: MutableMapping[str, Any], *, mentioned: Sequence[str]
 ) -> Iterator[frozenset[str]]:
     """Move the collections of these variables to the GPUs inside the ``with`` block; gives their names.

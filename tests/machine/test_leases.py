@@ -112,7 +112,7 @@ def test_a_refusal_names_the_notebooks(gpus):
     with pytest.raises(GpuHeldError) as refusal:
         chosen([leased(0), leased(1, holder="b.ipynb")], gpus=gpus)
     assert refusal.value.reason == "GPU 0 is held by a.ipynb, GPU 1 is held by b.ipynb."
-    assert refusal.value.held == (GPUS[0].uuid, GPUS[1].uuid)
+    assert refusal.value.held_gpus == (GPUS[0].uuid, GPUS[1].uuid)
     assert "start on the GPUs that are free with --gpus free" in refusal.value.fix
 
 

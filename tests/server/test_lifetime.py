@@ -172,7 +172,7 @@ class Running:
         self.cluster = KernelCluster("a", ClusterSpec.parse({}), lambda _: None)
         self.cluster.status = "ready"
         monkeypatch.setattr(HandOver, "_gpus", lambda *_: (UUID,))
-        self.report(held=0)
+        self.report(result_bytes=0)
         self.cluster.last_busy -= 3600
 
     def report(self, executed=5, **values):
@@ -209,7 +209,7 @@ def test_a_cluster_is_idle_if_it_has_neither_tasks_nor_results_and_its_kernel_ru
 @pytest.mark.parametrize("gives_results", [False, True])
 def test_held_results_count_as_use_unless_the_administrator_says_otherwise(monkeypatch, gives_results):
     running = Running(monkeypatch, hand_over_results=gives_results)
-    running.report(held=8)
+    running.report(result_bytes=8)
     running.cluster.last_busy -= 3600
     assert running.is_idle is gives_results
 
@@ -258,15 +258,15 @@ def clock_set_back(running):
 
 @pytest.mark.parametrize("before", [earlier, clock_set_back, lambda _: None])
 def test_a_cluster_is_closed_only_if_it_has_just_answered_that_it_is_idle(monkeypatch, before):
-    assert given_over(monkeypatch, lambda: state_with(held=0), before).cluster.status == "closed"
-    assert given_over(monkeypatch, lambda: state_with(held=8), before).cluster.status == "ready"
+    assert given_over(monkeypatch, lambda: state_with(result_bytes=0), before).cluster.status == "closed"
+    assert given_over(monkeypatch, lambda: state_with(result_bytes=8), before).cluster.status == "ready"
     assert given_over(monkeypatch, no_answer, before).cluster.status == "ready"
 
 
 def test_a_cluster_that_has_replaced_an_idle_one_is_not_closed_in_its_place(monkeypatch):
     new = KernelCluster("a", ClusterSpec.parse({}), lambda _: None)
     running = given_over(
-        monkeypatch, lambda: state_with(held=0), after=lambda running: running.manager.clusters.update(a=new)
+        monkeypatch, lambda: state_with(result_bytes=0), after=lambda running: running.manager.clusters.update(a=new)
     )
     assert (new.status, running.cluster.status) == ("starting", "closed")
 

@@ -48,7 +48,7 @@ def test_a_cluster_is_created_read_scaled_restarted_and_closed(server, gone):
         answer = server.fetch(f"{path}/adapt", "POST", {"minimum": 1, "maximum": 2})
         assert (answer.status, answer.body["state"]["adaptive_range"]) == (202, [1, 2])
     released = server.fetch(f"{path}/release", "POST")
-    assert (released.status, released.body["state"]["held"]) == (200, 0)
+    assert (released.status, released.body["state"]["result_bytes"]) == (200, 0)
 
     assert server.fetch(f"{path}/restart", "POST", {"spec": {"threads": 3}}).status == 202
     again = server.settled(kernel)

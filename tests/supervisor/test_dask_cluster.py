@@ -183,10 +183,10 @@ def look(client):
 
 def test_what_clients_hold_is_reported_and_an_emptied_cluster_keeps_its_workers_and_nothing_else(cpu):
     before = {(worker.pid, 0, 0) for worker in cpu.state().workers}
-    assert cpu.state().held == 0
+    assert cpu.state().result_bytes == 0
     actor = fill(cpu.client)
-    assert 3 * 2**24 <= cpu.state().held < 5 * 2**24
-    assert cpu.run(cpu.process.reset()).held == 0
+    assert 3 * 2**24 <= cpu.state().result_bytes < 5 * 2**24
+    assert cpu.run(cpu.process.reset()).result_bytes == 0
     assert look(cpu.client) == ((0, [], [], []), before)
     assert actor.status == "cancelled"
     assert cpu.client.submit(sum, range(101)).result() == 5050
@@ -200,9 +200,9 @@ def test_released_results_are_lost_can_be_computed_again_and_unfinished_tasks_go
     waiting = client.submit(lambda data, gate: gate.wait("60s") and len(data), first, gate)
     wait_until(lambda: any(client.processing().values()))
     state = cpu.state()
-    assert state.held >= 2**20
-    assert max(worker.held for worker in state.workers) == state.held
-    assert cpu.run(cpu.process.release()).held == 0
+    assert state.result_bytes >= 2**20
+    assert max(worker.result_bytes for worker in state.workers) == state.result_bytes
+    assert cpu.run(cpu.process.release()).result_bytes == 0
     wait_until(first.cancelled)
     with pytest.raises(ResultsLostError, match="results that are no longer on the workers"):
         first.result()

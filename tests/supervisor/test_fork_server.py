@@ -74,10 +74,13 @@ def test_after_the_fork_server_is_killed_workers_start_without_it():
         before = workers_of(cluster.client, 2)
         os.kill(before[0][1], signal.SIGKILL)
         wait_until(lambda: not any(psutil.pid_exists(pid) for pid, _ in before))
-        assert {parent for _, parent in workers_of(cluster.client, 2)} == {cluster.process.pid}
+        # A nanny that knows of it before the supervisor has Python start another one.
+        after = workers_of(cluster.client, 2)
+        assert before[0][1] not in {parent for _, parent in after}
         assert cluster.client.submit(sum, [1, 2]).result(30) == 3
         cluster.run(cluster.process.scale(3))
-        assert {parent for _, parent in workers_of(cluster.client, 3)} == {cluster.process.pid}
+        ((_, parent),) = {*workers_of(cluster.client, 3)} - {*after}
+        assert parent == cluster.process.pid
         cluster.state()
         assert "The fork server has ended" in cluster.process.log()
 

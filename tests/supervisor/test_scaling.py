@@ -67,7 +67,7 @@ async def running(hosts="abc", per_host=1):
     spec = {name: {"cls": Nanny, "options": options} for name in hosts}
     if per_host > 1:
         spec = {name: {"cls": Pair, "options": options, "group": ["-0", "-1"]} for name in hosts}
-    scheduler = {"host": "127.0.0.1", "port": 0, "dashboard": False}
+    scheduler = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
     async with (
         HostsCluster(spec, per_host, workers, scheduler, security=None) as cluster,
         Client(cluster, asynchronous=True) as client,

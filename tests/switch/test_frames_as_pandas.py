@@ -310,6 +310,12 @@ HOLES = pd.DataFrame(
 )
 
 
+def with_a_column_of_pandas(frame):
+    made = frame[["y"]].rename(columns={"y": 0}).assign(z=0)
+    made["z"] = made.z.map_partitions(lambda part: pd.Series(np.full(len(part), 1), index=part.index))
+    return made
+
+
 @pytest.mark.parametrize(
     "compute",
     [
@@ -379,6 +385,21 @@ HOLES = pd.DataFrame(
         lambda f: f.groupby("y")[["x"]].std(),
         lambda f: np.exp(f.x / 0 * 0),
         lambda f: np.sqrt(f[["x", "y"]] / 0 * 0),
+        lambda f: f.assign(z=np.sqrt(f.y - 3)).groupby("k").z.agg(["mean", "count", "min", "last", "std"]),
+        lambda f: f.assign(z=np.sqrt(f.x - 3)).groupby("k").z.nunique().sum(),
+        lambda f: f.assign(z=(f.y - 2) / (f.y - 2)).groupby("k").z.transform("count", meta=("z", "i8")).sum(),
+        lambda f: np.sqrt(f.x - 3).groupby(f.k).mean(),
+        lambda f: f.assign(z=np.sqrt(f.x - 3)).merge(f.assign(z=np.sqrt(f.x - 3)), on="z").y_x.sum(),
+        lambda f: f.groupby("y").agg({"x": ["std", "var"]}),
+        lambda f: (f[f.name.isna()][["name"]] != "a").isna(),
+        with_a_column_of_pandas,
+        lambda f: (f.y * 40 - 120).astype("int8").diff(),
+        lambda f: f.y.astype("float32").mul(1e30).std(),
+        lambda f: f[["y"]].astype("float32").div(10).isin([0.1, 0.5]),
+        lambda f: (~f.assign(b=f.y > 3)[["b", "y"]].replace(3, 30).b).astype(int),
+        lambda f: dd.to_datetime(f.x, unit="s").astype("int64"),
+        lambda f: (f.y * 60).astype("uint8").cumsum(),
+        lambda f: f.astype({"y": "int64[pyarrow]"}).y.quantile(0.0),
         lambda f: f.name.nunique_approx(),
         lambda f: f.name.replace({"a": None}).isna(),
         lambda f: f.name.str.replace(re.compile("A", re.IGNORECASE), "z", regex=True).eq("z").fillna(False),
@@ -436,6 +457,7 @@ def test_sorted_rows_are_those_of_pandas(compute):
         (lambda f: f.query("y > @least", local_dict={"least": 2}), False),
         (lambda f: f.assign(t=dd.to_datetime(f.y, unit="D")).query("t >= '1970-01-03'"), False),
         (lambda f: f.query("y > y.mean()"), True),
+        (lambda f: f.reset_index().query("y > 2"), True),
         (lambda f: f.query("index > 2"), True),
     ],
 )

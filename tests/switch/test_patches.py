@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 
 import dask
+import dask.dataframe as dd
+import pandas as pd
 import pytest
 from dask._expr import Expr
 from device import FAKE_CUPY
@@ -22,6 +24,7 @@ from jupyter_gpudask.errors import PatchError
 from jupyter_gpudask.patches import computation, mixed_operands
 from jupyter_gpudask.patches.apply import missing_names
 from jupyter_gpudask.patches.arrays import numeric, operand_placement
+from jupyter_gpudask.patches.frames import differences
 from jupyter_gpudask.patches.parameters import PARAMETERS
 from jupyter_gpudask.patches.patch import Change, Patch, parameters_of, resolve
 from jupyter_gpudask.patches.table import PATCHES
@@ -98,13 +101,26 @@ def test_the_list_of_private_names_is_that_of_the_code_and_all_of_them_exist():
 
 
 def test_names_of_dask_that_rules_have_as_text_exist():
+    import_module("dask.dataframe.tseries.resample")  # which Dask imports when it is used
     classes = {each.__name__ for each in subclasses(Expr)}
-    assert classes >= {*mixed_operands._MAY_MIX, *numeric._QUOTIENTS}
+    assert classes >= {*mixed_operands._MAY_MIX, *numeric._QUOTIENTS, *differences._OF_EXPRESSIONS}
+    assert classes >= differences._WITH_ALL_COLUMNS | differences._OF_ALL_DTYPES
     sources = (path.read_text() for path in Path(dask.__file__).parent.rglob("*.py") if "tests" not in path.parts)
     functions = {name for source in sources for name in re.findall(r"^ *def (\w+)\(", source, re.MULTILINE)}
+    assert {*names_compared_as_text()} <= classes | functions | {*dir(pd), *dir(dd)}
     assert functions >= {*computation._RETURN_RESULTS, *mixed_operands._INDEXING} - {"getitem"}  # of Python
     for name in (*operand_placement._ON_HOST_ONLY, *(each.rstrip(".") for each in operand_placement._READERS)):
         assert import_module(name)
+
+
+def names_compared_as_text():
+    for path in (*ROOT.glob("patches/**/*.py"), *ROOT.glob("fallback/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare) and any(
+                getattr(part, "attr", "") == "__name__" for part in ast.walk(node.left)
+            ):
+                others = [part for each in node.comparators for part in ast.walk(each)]
+                yield from (each.value for each in others if isinstance(each, ast.Constant))
 
 
 def subclasses(kind):

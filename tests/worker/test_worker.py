@@ -171,7 +171,7 @@ async def change_plugins_in_heartbeats():
     """What the scheduler knows of a worker's metrics before, with and after the plugin."""
     found = []
     async with (
-        Scheduler(port=0, dashboard=False, protocol="inproc") as scheduler,
+        Scheduler(port=0, dashboard=False, dashboard_address="127.0.0.1:0", protocol="inproc") as scheduler,
         Worker(scheduler.address, nthreads=1) as worker,
     ):
         worker.periodic_callbacks["heartbeat"].stop()  # this function sends those

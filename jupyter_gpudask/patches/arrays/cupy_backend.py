@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _created(function: str, /, *args: Any, **kwargs: Any) -> Any:
+def _create(function: str, /, *args: Any, **kwargs: Any) -> Any:
     """Call Dask's function for NumPy."""
     return create_on_gpu(getattr(array_creation_dispatch.dispatch("numpy"), function), *args, **kwargs)
 
@@ -61,20 +61,20 @@ class CupyBackend(CupyBackendEntrypoint):
         return moved
 
     # As those of `dask.array`, of CuPy blocks.
-    ones, zeros, empty = (staticmethod(partial(_created, name)) for name in ("ones", "zeros", "empty"))
+    ones, zeros, empty = (staticmethod(partial(_create, name)) for name in ("ones", "zeros", "empty"))
 
     @staticmethod
     def full(*args: Any, **kwargs: Any) -> Any:
         """As `dask.array.full`, of CuPy blocks; the value may be a Dask array, which NumPy would compute."""
         if isinstance(kwargs.get("fill_value"), Array):
-            return _filled(**kwargs)
-        return _created("full", *args, **kwargs)
+            return _fill(**kwargs)
+        return _create("full", *args, **kwargs)
 
     @staticmethod
     def arange(*args: Any, like: Any = None, **kwargs: Any) -> Any:
         """As `dask.array.arange`, of CuPy blocks."""
-        array = _created("arange", *args, like=like, **kwargs)
-        return renamed(array, array.name, "cupy")
+        array = _create("arange", *args, like=like, **kwargs)
+        return rename_array(array, array.name, "cupy")
 
 
 def to_cupy(block: Any) -> Any:
@@ -105,7 +105,7 @@ def create_on_gpu(create: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     return create(*args, **on_host)
 
 
-def _filled(
+def _fill(
     *, shape: Any, fill_value: Array, dtype: Any, chunks: Any = "auto", meta: Any = None, like: Any = None, **_: Any
 ) -> Array:
     """An array of a value that is computed; CuPy does not take one, and Dask would return functions for its blocks."""
@@ -126,7 +126,7 @@ def _block() -> Any:
     return cupy.zeros(())
 
 
-def renamed(array: Array, *token: Any) -> Array:
+def rename_array(array: Array, *token: Any) -> Array:
     """The same array with a name derived from `token`, which includes the backend.
 
     Dask derives the names of some arrays from their arguments only, so the NumPy and the CuPy version of

@@ -65,11 +65,11 @@ def arg_reduction(original: Callable[..., Any], /, *args: Any, **kwargs: Any) ->
     call = bind(original, args, kwargs)
     if place_of(call.arguments["x"]) == "gpu":
         for name in ("chunk", "combine", "agg"):
-            call.arguments[name] = _mended(call.arguments[name])
+            call.arguments[name] = _mend(call.arguments[name])
     return original(*call.args, **call.kwargs)
 
 
-def _mended(step: Any) -> Any:
+def _mend(step: Any) -> Any:
     """One of the steps of a reduction: in Dask a `functools.partial`, with the function among its arguments."""
     if not isinstance(step, partial):
         return step

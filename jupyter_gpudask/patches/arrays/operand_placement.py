@@ -111,7 +111,7 @@ def create_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
         return array
     caller = calling_frame()
     is_for_arrays = _module_of(caller).startswith(_ARRAYS) and caller.f_code.co_name not in _OTHER_CALLERS
-    return placed(array, caller) if is_for_arrays else array
+    return place_array(array, caller) if is_for_arrays else array
 
 
 def is_called_by_user(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
@@ -170,7 +170,7 @@ def plain_data_to_host(value: Any) -> Any:
 
 
 def _to_host(array: Array) -> Array:
-    """An array of plain data on the host, as it was before `placed` has moved it, if it was."""
+    """An array of plain data on the host, as it was before `place_array` has moved it, if it was."""
     graph, name = array.dask, array.name
     (source, *others) = graph.dependencies[name]
     if others or has_mark(array, [source], "plain data on a GPU"):
@@ -212,7 +212,7 @@ def _data_of(value: Any) -> Any:
     return value.data if type(value).__module__.partition(".")[0] == "xarray" and hasattr(value, "data") else value
 
 
-def placed(array: Any, caller: FrameType) -> Any:
+def place_array(array: Any, caller: FrameType) -> Any:
     """An array on the host that the function of `caller`, one of Dask, has created, on a GPU.
 
     An operation with a collection on the CPU takes it back there.

@@ -114,7 +114,7 @@ def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
         if q.ndim == 0 and method == "linear" and q in (0, 1):  # as NumPy, without infinity minus infinity
             quantiles = rows[..., -int(q)].reshape((1, *shape))
         else:
-            quantiles = np.stack([_interpolated(rows, float(one), method).reshape(shape) for one in q.ravel()])
+            quantiles = np.stack([_interpolate(rows, float(one), method).reshape(shape) for one in q.ravel()])
     else:
         quantiles = np.stack([np.quantile(block, float(one), **options) for one in q.ravel()])
     if block.dtype.kind == "f":
@@ -164,7 +164,7 @@ def _sorted_rows(block: Any, axis: tuple[int, ...]) -> Any:
     return np.sort(rows.reshape([*rows.shape[: len(kept)], -1]), axis=-1)
 
 
-def _interpolated(rows: Any, q: float, method: str) -> Any:
+def _interpolate(rows: Any, q: float, method: str) -> Any:
     """The quantile of each row, by the formula of NumPy."""
     last = rows.shape[-1] - 1
     position = q * last

@@ -147,7 +147,7 @@ def store(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     _write(client, parts, given["lock"], options)
     if not given["return_stored"]:
         return None
-    stored.update(zip(here, (_stored(*part) for part in parts), strict=True))
+    stored.update(zip(here, (_store_block(*part) for part in parts), strict=True))
     return stored[0] if len(stored) == 1 else tuple(stored[number] for number in range(len(stored)))
 
 
@@ -247,7 +247,7 @@ def _blocks(client: Client, parts: Sequence[tuple[Array, Any, Any]], options: di
     return blocks
 
 
-def _stored(source: Array, target: Any, region: Any) -> Array:
+def _store_block(source: Array, target: Any, region: Any) -> Array:
     """What was written, as an array with the chunks of its source."""
     written = to_host(target[region if region is not None else ...])
     stored: Array = from_array(np.asarray(written), chunks=source.chunks)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from dask.base import normalize_token
-from dask.dataframe.dask_expr._expr import Elemwise
+from dask.dataframe.dask_expr._expr import Diff, Elemwise
 from dask.utils import funcname
 
 from ...inspection.placement import is_type_of_gpu
@@ -115,16 +115,39 @@ def with_floats(expression: Any) -> Any:
     }
     if not changed:
         return expression
+    small = {name: dtype for name, dtype in changed.items() if _is_small(given[name]) and given[name].kind == "i"}
+    if small and isinstance(expression, Diff):  # the difference of two may be none of their dtype
+        converted = Converted(expression.frame, small if expression.ndim > 1 else next(iter(small.values())))
+        expression = type(expression)(converted, *expression.operands[1:])
     return Converted(expression, changed if expression.ndim > 1 else next(iter(changed.values())))
 
 
 def with_large_integers(expression: Any) -> Any:
     """A sum or product of the rows so far, of integers of 64 bits, as in NumPy; in cuDF it may overflow."""
-    small = {name: "int64" for name, dtype in _dtypes(expression.frame._meta) if _is_small(dtype)}  # noqa: SLF001
+    small = {name: _large(dtype) for name, dtype in _dtypes(expression.frame._meta) if _is_small(dtype)}  # noqa: SLF001
     if not small:
         return expression
-    converted = Converted(expression.frame, small if expression.ndim > 1 else "int64")
+    converted = Converted(expression.frame, small if expression.ndim > 1 else next(iter(small.values())))
     return type(expression)(converted, *expression.operands[1:])
+
+
+def with_units(expression: Any) -> Any:
+    """What it is made of, with times in the units of the metadata; those of cuDF's partitions may have others."""
+    frame = expression.frame
+    times = {
+        name: str(dtype)
+        for name, dtype in _dtypes(frame._meta)  # noqa: SLF001
+        if isinstance(dtype, np.dtype) and dtype.kind in "mM"
+    }
+    if not times:
+        return frame
+    return Converted(frame, times if frame.ndim > 1 else next(iter(times.values())))
+
+
+def _large(dtype: Any) -> str:
+    """The dtype of 64 bits for integers, signed or not, and nullable or not."""
+    name = "uint64" if dtype.kind == "u" else "int64"
+    return name if isinstance(dtype, np.dtype | pd.ArrowDtype) else name.replace("u", "U").replace("i", "I")
 
 
 def _dtypes(operand: Any) -> Iterator[tuple[Any, Any]]:

@@ -18,17 +18,33 @@ from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, Pr
 from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._cumulative import CumProd, CumSum
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._groupby import GetGroup, GroupByTransform, Std
+from dask.dataframe.dask_expr._groupby import GetGroup, GroupByBase, GroupByTransform, Std
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise, SplitMap
 
 from ...inspection.frames import has_lists
-from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats, with_large_integers
+from .arithmetic import (
+    OPERATORS_OF_NUMPY,
+    Arithmetic,
+    is_converted,
+    with_floats,
+    with_large_integers,
+    with_units,
+)
 from .concat import concatenation
 from .fewer_partitions import DISTINCT
-from .groupby import GetGroupAsPandas, StdAsPandas, in_order, of_no_number, selected, with_name, with_sums_of_nothing
+from .groupby import (
+    GetGroupAsPandas,
+    StdAsPandas,
+    aggregated,
+    in_order,
+    of_no_number,
+    selected,
+    with_name,
+    with_sums_of_nothing,
+)
 from .missing_values import (
     COMPARED_BY_UFUNC,
     CatAsPandas,
@@ -43,6 +59,7 @@ from .missing_values import (
     filled,
     found,
     rolling,
+    with_one_missing,
 )
 from .query import evaluated_text, selected_by_text
 from .reductions import (
@@ -65,6 +82,8 @@ _COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
 
 def as_pandas(expression: Any) -> Any:
     """An expression on GPUs with the results of pandas."""
+    if isinstance(expression, GroupByBase | Merge):
+        expression = with_one_missing(expression)
     return with_sums_of_nothing(replaced(expression))
 
 
@@ -78,10 +97,10 @@ def replaced(expression: Any) -> Any:
     if type(expression) in _MAPPING:
         return _with_dtype(expression)
     if type(expression) is _expr.AsType:
-        return AsTypeAsPandas(*expression.operands)
+        return AsTypeAsPandas(with_units(expression), *expression.operands[1:])
     if kind := _OF_FRAMES.get(type(expression)):
         return kind(expression)
-    return in_order(with_name(_with_function(expression)))
+    return in_order(with_name(aggregated(_with_function(expression))))
 
 
 def _with_function(expression: Any) -> Any:
@@ -171,6 +190,10 @@ class ColumnsInOrder(_expr.Elemwise):
     _filter_passthrough = True
     _preserves_partitioning_information = True
 
+    @property
+    def _npartitions(self) -> Any:  # that of a merge
+        return self.frame._npartitions  # noqa: SLF001
+
     @functools.cached_property
     def _args(self) -> list[Any]:
         return [self.frame, list(self.frame.columns)]
@@ -209,7 +232,10 @@ _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
 
 
 class AsTypeAsPandas(_expr.AsType):
-    """A conversion to booleans in which NaN is true, as in pandas; in cuDF it stays missing, so filters lose rows."""
+    """A conversion that pandas does for missing values, too: NaN is true, and NaT the smallest integer.
+
+    In cuDF these stay missing, so that filters lose rows.
+    """
 
     @staticmethod
     def operation(frame: Any, dtypes: Any) -> Any:
@@ -217,15 +243,19 @@ class AsTypeAsPandas(_expr.AsType):
         result = frame.astype(dtypes)
         given = {frame.name: frame.dtype} if frame.ndim == 1 else dict(frame.dtypes.items())
         wanted = dtypes if isinstance(dtypes, dict) else dict.fromkeys(given, dtypes)
-        names = [name for name in given.keys() & wanted.keys() if _is_nan_true(given[name], wanted[name])]
-        if not names:
+        values = {name: _of_missing(given[name], wanted[name]) for name in given.keys() & wanted.keys()}
+        values = {name: value for name, value in values.items() if value is not None}
+        if not values:
             return result
-        return result.fillna(value=True if frame.ndim == 1 else dict.fromkeys(names, True))
+        return result.fillna(value=next(iter(values.values())) if frame.ndim == 1 else values)
 
 
-def _is_nan_true(given: Any, wanted: Any) -> bool:
-    is_float = isinstance(given, np.dtype) and given.kind == "f"
-    return is_float and str(pd.api.types.pandas_dtype(wanted)) == "bool"
+def _of_missing(given: Any, wanted: Any) -> Any:
+    """What pandas makes of a missing value; `None` if that is a missing value, or an error."""
+    kind, name = getattr(given, "kind", "O"), str(pd.api.types.pandas_dtype(wanted))
+    if kind == "f" and isinstance(given, np.dtype) and name == "bool":
+        return True
+    return np.iinfo("int64").min if kind in "mM" and name == "int64" else None
 
 
 # Methods and properties of .str, .dt and .cat

@@ -204,6 +204,8 @@ _WITH_ALL_COLUMNS = {"Count", "First", "Last", "Max", "Min", "NUnique", "Prod", 
 def _grouped(expression: Any) -> str:
     if type(expression).__name__ in ("IdxMin", "IdxMax"):
         return "cuDF's idxmin and idxmax of groups return any of several equal values"
+    if type(expression).__name__ in ("Corr", "Cov"):
+        return "cuDF passes no arguments to functions of groups"
     names = [key._meta.name for key in expression.by if isinstance(key, Expr)]  # noqa: SLF001
     if expression.frame.ndim == 1 and expression.frame.name in names:
         return "cuDF drops a Series whose key has its name"
@@ -277,16 +279,28 @@ _NO_DIVISIONS = "dask_cudf has no divisions of categories"
 
 def _sorted_by_categories(expression: Any) -> str:
     """For several partitions; dask_cudf keeps the divisions of categories where Dask does not find them."""
-    is_index = type(expression).__name__ == "SetIndex"
-    keys = [expression.other] if is_index else [expression.frame[name] for name in expression.by]
+    names = [expression._other] if type(expression).__name__ == "SetIndex" else expression.by  # noqa: SLF001
+    columns = expression.frame.columns
+    keys = [name if isinstance(name, Expr) else expression.frame[name] for name in names if _is_known(name, columns)]
     by_categories = any(str(key._meta.dtype) == "category" for key in keys)  # noqa: SLF001
     return _NO_DIVISIONS if by_categories and expression.frame.npartitions > 1 else ""
+
+
+def _is_known(key: Any, columns: list[Any]) -> bool:
+    """Whether it is an expression or a column; Dask has an error for any other key."""
+    return isinstance(key, Expr) or key in columns
 
 
 def _kinds(expression: Any) -> set[str]:
     """The kinds of the dtypes of a dataframe or Series, as letters of NumPy."""
     meta = expression._meta  # noqa: SLF001
     return {getattr(dtype, "kind", "O") for dtype in (meta.dtypes if meta.ndim > 1 else [meta.dtype])}
+
+
+def _are_of_numpy(expression: Any) -> bool:
+    """Whether the columns of what it is made of have dtypes of NumPy."""
+    meta = expression.frame._meta  # noqa: SLF001
+    return all(isinstance(dtype, np.dtype) for dtype in (meta.dtypes if meta.ndim > 1 else [meta.dtype]))
 
 
 def _rounded(owner: Any, bounds: list[Any]) -> str:
@@ -318,6 +332,8 @@ def _replace(expression: Any) -> str:
     values = [one for arg in (given, value) if isinstance(arg, dict) for one in arg.values()]
     if any(isinstance(one, dict) for one in values):
         return "cuDF replaces no values of single columns"
+    if "b" in _kinds(expression.frame):
+        return "cuDF makes integers of booleans"
     values += value if isinstance(value, list | tuple) else [value]
     return "cuDF replaces no value by a missing one" if any(map(_is_missing, values)) else ""
 
@@ -333,7 +349,9 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "CatBlockwise": _cat,
     "Concat": _concat,
     "DescribeNonNumeric": lambda _: "cuDF has no column of numbers and texts",
-    "DescribeNumeric": lambda found: "cuDF does not describe times" if _kinds(found.frame) & set("mM") else "",
+    "DescribeNumeric": lambda found: (
+        "" if _are_of_numpy(found) and not _kinds(found.frame) & set("mM") else "cuDF does not describe such columns"
+    ),
     "DropnaFrame": _dropna,
     "GetCategories": lambda _: "cuDF has categories in the order of a hash table",
     "Isin": _isin,
@@ -344,6 +362,7 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "RenameAxis": _rename_axis,
     "Replace": _replace,
     "ResampleAgg": _resample,
+    "SeriesQuantile": lambda found: "" if _are_of_numpy(found) else "Dask merges quantiles of NumPy's dtypes only",
     "SetIndex": _sorted_by_categories,
     "SortValues": _sorted_by_categories,
     "ToNumeric": lambda found: "cuDF's to_numeric has other dtypes with downcast" if found.downcast else "",

@@ -5,8 +5,6 @@ partitions, which takes a GPU many times as long as to compute them: each small 
 the result becomes one partition anyway, as in ``compute()``, or is reduced to one, as in ``nunique()``, an output
 partition here combines at least eight input partitions, as many as a step of Dask's trees of reductions does. Fewer
 than 16 input partitions are not shuffled at all.
-
-In cuDF 26.10 a missing value and NaN, as a function of NumPy or a division gives it, are two values; here they are one.
 """
 
 from __future__ import annotations
@@ -14,12 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dask._expr import FinalizeCompute
-from dask.dataframe.dask_expr._expr import Elemwise, ToBackend
+from dask.dataframe.dask_expr._expr import ToBackend
 from dask.dataframe.dask_expr._reductions import CustomReduction, DropDuplicates, Reduction, Unique, ValueCounts
 from dask.dataframe.dask_expr._repartition import Repartition
 from distributed import Client
 
 from .groupby import computes_partitions
+from .missing_values import with_one_missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,27 +79,9 @@ class ValueCountsInFewer(_InFewer, ValueCounts):
 _IN_FEWER = {kind._original: kind for kind in (UniqueInFewer, DropDuplicatesInFewer, ValueCountsInFewer)}  # noqa: SLF001
 
 
-class OneMissing(Elemwise):
-    """Columns in which NaN is a missing value."""
-
-    _parameters = ["frame"]  # noqa: RUF012 - as in Dask
-    _projection_passthrough = True
-    _filter_passthrough = True
-    _preserves_partitioning_information = True
-
-    @staticmethod
-    def operation(partition: Any) -> Any:
-        """One partition; of pandas, it is as it is."""
-        return partition.nans_to_nulls() if hasattr(partition, "nans_to_nulls") else partition
-
-
 def distinct(expression: Any) -> Any:
     """An expression of distinct values, in fewer partitions, and with one value for all that are missing."""
-    frame, *options = expression.operands
-    meta = frame._meta  # noqa: SLF001
-    dtypes = meta.dtypes if meta.ndim > 1 else [meta.dtype]
-    has_nan = any(getattr(dtype, "kind", "O") == "f" for dtype in dtypes)
-    return _IN_FEWER[type(expression)](OneMissing(frame) if has_nan else frame, *options)
+    return _IN_FEWER[type(expression)](*with_one_missing(expression).operands)
 
 
 DISTINCT = dict.fromkeys(_IN_FEWER, distinct)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from dask.dataframe.dask_expr._expr import Blockwise, Elemwise, Filter
 from dask.dataframe.dask_expr._groupby import (
+    DecomposableGroupbyAggregation,
     GetGroup,
     GroupbyAggregation,
     GroupByBase,
@@ -22,6 +23,7 @@ from dask.dataframe.dask_expr._groupby import (
 )
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
+from dask.dataframe.groupby import _finalize_std, _finalize_var, _groupby_raise_unaligned
 from dask.dataframe.tseries.resample import ResampleReduction
 
 from .missing_values import OfColumns
@@ -32,6 +34,8 @@ def rows_of_group(df: Any, *by_key: Any, get_key: Any = None, columns: Any = Non
 
     cuDF 26.10 finds no group by the tuple that Dask passes, and Dask takes that for a partition without such rows.
     """
+    if any(getattr(key, "ndim", 0) == 1 and not key.index.equals(df.index) for key in by_key):
+        _groupby_raise_unaligned(df, by=list(by_key))
     values = get_key if isinstance(get_key, tuple) else (get_key,)
     pairs = zip((key if getattr(key, "ndim", 0) == 1 else df[key] for key in by_key), values, strict=True)
     rows = df[reduce(and_, ((column == value).fillna(value=False) for column, value in pairs))]
@@ -170,6 +174,40 @@ def with_name(expression: Any) -> Any:
     return SizeAsPandas(*expression.operands) if type(expression) is Size else expression
 
 
+def standard_deviation(*args: Any, **kwargs: Any) -> Any:
+    """That of groups by the operands of Dask's function; missing for groups with too few values."""
+    result = _finalize_var(*args, **kwargs)
+    return OfColumns(np.sqrt)(result).astype(result.dtype)
+
+
+class DecomposedAsPandas(DecomposableGroupbyAggregation):
+    """Several functions of groups, by the results of the partitions."""
+
+    @property
+    def aggregate_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
+        """The options of Dask's function."""
+        options = super().aggregate_kwargs
+        functions = [
+            (name, standard_deviation if function is _finalize_std else function, kwargs)
+            for name, function, kwargs in options["finalize_funcs"]
+        ]
+        return {**options, "finalize_funcs": functions}
+
+
+class GroupbyAggregationAsPandas(GroupbyAggregation):
+    """Several functions of groups, of which some have too few values for a standard deviation."""
+
+    def _lower(self) -> Any:
+        made = super()._lower()
+        return DecomposedAsPandas(*made.operands) if type(made) is DecomposableGroupbyAggregation else made
+
+
+def aggregated(expression: Any) -> Any:
+    """Several functions of groups by `GroupbyAggregationAsPandas`; any other expression as it is."""
+    is_aggregation = type(expression) is GroupbyAggregation
+    return GroupbyAggregationAsPandas(*expression.operands) if is_aggregation else expression
+
+
 class SelectedByLevels(Filter):
     """Rows with an index of several levels; of a Series, which Dask may select below it, cuDF refuses a condition."""
 
@@ -204,7 +242,7 @@ def _is_unsorted(expression: Any) -> bool:
     is_grouped = isinstance(expression, GroupByBase) and not isinstance(expression, Head)
     if not is_grouped or "sort" not in expression._parameters or expression.operand("sort") is not None:  # noqa: SLF001
         return False
-    if type(expression) is GroupbyAggregation and not expression._is_decomposable:  # noqa: SLF001
+    if isinstance(expression, GroupbyAggregation) and not expression._is_decomposable:  # noqa: SLF001
         return False  # Dask 2026.7 fails to sort the groups of a median: SortValues has no default for its options
     return _is_in_one_partition(expression)
 

@@ -54,6 +54,7 @@ class Comparison:
             return _with_missing_texts(result, operands)
         if result.ndim == 1:
             return result.fillna(self.missing) if result.dtype.kind == "b" and result.hasnans else result
+        result = _with_columns_of_missing_texts(result, operands)
         names = [name for name, dtype in result.dtypes.items() if dtype.kind == "b" and _is_plain(operands[0], name)]
         return result.fillna(dict.fromkeys(names, self.missing)) if names else result
 
@@ -63,6 +64,15 @@ def _with_missing_texts(result: Any, operands: tuple[Any, ...]) -> Any:
     for operand in filter(_keeps_missing, operands):
         if operand.hasnans and not result.hasnans:
             return result.mask(operand.isna())
+    return result
+
+
+def _with_columns_of_missing_texts(result: Any, operands: tuple[Any, ...]) -> Any:
+    frames = [operand for operand in operands if getattr(operand, "ndim", 0) == 2 and is_type_of_gpu(type(operand))]
+    for name, dtype in frames[0].dtypes.items() if frames else ():
+        if name in result.columns and not _has_nan(dtype):
+            of_column = tuple(frame[name] for frame in frames if name in frame.columns)
+            result[name] = _with_missing_texts(result[name], of_column)
     return result
 
 
@@ -111,7 +121,7 @@ class OfColumns:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result for one partition."""
-        args = tuple(map(_with_one_missing, args))
+        args = tuple(map(OneMissing.operation, args))
         frames = [arg for arg in args if getattr(arg, "ndim", 0) == 2 and is_type_of_gpu(type(arg))]
         names = list(frames[0].columns) if frames else []
         if len(names) < 2 or any(not _is_one_of(arg, frames) and not np.isscalar(arg) for arg in args):
@@ -124,9 +134,39 @@ class OfColumns:
         return result
 
 
-def _with_one_missing(arg: Any) -> Any:
-    """A partition on a GPU with missing values for NaN; anything else as it is."""
-    return arg.nans_to_nulls() if getattr(arg, "ndim", 0) and hasattr(arg, "nans_to_nulls") else arg
+class OneMissing(_expr.Elemwise):
+    """Columns in which NaN is a missing value, for what takes it for another value, or for a number.
+
+    A function of NumPy or a division gives NaN, and so do files that pandas has not written. In cuDF 26.10 the mean of
+    a group with NaN is NaN, and NaN is counted.
+    """
+
+    _parameters = ["frame"]  # noqa: RUF012 - as in Dask
+    _projection_passthrough = True
+    _filter_passthrough = True
+    _preserves_partitioning_information = True
+
+    @staticmethod
+    def operation(partition: Any) -> Any:
+        """A partition on a GPU with missing values for NaN; anything else as it is."""
+        is_on_gpu = getattr(partition, "ndim", 0) and hasattr(partition, "nans_to_nulls")
+        return partition.nans_to_nulls() if is_on_gpu else partition
+
+
+def with_one_missing(expression: Any) -> Any:
+    """The expression with `OneMissing` of its operands that have floats."""
+    frames = expression.dependencies()
+    operands = [
+        OneMissing(operand) if _is_one_of(operand, frames) and _has_floats(operand) else operand
+        for operand in expression.operands
+    ]
+    return type(expression)(*operands)
+
+
+def _has_floats(expression: Any) -> bool:
+    meta = expression._meta  # noqa: SLF001
+    dtypes = meta.dtypes if meta.ndim > 1 else [getattr(meta, "dtype", None)]
+    return any(isinstance(dtype, np.dtype) and dtype.kind == "f" for dtype in dtypes)
 
 
 def _is_one_of(value: Any, others: list[Any]) -> bool:
@@ -247,15 +287,19 @@ def _with_integers(result: Any, frame: Any, other: Any) -> Any:
     if not (isinstance(other, float) and np.isnan(other)):
         return result
     if frame.ndim == 1:
-        return result.astype(frame.dtype) if _is_of_integers(frame, result) else result
-    names = [name for name in frame.columns if _is_of_integers(frame[name], result[name])]
-    return result.astype({name: frame[name].dtype for name in names}) if names else result
+        return result.astype(_dtype_of_pandas(frame, result))
+    dtypes = {name: _dtype_of_pandas(frame[name], result[name]) for name in frame.columns}
+    changed = {name: dtype for name, dtype in dtypes.items() if dtype != result[name].dtype}
+    return result.astype(changed) if changed else result
 
 
-def _is_of_integers(given: Any, result: Any) -> bool:
-    """Whether integers became floats, and none is missing."""
+def _dtype_of_pandas(given: Any, result: Any) -> Any:
+    """The dtype for integers that cuDF has made floats, also if none is missing; that of the result for any other."""
     kinds = (getattr(given.dtype, "kind", "O"), getattr(result.dtype, "kind", "O"))
-    return kinds in (("i", "f"), ("u", "f")) and not result.isna().any()
+    if kinds not in (("i", "f"), ("u", "f")):
+        return result.dtype
+    is_nullable = not isinstance(given.dtype, np.dtype)
+    return given.dtype if is_nullable or not result.isna().any() else "float64"
 
 
 class IsinAsPandas(_expr.Isin):
@@ -264,12 +308,20 @@ class IsinAsPandas(_expr.Isin):
     @staticmethod
     def operation(frame: Any, values: Any) -> Any:
         """The result for one partition; where a value is missing, it is what pandas finds for one."""
-        result = frame.isin(values)
         if not is_type_of_gpu(type(frame)) or is_type_of_gpu(type(values)):
-            return result
+            return frame.isin(values)
+        result = with_doubles(frame).isin(values)  # 0.1 is no float of 32 bits
         if frame.ndim == 1:
             return _with_missing(result, frame, values)
         return type(frame)({name: _with_missing(result[name], frame[name], values) for name in frame.columns})
+
+
+def with_doubles(frame: Any) -> Any:
+    """A partition with floats of 64 bits for those of 32 bits."""
+    if frame.ndim == 1:
+        return frame.astype("float64") if frame.dtype == "float32" else frame
+    names = [name for name, dtype in frame.dtypes.items() if dtype == "float32"]
+    return frame.astype(dict.fromkeys(names, "float64")) if names else frame
 
 
 def _with_missing(result: Any, column: Any, values: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from dask.dataframe.dask_expr._expr import Assign, Eval, Expr, Fillna, Filter, Query
+from dask.dataframe.dask_expr._expr import Assign, Eval, Expr, Fillna, Filter, Query, ResetIndex
 from dask.dataframe.dispatch import meta_nonempty
 
 from ...fallback.missing import DifferentResultError
@@ -89,6 +89,8 @@ def _of_host(frame: Any, what: str) -> Any:
 def selected_by_text(expression: Query, replaced: Replace) -> Any:
     """A query as a filter with a condition of columns, or as one that runs on the host."""
     frame = expression.frame
+    if list(frame.find_operations(ResetIndex)):  # below which Dask moves a filter, so that the rows are numbered again
+        return QueryAsPandas(*expression.operands)
     try:
         [statement] = _statements(expression)
         condition = _Text(frame, expression.expr_kwargs, replaced).boolean(statement)

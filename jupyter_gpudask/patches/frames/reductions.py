@@ -23,6 +23,7 @@ from dask.utils import is_dataframe_like
 
 from ...inspection.results import results_to_host
 from .arithmetic import with_numbers
+from .missing_values import with_doubles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +66,7 @@ class VarianceAsPandas(Reduction):
         n = x.count(**options)
         if numeric_only and x.ndim > 1:
             x = x[list(results_to_host(n).index)]
-        x = with_numbers(x)  # from booleans cuDF 26.10 computes other numbers
+        x = with_doubles(with_numbers(x))  # from booleans cuDF 26.10 computes other numbers
         if not skipna:
             n = n * 0 + len(x)
         mean = _zero_for_none(x.mean(skipna=skipna), n)

@@ -228,6 +228,8 @@ def _difference(series: Any, name: str, given: Mapping[str, Any]) -> str:
     texts = series.to_series() if hasattr(series, "to_series") else series
     if has_lists(texts.dtype):
         return ""
+    if name == "extract" and texts is not series:
+        return "cuDF's str.extract of an index is an index of several levels"
     text = _pattern(name, given)
     pattern = Pattern("") if text is None else pattern_of(name, text)
     if pattern.of_lines and bool(texts.str.contains("\n", regex=False).any()):

@@ -73,7 +73,7 @@ describe('stopping a cluster', () => {
       state: state && {
         ...state,
         workers: [],
-        held: 800 * 2 ** 20,
+        result_bytes: 800 * 2 ** 20,
         tasks_unfinished: 0
       }
     });
@@ -93,12 +93,15 @@ describe('stopping a cluster', () => {
 
   it('releases results after a confirmation that says where they are', async () => {
     const { state } = cluster();
-    const holding = (held: number): ICluster =>
+    const holding = (bytes: number): ICluster =>
       cluster({
         state: state && {
           ...state,
-          workers: state.workers.map(worker => ({ ...worker, held })),
-          held
+          workers: state.workers.map(worker => ({
+            ...worker,
+            result_bytes: bytes
+          })),
+          result_bytes: bytes
         }
       });
     const paths: string[] = [];
@@ -118,7 +121,7 @@ describe('stopping a cluster', () => {
       'GET clusters/kernel-1',
       'POST clusters/kernel-1/release'
     ]);
-    expect(model.clusters.get('kernel-1')?.state?.held).toBe(0);
+    expect(model.clusters.get('kernel-1')?.state?.result_bytes).toBe(0);
   });
 
   it('does nothing if another cluster has replaced it', async () => {

@@ -158,7 +158,7 @@ describe('the section of clusters', () => {
         ...state,
         tasks_unfinished: 0,
         workers: [],
-        held: 3 * GIB
+        result_bytes: 3 * GIB
       }
     };
     await shown.receive({ gpus: gpuList(), clusters: [cluster(idle)] });
@@ -289,7 +289,7 @@ describe('the section of clusters', () => {
       state: state && {
         ...state,
         gpus: ['GPU-0'],
-        held: 3 * GIB,
+        result_bytes: 3 * GIB,
         adaptive_range: [1, 2]
       }
     });

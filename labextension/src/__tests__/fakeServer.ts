@@ -177,7 +177,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       cell_tasks_unfinished: 10,
       workers_wanted: 1,
       gpus: ['GPU-0'],
-      held: 0,
+      result_bytes: 0,
       worker_exits: [],
       lost_hosts: [],
       jobs: [],
@@ -204,7 +204,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
           executing: 4,
           waiting: 1,
           executed: 20,
-          held: 0,
+          result_bytes: 0,
           out_of_memory: 0,
           status: 'running',
           host: '127.0.0.1'

@@ -178,7 +178,7 @@ describe('notifications', () => {
     const wanted = cluster({
       name,
       notebooks: [name],
-      state: state && { ...state, held: 3 * GIB },
+      state: state && { ...state, result_bytes: 3 * GIB },
       wanted_by:
         'user wilhelmina.featherstonehaugh@research.example.org since 14:05',
       given_over_at: 1000

@@ -220,7 +220,7 @@ describe('jupyter-gpudask:running', () => {
 
   it('stops all clusters after a warning with the size of their results', async () => {
     const { state } = cluster();
-    const holding = state && { ...state, held: 2 ** 30 };
+    const holding = state && { ...state, result_bytes: 2 ** 30 };
     gpuDask.model.updateCluster(cluster({ state: holding }));
     gpuDask.model.updateCluster(
       cluster({ kernel_id: 'kernel-2', state: holding })

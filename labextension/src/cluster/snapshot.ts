@@ -14,6 +14,7 @@ import {
   IGpuList,
   IProblem,
   IWorker,
+  mayHaveGpus,
   SpecRequest
 } from '../model/api';
 import { IGpuDask } from '../tokens';
@@ -145,7 +146,10 @@ function stateOf(
     case 'ready':
       return joined
         ? ['ready', trans.__('connected')]
-        : [cluster.engine === 'cpu' ? 'stand-in' : 'ready', trans.__('ready')];
+        : [
+            mayHaveGpus(cluster.engine) ? 'ready' : 'stand-in',
+            trans.__('ready')
+          ];
     case 'closing':
       return ['closing', trans.__('stopping')];
     case 'closed':
@@ -164,7 +168,7 @@ function engineName(
   if (cluster.joined) {
     return cluster.joined;
   }
-  if (cluster.engine === 'cpu') {
+  if (!mayHaveGpus(cluster.engine)) {
     return trans.__('CPU stand-in');
   }
   const held = cluster.gpus.length;
@@ -252,7 +256,7 @@ function startsOf(
 
 /** The size of the results that clients keep on the workers, in bytes. */
 export function resultBytes(cluster: ICluster): number {
-  return cluster.status === 'ready' ? (cluster.state?.held ?? 0) : 0;
+  return cluster.status === 'ready' ? (cluster.state?.result_bytes ?? 0) : 0;
 }
 
 /** The bytes that a worker has spilled to host memory and to disk. */

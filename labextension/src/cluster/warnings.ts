@@ -45,12 +45,12 @@ export function releaseWarning(
   const workers = cluster.state?.workers ?? [];
   const names = workerNames(workers, trans, true);
   const places = workers
-    .filter(worker => worker.held > 0)
+    .filter(worker => worker.result_bytes > 0)
     .map(worker =>
       trans.__(
         '%1 %2',
         names.get(worker.name) ?? worker.name,
-        formatBytes(worker.held, units)
+        formatBytes(worker.result_bytes, units)
       )
     );
   return held > 0

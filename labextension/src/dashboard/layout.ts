@@ -9,7 +9,7 @@ import { Message } from '@lumino/messaging';
 import { CommandPalette, Widget } from '@lumino/widgets';
 
 import { rememberFocus } from '../components/focus';
-import { ICluster } from '../model/api';
+import { ICluster, mayHaveGpus } from '../model/api';
 import { RestClient } from '../model/rest';
 import { ILayout, IPlotPlace } from '../model/settings';
 import { fitted } from '../format';
@@ -85,7 +85,7 @@ export function placeLayout(
   const placed = new Map<string, IPlacedDashboard>();
   const result: IPlacedLayout = { dashboards: [], unknown: [], misplaced: [] };
 
-  const isOnCpu = cluster.engine === 'cpu' && !cluster.joined;
+  const isOnCpu = !mayHaveGpus(cluster.engine) && !cluster.joined;
   const isShown = (name: string): boolean =>
     found.has(name) && !(isOnCpu && isOfGpus(name));
 

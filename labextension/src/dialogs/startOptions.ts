@@ -1,7 +1,13 @@
 /**
  * The options of the start dialog, as the server's schema describes them, and the request that they make.
  */
-import { IClusterSpec, IGpu, IProfileList, SpecRequest } from '../model/api';
+import {
+  IClusterSpec,
+  IGpu,
+  IProfileList,
+  mayHaveGpus,
+  SpecRequest
+} from '../model/api';
 import { defaultRequest, IOptionSchema } from '../model/rest';
 import { Values } from './schemaForm';
 
@@ -91,7 +97,8 @@ export function shownOptions(
       : Boolean(title) &&
           !values.profile &&
           !profiles.only &&
-          ['', engine === 'cpu' ? 'cpu' : 'cuda'].includes(option.engine);
+          (!option.engine ||
+            mayHaveGpus(option.engine) === mayHaveGpus(engine));
   };
   const place = (name: string): number =>
     FIRST.includes(name) ? FIRST.indexOf(name) : FIRST.length;

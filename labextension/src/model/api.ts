@@ -32,7 +32,10 @@ export type IWorkerExit = Schemas['WorkerExit'];
 /** The state of a cluster's scheduler and workers. */
 export type IClusterState = Schemas['ClusterState'];
 
-export type Engine = IClusterState['engine'];
+/** Whether workers have GPUs, or may have them until the engine is decided. */
+export function mayHaveGpus(engine: unknown): boolean {
+  return engine !== 'cpu';
+}
 
 /** The options of a cluster. */
 export type IClusterSpec = Schemas['ClusterSpec'];

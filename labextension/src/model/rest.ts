@@ -9,6 +9,7 @@ import {
   IClusterSpec,
   IProblem,
   IProfileList,
+  mayHaveGpus,
   SpecRequest
 } from './api';
 
@@ -143,6 +144,6 @@ export function defaultRequest({
   share,
   profile
 }: IClusterSpec): SpecRequest {
-  const isAll = gpus === 'all' && engine !== 'cpu' && !share && !profile;
+  const isAll = gpus === 'all' && mayHaveGpus(engine) && !share && !profile;
   return isAll ? { gpus: 'free' } : {};
 }

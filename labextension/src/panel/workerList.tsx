@@ -173,8 +173,8 @@ function memoryItems(worker: IWorker, { model, trans }: IGpuDask): string[] {
   if (worker.gpu_index === null && worker.memory !== null) {
     parts.push(formatBytes(worker.memory, units));
   }
-  if (worker.held > 0) {
-    parts.push(trans.__('%1 held', formatBytes(worker.held, units)));
+  if (worker.result_bytes > 0) {
+    parts.push(trans.__('%1 held', formatBytes(worker.result_bytes, units)));
   }
   const spilled = spilledBytes(worker);
   if (spilled > 0) {

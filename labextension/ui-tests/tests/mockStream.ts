@@ -217,7 +217,7 @@ function clusterOf(scene: IScene, time: number): object {
       tasks_unfinished: 4096,
       workers_wanted: count,
       gpus: numbers(scene.gpus).map(uuid),
-      held: 0,
+      result_bytes: 0,
       worker_exits: [],
       lost_hosts: [],
       jobs: [],

@@ -45,7 +45,7 @@ const HOSTS = {
       device_memory_used: 60 * 2 ** 30,
       device_memory_total: 80 * 2 ** 30,
       pool_size: null,
-      held: 2 ** 30,
+      result_bytes: 2 ** 30,
       executing: 1,
       waiting: index,
       status: 'running'
