@@ -201,8 +201,10 @@ class HostThreadsPlugin(WorkerPlugin):
         if secedes and not self._may_secede(part.nbytes):
             return  # perhaps later
         with self._seceding:
+            if part not in self._running:  # it has ended, or the other thread has looked at it
+                return
             part.was_looked_at = threading.Event()
-            if not self._running.pop(part, False):
+            if not self._running.pop(part, False):  # it has ended just now
                 return
             try:
                 if secedes:

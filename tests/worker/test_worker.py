@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import threading
 from types import SimpleNamespace
 from unittest import mock
 
@@ -229,3 +230,13 @@ def test_each_gpu_of_the_cluster_has_its_part_of_the_cores(monkeypatch):
     for devices, cores in (("", 0), ("GPU-1", 16), ("GPU-2,GPU-1", 8), ("2,3,0,1", 4)):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", devices)
         assert host_threads.cores_of_worker() == cores
+
+
+def test_a_part_at_which_two_threads_look_can_end():
+    plugin = host_threads.HostThreadsPlugin(2)
+    plugin._running, plugin._seceding = {}, threading.Lock()
+    part = plugin.part("busy", lambda: False, ())
+    plugin._running[part] = True
+    plugin._look_at(part)
+    plugin._look_at(part)
+    assert part.was_looked_at.is_set()
