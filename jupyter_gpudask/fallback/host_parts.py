@@ -5,6 +5,7 @@ What a worker of a GPU does during such a part is decided by its plugin `HOST_TH
 
 from __future__ import annotations
 
+import dis
 import functools
 import sys
 from contextlib import nullcontext
@@ -33,6 +34,9 @@ _HOST_PACKAGES = (
 )
 """Packages whose functions compute on the host what they get on the host."""
 
+_OF_STATE = frozenset({"chdir", "connect", "environ", "local", "putenv", "seed", "set_state", "setlocale", "sqlite3"})
+"""Names in functions whose results may depend on what others do in the same process, or on their thread."""
+
 _THIS_PACKAGE = __name__.partition(".")[0]
 
 
@@ -58,7 +62,7 @@ def _part(what: Any, is_on_host: Callable[[], bool], values: tuple[Any, ...]) ->
         plugin: Any = get_worker().plugins.get(HOST_THREADS)
     except ValueError:  # not in a worker
         return _NO_PART
-    return _NO_PART if plugin is None else plugin.part(_name_of(what), is_on_host, values)
+    return _NO_PART if plugin is None else plugin.part(_name_of(what), is_on_host, values, is_call=callable(what))
 
 
 def _name_of(what: Any) -> str:
@@ -95,7 +99,7 @@ def _contents(node: Any) -> Iterator[Any]:
 def runs_on_host(*values: Any) -> bool:
     """Whether functions, and what they are called with, are of the host; if in doubt, they are not.
 
-    A function of the user is if it names no GPU library.
+    A function of the user is if it names no GPU library, and changes nothing that others may read meanwhile.
     """
     return not has_gpu_data(values) and all(map(_is_of_host, callable_parts(values)))
 
@@ -106,4 +110,12 @@ def _is_of_host(function: Any) -> bool:
         wrapped = getattr(function, "__wrapped__", None)
         return wrapped is not None and runs_on_host(wrapped)
     is_known = package in _HOST_PACKAGES or package in sys.stdlib_module_names or not is_of_installed_package(function)
-    return is_known and not names_gpu_library(function)
+    return is_known and not names_gpu_library(function, also=_OF_STATE) and not _sets_global(function)
+
+
+def _sets_global(function: Any) -> bool:
+    """Whether the code of a function has a statement ``global`` for a name that it sets."""
+    code = getattr(function, "__code__", None)
+    return code is not None and any(
+        each.opname.endswith("_GLOBAL") and each.opname[0] in "SD" for each in dis.Bytecode(code)
+    )

@@ -37,9 +37,12 @@ _INTERVAL = 0.004
 _LONG = 0.01
 """Seconds that the parts of a name take, so that the next one secedes when it begins."""
 
+_LITTLE = 2**20
+"""Bytes that say nothing about what a part needs: it makes or reads its blocks."""
+
 _MOST_NAMES = 1000
-_PART_OF_MEMORY = 8
-"""Which part of the worker's memory what the parts were given may take; they need several times as much."""
+_TIMES_GIVEN = 4
+"""How many times as much as it was given a part needs: for its results and for what it computes with."""
 
 
 def cores_of_worker() -> int:
@@ -57,10 +60,14 @@ class HostPart:
     - `name`: the same for parts of several tasks that take about as long.
     - `is_on_host`: whether it does; asked only if the part takes long.
     - `values`: what it was given.
+    - `is_call`: whether it is one function, which may hold a lock; parts within it are none.
     """
 
-    def __init__(self, plugin: HostThreadsPlugin, name: str, is_on_host: Callable[[], bool], values: Any) -> None:
+    def __init__(
+        self, plugin: HostThreadsPlugin, name: str, is_on_host: Callable[[], bool], values: Any, *, is_call: bool
+    ) -> None:
         self._plugin = plugin
+        self.is_call = is_call
         self.name = name
         self.is_on_host: Callable[[], bool] | None = is_on_host
         self.values: Any = values
@@ -68,6 +75,8 @@ class HostPart:
         self.key: Any = None
         self.began = time.monotonic()
         self.nbytes: int | None = None  # of the values, once they were counted
+        # need, rss, growth: bytes that it takes at most, of the process when it seceded, and by which that has grown
+        self.need = self.rss = self.growth = 0
         self.has_ended = False
         self.was_looked_at: threading.Event | None = None  # after that it stays as it is, seceded or not
 
@@ -100,8 +109,9 @@ class HostThreadsPlugin(WorkerPlugin):
         # Parts whose threads have their places in the pool. Who takes one from here decides whether it secedes: the
         # thread of its task, which ends it, or `_watch`.
         self._running: dict[HostPart, bool] = {}
-        self._seceded: dict[HostPart, int] = {}  # with the bytes that they were given
+        self._seceded: dict[HostPart, bool] = {}
         self._seceding = threading.Lock()
+        self._needs: dict[str, int] = {}  # bytes by which the process has grown during a part of a name
         self._long: dict[str, bool] = {}  # the names of parts of which the last one has taken long
         self._wake = threading.Event()
         self._is_closed = False
@@ -116,14 +126,16 @@ class HostThreadsPlugin(WorkerPlugin):
         self._is_closed = True
         self._wake.set()
 
-    def part(self, name: str, is_on_host: Callable[[], bool], values: Any) -> HostPart:
+    def part(self, name: str, is_on_host: Callable[[], bool], values: Any, *, is_call: bool = False) -> HostPart:
         """A context for a part of the task of this thread; see `HostPart`."""
-        return HostPart(self, name, is_on_host, values)
+        return HostPart(self, name, is_on_host, values, is_call=is_call)
 
     def begin(self, part: HostPart) -> None:
         """The part begins; called in the thread of its task."""
         if self._executor is None or getattr(thread_state, "executor", None) is not self._executor:
             return  # in a thread of a client, or of an executor of the user
+        if any(outer.is_call for outer in self._of_thread.parts):
+            return
         part.key = get_worker().get_current_task()
         self._of_thread.parts.append(part)
         self._running[part] = True
@@ -154,7 +166,10 @@ class HostThreadsPlugin(WorkerPlugin):
         elif part.nbytes is not None and part.nbytes >= 0:
             if len(self._long) >= _MOST_NAMES:
                 self._long.clear()
+                self._needs.clear()
             self._long[part.name] = True
+            if part in self._seceded:
+                self._needs[part.name] = max(self._needs.get(part.name, 0), part.growth)
 
     def _return(self) -> None:
         if threading.current_thread() in self._executor._threads:  # noqa: SLF001
@@ -198,7 +213,7 @@ class HostThreadsPlugin(WorkerPlugin):
         if part.nbytes is None:
             part.nbytes = _size_of(part)
         secedes = part.nbytes >= 0
-        if secedes and not self._may_secede(part.nbytes):
+        if secedes and not self._may_secede(part):
             return  # perhaps later
         with self._seceding:
             if part not in self._running:  # it has ended, or the other thread has looked at it
@@ -212,14 +227,21 @@ class HostThreadsPlugin(WorkerPlugin):
             finally:
                 part.was_looked_at.set()
 
-    def _may_secede(self, nbytes: int) -> bool:
+    def _may_secede(self, part: HostPart) -> bool:
         # Those that wait for their places have priority over what would begin now.
-        given = [size for part, size in list(self._seceded.items()) if not part.has_ended]
+        computing = [other for other in list(self._seceded) if not other.has_ended]
+        rss = psutil.Process().memory_info().rss
+        if len(computing) == 1:
+            computing[0].growth = max(computing[0].growth, rss - computing[0].rss)
+        given, known = part.nbytes or 0, self._needs.get(part.name)
+        if known is None and given < _LITTLE and computing:
+            return False  # one alone shows how much they need
+        part.rss, part.need = rss, max(given * _TIMES_GIVEN, known or 0)
         return (
-            len(given) < self._most
-            and (nbytes + sum(given)) * _PART_OF_MEMORY <= self._memory
+            len(computing) < self._most
+            and (sum(other.need for other in computing) + part.need) * 2 <= self._memory
+            and rss * 2 <= self._memory
             and self._worker.status is Status.running
-            and psutil.Process().memory_info().rss * 2 <= self._memory
             and has_room()
         )
 
@@ -229,7 +251,7 @@ class HostThreadsPlugin(WorkerPlugin):
             if part.thread not in executor._threads:  # noqa: SLF001 - the function has seceded by Dask's `secede`
                 return
             executor._threads.remove(part.thread)  # noqa: SLF001
-            self._seceded[part] = part.nbytes or 0
+            self._seceded[part] = True
             executor._adjust_thread_count()  # noqa: SLF001
         # Without a duration, the scheduler learns that of the task when it has ended.
         duration: Any = None

@@ -52,6 +52,17 @@ def through_another(block):
     return [of_cupy(part) for part in block]
 
 
+def seeding(block):
+    np.random.seed(0)  # noqa: NPY002 - as users write it
+    return np.random.normal(size=block.shape)  # noqa: NPY002
+
+
+def setting_a_global(block):
+    global factor  # noqa: PLW0603
+    factor = 3
+    return block * factor
+
+
 def with_a_default(block, function=of_cupy):
     return function(block)
 
@@ -99,6 +110,8 @@ IN_DOUBT = [
     with_an_import,
     through_another,
     distributed.get_client,
+    seeding,
+    setting_a_global,
     with_a_default,
     functools.partial(of_numpy, array),
     functools.partial(map, of_cupy),
