@@ -51,7 +51,7 @@ def names_gpu_library(*values: Any, also: frozenset[str] = frozenset()) -> bool:
             return True
         if isinstance(value, FunctionType) and not _is_of_package(value):
             names = set(_names(value.__code__))
-            if names & _LIBRARIES or names & also:
+            if {name.partition(".")[0] for name in names} & (_LIBRARIES | also):
                 return True
             waiting += [value.__globals__[name] for name in names if name in value.__globals__]
         waiting += _parts(value)

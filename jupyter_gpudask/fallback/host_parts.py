@@ -34,7 +34,12 @@ _HOST_PACKAGES = (
 )
 """Packages whose functions compute on the host what they get on the host."""
 
-_OF_STATE = frozenset({"chdir", "connect", "environ", "local", "putenv", "seed", "set_state", "setlocale", "sqlite3"})
+_OF_STATE = frozenset(
+    {
+        *("chdir", "connect", "environ", "local", "putenv", "seed", "set_state", "setlocale", "sqlite3"),
+        *("CDLL", "__import__", "eval", "exec", "import_module", "matplotlib", "netCDF4", "plt"),
+    }
+)
 """Names in functions whose results may depend on what others do in the same process, or on their thread."""
 
 _THIS_PACKAGE = __name__.partition(".")[0]
@@ -42,19 +47,23 @@ _THIS_PACKAGE = __name__.partition(".")[0]
 
 def host_call(function: Callable[..., Any], values: tuple[Any, ...]) -> AbstractContextManager[Any]:
     """A context in which `function` is called with `values`, or with what they contain."""
-    return _part(function, lambda: runs_on_host(function, values), values)
+    return _part(function, lambda: runs_on_host(function, values), values, is_call=True)
 
 
 def host_task(task: GraphNode, results: Mapping[Any, Any]) -> AbstractContextManager[Any]:
     """A context in which a task of a graph is called with the results of others."""
     values = tuple(results[key] for key in task.dependencies if key in results)
-    return _part(task.key, lambda: runs_on_host(*_contents(task), values), values)
+    function = getattr(task, "func", None)
+    has_steps = function is _execute_subgraph or type(function).__module__.startswith(f"{_THIS_PACKAGE}.")
+    return _part(task.key, lambda: runs_on_host(*_contents(task), values), values, is_call=not has_steps)
 
 
 _NO_PART: AbstractContextManager[Any] = nullcontext()
 
 
-def _part(what: Any, is_on_host: Callable[[], bool], values: tuple[Any, ...]) -> AbstractContextManager[Any]:
+def _part(
+    what: Any, is_on_host: Callable[[], bool], values: tuple[Any, ...], *, is_call: bool
+) -> AbstractContextManager[Any]:
     kinds: Any = map(type, values)
     if any(map(_is_of_gpu, kinds)):
         return _NO_PART
@@ -62,7 +71,11 @@ def _part(what: Any, is_on_host: Callable[[], bool], values: tuple[Any, ...]) ->
         plugin: Any = get_worker().plugins.get(HOST_THREADS)
     except ValueError:  # not in a worker
         return _NO_PART
-    return _NO_PART if plugin is None else plugin.part(_name_of(what), is_on_host, values, is_call=callable(what))
+    return (
+        _NO_PART
+        if plugin is None or not plugin.is_on
+        else plugin.part(_name_of(what), is_on_host, values, is_call=is_call)
+    )
 
 
 def _name_of(what: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import sys
 import threading
 import time
@@ -426,11 +425,11 @@ class SchedulerProfilingPlugin(SchedulerPlugin):
                 self._last_stop[worker, thread] = each["stop"]
 
     def _free_since(self, worker: str, thread: int, use: WorkerUse) -> float:
-        """Since when a thread has had nothing to run; one that takes the place of another has begun just now."""
-        stopped = self._last_stop.get((worker, thread))
-        if stopped is None and sum(known == worker for known, _ in self._last_stop) >= use.threads:
-            return math.inf
-        return max(stopped or 0.0, self._active_since)
+        """Since when a thread has had nothing to run."""
+        if use.threads == 1:  # whichever thread has its place
+            stops = [stop for (known, _), stop in self._last_stop.items() if known == worker]
+            return max([*stops, self._active_since])
+        return max(self._last_stop.get((worker, thread), 0.0), self._active_since)
 
     def remove_client(self, scheduler: Any, client: str) -> None:
         """Remove the plugins if the kernel is gone; called by Dask."""

@@ -20,9 +20,10 @@ from dask.sizeof import sizeof
 from dask.system import CPU_COUNT
 from distributed import WorkerPlugin, get_worker
 from distributed.core import Status
-from distributed.threadpoolexecutor import ThreadPoolExecutor, rejoin, thread_state, threads_lock
+from distributed.threadpoolexecutor import ThreadPoolExecutor, thread_state, threads_lock
 from distributed.worker_state_machine import SecedeEvent
 
+from ..graph.switches import uses_host_threads
 from .memory import has_room
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _PATIENCE = 0.003
 """Seconds after which a part counts as long. To start another task takes the worker a tenth of that."""
 
 _INTERVAL = 0.004
+_INTERRUPTIBLE = 0.1
 _LONG = 0.01
 """Seconds that the parts of a name take, so that the next one secedes when it begins."""
 
@@ -96,6 +98,7 @@ class HostThreadsPlugin(WorkerPlugin):
     """
 
     name = "gpudask-host-threads"
+    _executor: Any = None
 
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads
@@ -103,6 +106,8 @@ class HostThreadsPlugin(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker has joined the scheduler, before it gets tasks."""
         self._worker = worker
+        if self._threads is None and not uses_host_threads():
+            return
         self._most = (self._threads or cores_of_worker()) - worker.state.nthreads
         self._memory = worker.memory_manager.memory_limit or int(psutil.virtual_memory().total)
         self._of_thread = _OfThread()
@@ -116,15 +121,21 @@ class HostThreadsPlugin(WorkerPlugin):
         self._wake = threading.Event()
         self._is_closed = False
         executor: Any = worker.executors.get("default")
-        self._executor: Any = executor if isinstance(executor, ThreadPoolExecutor) and self._most > 0 else None
-        if self._executor is not None:
+        if isinstance(executor, ThreadPoolExecutor) and self._most > 0:
             executor._threads = _Members(executor._threads)  # noqa: SLF001
+            self._executor = executor
             threading.Thread(target=self._watch, name="gpudask-host-threads", daemon=True).start()
 
     def teardown(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
         """Called by Dask when the plugin is unregistered, or when the worker closes."""
-        self._is_closed = True
-        self._wake.set()
+        if self._executor is not None:
+            self._is_closed = True
+            self._wake.set()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether tasks of this worker can secede."""
+        return self._executor is not None
 
     def part(self, name: str, is_on_host: Callable[[], bool], values: Any, *, is_call: bool = False) -> HostPart:
         """A context for a part of the task of this thread; see `HostPart`."""
@@ -140,7 +151,7 @@ class HostThreadsPlugin(WorkerPlugin):
         self._of_thread.parts.append(part)
         self._running[part] = True
         if part.name in self._long:
-            self._look_at(part)
+            self._try_to_look_at(part)
         if not self._wake.is_set():
             self._wake.set()
 
@@ -174,19 +185,36 @@ class HostThreadsPlugin(WorkerPlugin):
     def _return(self) -> None:
         if threading.current_thread() in self._executor._threads:  # noqa: SLF001
             return  # the function has called Dask's `rejoin`
+        executor, thread, event = self._executor, threading.current_thread(), threading.Event()
+        began = time.monotonic()
+        # As Dask's `rejoin`, but an interrupt does not wait for the tasks of others.
+        with executor._rejoin_lock:  # noqa: SLF001
+            executor._rejoin_list.append((thread, event))  # noqa: SLF001
         with suppress(RuntimeError):  # the worker closes its pool
-            rejoin()
+            executor.submit(_do_nothing)
+            while not event.wait(_INTERRUPTIBLE):
+                pass
+            thread_state.proceed = True
+        self._of_thread.waited += time.monotonic() - began
 
     def times_seceded(self) -> int:
         """As the function of this name."""
+        if self._executor is None:
+            return 0
         of_thread = self._of_thread
         return of_thread.returns + sum(part in self._seceded for part in of_thread.parts)
 
-    def settle(self) -> None:
-        """The task of this thread has ended, perhaps by an interrupt at any point; nothing interrupts this."""
-        parts = self._of_thread.parts
+    def settle(self) -> float:
+        """The task of this thread has ended, perhaps by an interrupt at any point; nothing interrupts this.
+
+        Returns the seconds in which it has waited for its place in the pool.
+        """
+        if self._executor is None:
+            return 0.0
+        parts, waited = self._of_thread.parts, self._of_thread.waited
+        self._of_thread.waited = 0.0
         if not parts:
-            return
+            return waited
         with self._seceding:
             for part in parts:
                 self._running.pop(part, None)
@@ -196,6 +224,7 @@ class HostThreadsPlugin(WorkerPlugin):
         with executor._rejoin_lock:  # noqa: SLF001
             executor._rejoin_list[:] = [each for each in executor._rejoin_list if each[0] is not thread]  # noqa: SLF001
             thread_state.proceed = thread in executor._threads  # noqa: SLF001 - else another thread has its place
+        return waited
 
     def _watch(self) -> None:
         while not self._is_closed:
@@ -207,7 +236,11 @@ class HostThreadsPlugin(WorkerPlugin):
             began_before = time.monotonic() - _PATIENCE
             for part in list(self._running):
                 if part.began <= began_before:
-                    self._look_at(part)
+                    self._try_to_look_at(part)
+
+    def _try_to_look_at(self, part: HostPart) -> None:
+        with suppress(Exception):  # of NVML, RMM or psutil: it may not secede now
+            self._look_at(part)
 
     def _look_at(self, part: HostPart) -> None:
         if part.nbytes is None:
@@ -274,6 +307,7 @@ class _OfThread(threading.local):
     def __init__(self) -> None:
         self.parts: list[HostPart] = []
         self.returns = 0
+        self.waited = 0.0  # seconds for its place in the pool
 
 
 class _Members(set[Any]):
@@ -282,6 +316,10 @@ class _Members(set[Any]):
     def remove(self, thread: Any) -> None:
         """Remove a thread, if it is there."""
         self.discard(thread)
+
+
+def _do_nothing() -> None:
+    """Wake a thread of the pool."""
 
 
 def times_seceded() -> int:

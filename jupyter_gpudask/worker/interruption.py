@@ -6,7 +6,6 @@ import asyncio
 import ctypes
 import threading
 import time
-from contextlib import nullcontext
 from operator import call
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +135,7 @@ def run_task(original: Any, /, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
     runs = plugin.runs
     threads = get_worker().plugins.get(HostThreadsPlugin.name)
-    settle = threads.settle if isinstance(threads, HostThreadsPlugin) else nullcontext
+    settle = threads.settle if isinstance(threads, HostThreadsPlugin) else float
     run = TaskRun(get_worker().get_current_task())
     outcome: Any = None
     try:
@@ -152,7 +151,9 @@ def run_task(original: Any, /, *args: Any, **kwargs: Any) -> Any:
             settle()
             raise
     runs.pop(run)
-    settle()
+    waited = settle()
+    if waited and outcome is not None:
+        outcome["stop"] -= waited  # it has not computed
     if outcome["op"] == "task-erred" and not run.interrupted:
         return outcome_of_failed(run.key, outcome)
     if run.interrupted and (outcome is None or outcome["op"] != "task-finished"):

@@ -60,7 +60,7 @@ def state():
 
 @pytest.fixture(scope="module")
 def kernel():
-    with kernel_with_cupy(1, DASK_CPU_COUNT="4") as kernel:
+    with kernel_with_cupy(1, JUPYTER_GPUDASK_HOST_THREADS="1") as kernel:
         kernel.ok(FUNCTIONS)
         kernel.ok("from jupyter_gpudask.worker.host_threads import HostThreadsPlugin")
         kernel.ok("found = client.register_plugin(HostThreadsPlugin(3))")
