@@ -36,7 +36,7 @@ ALLOWED = {
     "gpu_libraries": {"comm", "worker"},
     "switch": {"patches", "inspection", "overlay", "machine"},
     # Where cells with --profile are measured: in workers, in the scheduler and in the kernel.
-    "profiling": {"graph", "worker", "inspection"},
+    "profiling": {"graph", "fallback", "worker", "inspection"},
     "session": {"launcher", "client", "gpu_libraries", "switch", "overlay", "inspection", "machine", "protocol"},
     "magics": {
         "session",

@@ -29,7 +29,7 @@ PACKAGES = ("scipy.ndimage", "scipy.signal", "scipy.fft", "scipy.special")
 """Packages whose functions have twins in the package of the same name in ``cupyx``."""
 
 
-def names_gpu_library(*values: Any) -> bool:
+def names_gpu_library(*values: Any, also: frozenset[str] = frozenset()) -> bool:
     """Whether functions name a module or an object of a GPU library, themselves or in the functions that they call.
 
     Parameters
@@ -37,6 +37,8 @@ def names_gpu_library(*values: Any) -> bool:
     *values
         Functions, and what they are called with. Variables are looked up as they are now; functions of Python and of
         installed packages that do not name such a library by their own module are not followed.
+    also
+        Other names that count.
     """
     seen: dict[int, Any] = {}  # keeps what it has seen, so that no id is used twice
     waiting = list(values)
@@ -49,7 +51,7 @@ def names_gpu_library(*values: Any) -> bool:
             return True
         if isinstance(value, FunctionType) and not _is_of_package(value):
             names = set(_names(value.__code__))
-            if names & _LIBRARIES:
+            if {name.partition(".")[0] for name in names} & (_LIBRARIES | also):
                 return True
             waiting += [value.__globals__[name] for name in names if name in value.__globals__]
         waiting += _parts(value)

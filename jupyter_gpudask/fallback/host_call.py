@@ -11,6 +11,8 @@ from dask.base import normalize_token
 from dask.utils import funcname
 
 from ..errors import NotOnGpuError
+from . import page_locked
+from .host_parts import host_call
 from .log import Fallback, report
 from .missing import DifferentResultError, implemented, reason_to_fall_back
 from .values import (
@@ -139,9 +141,7 @@ class HostFallback:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._is_checked is None:
             self._is_checked = has_function_of_user(self.function) or is_of_linear_algebra(self.function)
-        if not self._is_checked:
-            return implemented(self.function(*args, **kwargs))
-        with _checked_solutions():
+        with host_call(self.function, args), _checked_solutions() if self._is_checked else nullcontext():
             return implemented(self.function(*args, **kwargs))
 
     def _call_on_host(
@@ -153,7 +153,11 @@ class HostFallback:
         given = self.function, args, kwargs
         kinds = {package for package in ("cupy", "cudf") if has_gpu_data(given, package)}
         try:
-            result = on_host(self.function)(*arguments_on_host(args), **arguments_on_host(kwargs))
+            function, blocks, options = on_host(self.function), _to_host(args), _to_host(kwargs)
+            with host_call(function, (blocks, options)):
+                result = function(*blocks, **options)
+                if "cupy" in kinds and not has_results_on_host(given):
+                    result = page_locked.locked(result)
         except Exception as error:
             if not reason_to_fall_back(error):
                 raise
@@ -209,6 +213,10 @@ class PackageFallback(HostFallback):
     def __reduce__(self) -> tuple[Any, ...]:
         restored, arguments = super().__reduce__()
         return restored, (*arguments, PackageFallback)
+
+
+def _to_host(values: Any) -> Any:
+    return arguments_on_host(page_locked.from_device(values))
 
 
 def _checked_solutions() -> AbstractContextManager[None]:

@@ -136,7 +136,9 @@ def _is_of_compiler(kind: type) -> bool:
 
 
 def _is_of_cudf(error: RuntimeError, text: str) -> bool:
-    """Whether cuDF refuses its input, or a function that it cannot compile."""
+    """Whether cuDF refuses its input, such as objects into which it looks without end, or cannot compile a function."""
+    if isinstance(error, RecursionError):
+        return _raised_in(error.__traceback__) in _LIBRARIES
     name = f"{type(error).__module__}.{type(error).__name__}"
     return name == "cudf.core.udf.utils.UDFError" or (type(error) is RuntimeError and bool(_OF_CUDF.search(text)))
 

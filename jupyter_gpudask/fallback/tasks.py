@@ -16,9 +16,12 @@ from dask._task_spec import (
     _identity_cast,
     convert_legacy_graph,
 )
+from dask.array.core import getter, getter_inline, getter_nofancy
 
 from ..graph.program import Program, evaluated
+from . import page_locked
 from .host_call import HostFallback, PackageFallback, lacking
+from .host_parts import host_task
 from .missing import implemented, reason_to_fall_back
 from .values import has_function_of_user, is_of_installed_package, is_of_linear_algebra
 
@@ -273,7 +276,10 @@ def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: T
             result = run_step(wrapper.step(task, program), values)
         else:
             try:
-                result = implemented(run_step(task, values))
+                with host_task(task, values):
+                    result = implemented(run_step(task, values))
+                    if getattr(task, "func", None) in _READERS and _moves_to_gpu(program):
+                        result = page_locked.locked(result)
                 on_host = None
             except Exception as error:
                 on_host = _after_failure(task, program, wrapper, error)
@@ -289,6 +295,15 @@ def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: T
         return result
 
     return Program.run(program, values, run_or_fall_back)
+
+
+_READERS = (getter, getter_inline, getter_nofancy)
+"""Dask's functions that read a block of an array, such as one in a file."""
+
+
+def _moves_to_gpu(program: Program) -> bool:
+    """Whether blocks that are on the host are moved to the GPU in one of the steps."""
+    return any(getattr(getattr(step, "func", None), "__name__", "") == "to_cupy" for step, _ in program.steps)
 
 
 def _is_delayed(task: GraphNode, program: Program) -> bool:

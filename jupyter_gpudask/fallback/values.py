@@ -18,6 +18,7 @@ from tlz import compose
 from ..inspection.placement import can_move, is_type_of_gpu
 from ..inspection.results import fields_of, in_containers, is_plain_tuple, results_to_host, with_fields
 from .missing import reason_to_fall_back
+from .page_locked import is_locked, to_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -84,6 +85,11 @@ def has_results_on_host(value: Any) -> bool:
         type(part).__module__.startswith(f"{_THIS_PACKAGE}.") and getattr(part, "place", None) == "host"
         for part in _parts(value)
     )
+
+
+def callable_parts(value: Any) -> Iterator[Any]:
+    """The functions that this is, or has."""
+    return filter(callable, _parts(value))
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -221,6 +227,8 @@ def to_gpu(result: Any, kinds: Collection[str]) -> Any:
 def _array_to_gpu(array: Any) -> Any:
     if not can_move(np.asarray(array)):
         return array
+    if is_locked(array):
+        return to_device(array)
     import cupy
 
     return cupy.asarray(array)

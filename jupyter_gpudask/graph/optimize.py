@@ -18,7 +18,7 @@ from dask.utils import ensure_dict
 
 from .decompositions import ONLY_R, ONLY_VALUES, with_taller_blocks, without_unused_parts
 from .program import with_programs
-from .subtrees import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU, ClusterSize, fuse_subtrees, with_slices_first
+from .subtrees import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU, ClusterSize, fuse_subtrees, size_for, with_slices_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,9 +54,11 @@ class ArrayOptimizer:
         if self.is_on_gpus:
             tasks = with_taller_blocks(tasks, wanted, most_bytes=self.largest_stack, least_stacks=self.size.threads)
         tasks = _optimize_slices(fuse_linear_task_spec(tasks, keys=wanted))
+        size, elements = self.size, ELEMENTS_ON_CPU
         if self.is_on_gpus:
             tasks = with_slices_first(tasks)
-        fused = fuse_subtrees(tasks, wanted, self.size, ELEMENTS_ON_GPU if self.is_on_gpus else ELEMENTS_ON_CPU)
+            size, elements = size_for(tasks, size), ELEMENTS_ON_GPU
+        fused = fuse_subtrees(tasks, wanted, size, elements)
         return with_programs(fused, {})  # Dask's fused tasks compute their order each time they run
 
 

@@ -28,6 +28,7 @@ from dask.array.wrap import _broadcast_trick_inner
 from dask.core import reverse_dict
 
 from .program import as_one_task, with_names, with_programs, without_aliases
+from .switches import uses_host_threads
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -179,6 +180,46 @@ class ClusterSize(NamedTuple):
 
     workers: int = 1  # how many there are
     threads: int = 1  # of all of them together; enough tasks remain to feed them
+
+
+_HOST_PARTS = 8
+_OF_BLOCKS = frozenset(
+    {"_operator", "builtins", "cupy", "cupyx", "cytoolz", "dask", "functools", "numpy", "operator", "tlz", "toolz"}
+)
+"""Packages whose functions mostly compute on GPUs there."""
+
+
+def size_for(graph: Mapping[Any, GraphNode], size: ClusterSize) -> ClusterSize:
+    """The size of a cluster on GPUs for this graph: with more threads if functions of it may run on the host.
+
+    Meanwhile the workers run other tasks, see `worker.host_threads`; so there must be enough of them.
+    """
+    may_run_on_host = uses_host_threads() and any(map(_may_run_on_host, graph.values()))
+    return size._replace(threads=size.threads * _HOST_PARTS) if may_run_on_host else size
+
+
+def _may_run_on_host(task: Any) -> bool:
+    """Whether a task calls a function that is not of Dask or of an array library, or reads an array of a file."""
+    if not isinstance(task, Task):
+        return _is_array_of_file(task)
+    if task.func is _execute_subgraph:
+        inner, _, _, *values = task.args
+        return any(map(_may_run_on_host, inner.values())) or any(map(_is_array_of_file, values))
+    function: Any = task.func
+    while isinstance(function, partial):
+        function = function.func
+    package = _package_of(function)
+    is_of_other = package not in _OF_BLOCKS and package != __name__.partition(".")[0]
+    return is_of_other or any(map(_is_array_of_file, task.args))
+
+
+def _is_array_of_file(value: Any) -> bool:
+    value = value.value if isinstance(value, DataNode) else value
+    return hasattr(value, "shape") and _package_of(type(value)) not in _OF_BLOCKS
+
+
+def _package_of(function: Any) -> str:
+    return str(getattr(function, "__module__", None) or type(function).__module__).partition(".")[0]
 
 
 def fuse_subtrees(

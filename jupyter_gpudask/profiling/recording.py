@@ -20,9 +20,11 @@ from distributed.metrics import context_meter
 from distributed.metrics import time as wall_time
 from distributed.protocol.pickle import dumps
 
+from ..fallback.host_parts import host_task
 from ..graph.program import Program, as_one_task, evaluated
 from ..inspection.results import TO_GPU, TO_HOST
 from ..worker.graphs import OpaqueNode
+from ..worker.host_threads import times_seceded
 from ..worker.interruption import InterruptionPlugin
 from .measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse, combine, operation_of
 
@@ -124,12 +126,14 @@ class _TaskSteps:
         self._last_event = 0.0
         self._shortest = _STRETCH if clock is not None and clock.has_short_steps(self.name) else 0.0
         self._last = 0.0
+        self._seceded = 0  # how often, at the last event
         self._moves: Operation | None = None  # of the step that runs
 
     def __call__(self, values: Mapping[Any, Any]) -> Any:
         if self._clock is not None:
             self._events.append(self._clock.record())
         self._last = self._last_event = time.perf_counter()
+        self._seceded = times_seceded()
         result = run_steps(self._task, values, self._on_step)
         if self._newest is not None:  # the scheduler knows the result of the task
             self.result, operation, size = self._newest
@@ -164,7 +168,10 @@ class _TaskSteps:
 
     def _add_event(self, clock: GpuClock, now: float) -> None:
         self._events.append(clock.record())
-        self._stretches.append(self._since_event)
+        seceded = times_seceded()
+        # While it had seceded, the GPU has computed for other tasks.
+        self._stretches.append(self._since_event if seceded == self._seceded else {})
+        self._seceded = seceded
         self._since_event = {}
         self._last_event = now
 
@@ -232,7 +239,9 @@ def run_steps(task: GraphNode, values: Mapping[Any, Any], on_step: OnStep) -> An
     `on_step`: called after each step, with its task, the results that it had, and its result.
     """
     if isinstance(task, OpaqueNode):
-        task = task.unpickle()
+        opened: GraphNode = task.unpickle()
+        with host_task(opened, values):
+            return run_steps(opened, values, on_step)
     if type(task) is not Task:  # data, or another name for a result
         return task(values)
     function, arguments = task.func, task.args
@@ -412,9 +421,15 @@ class SchedulerProfilingPlugin(SchedulerPlugin):
             elif each["action"] == "compute":
                 operation.seconds += seconds
                 use.seconds += seconds
-                since = max(self._last_stop.get((worker, thread), 0.0), self._active_since)
-                operation.waiting += max(0.0, each["start"] - since - fetching)
+                operation.waiting += max(0.0, each["start"] - self._free_since(worker, thread, use) - fetching)
                 self._last_stop[worker, thread] = each["stop"]
+
+    def _free_since(self, worker: str, thread: int, use: WorkerUse) -> float:
+        """Since when a thread has had nothing to run."""
+        if use.threads == 1:  # whichever thread has its place
+            stops = [stop for (known, _), stop in self._last_stop.items() if known == worker]
+            return max([*stops, self._active_since])
+        return max(self._last_stop.get((worker, thread), 0.0), self._active_since)
 
     def remove_client(self, scheduler: Any, client: str) -> None:
         """Remove the plugins if the kernel is gone; called by Dask."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..protocol import JoinedState, JoinedWorkerState
 from ..protocol.engines import engine_with
 from ..worker.graphs import MaterializePlugin
+from ..worker.host_threads import HostThreadsPlugin
 from ..worker.interruption import InterruptionPlugin
 from ..worker.joined import DEVICE, READ_DEVICE, JoinedMetricsPlugin, dump_optional
 from ..worker.plugins import PatchPlugin
@@ -68,7 +69,13 @@ class JoinedClientPlugin(LostHostsPlugin):
                 raise
 
     async def _register(self, scheduler: Any) -> None:
-        for plugin in (PatchPlugin(), InterruptionPlugin(), MaterializePlugin(), JoinedMetricsPlugin()):
+        for plugin in (
+            PatchPlugin(),
+            InterruptionPlugin(),
+            MaterializePlugin(),
+            JoinedMetricsPlugin(),
+            HostThreadsPlugin(),
+        ):
             if plugin.name in scheduler.worker_plugins:
                 continue
             self.registered.append(plugin.name)

@@ -248,7 +248,7 @@ class DaskCluster(SupervisedCluster):
             await self._jobs.wait_for_first_worker(opening, limit=spec.start_timeout, on_progress=on_ready)
         self._scaling = Scaling(self._cluster, plan, self._request.max_workers, self._jobs)
         scheduler = self._cluster.scheduler
-        await self.on_scheduler(register_plugins, self._request.path, plan.engine)
+        await self.on_scheduler(register_plugins, self._request.path, plan.engine, self._request.spec.threads)
         if spec.adapt is not None:
             await self.adapt(*spec.adapt)
         http_server = scheduler.http_server

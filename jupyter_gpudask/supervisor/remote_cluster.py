@@ -81,7 +81,7 @@ class RemoteCluster(SupervisedCluster):
             if watching is not None:
                 watching.cancel()
         on_progress(progress.model_copy(update={"ready": ready}))
-        await self.on_scheduler(register_plugins, self._request.path, self._engine)
+        await self.on_scheduler(register_plugins, self._request.path, self._engine, self._request.spec.threads)
         if adaptive is not None:
             await self.adapt(*adaptive)
         return Ready(

@@ -27,6 +27,7 @@ from ..scheduler.settings import SchedulerPathPlugin, SendIntervalPlugin
 from ..scheduler.workers import WorkerFailuresPlugin, read_worker, reported_gpu
 from ..worker.cuda_context import CONTEXT_LOST, ContextPlugin
 from ..worker.graphs import MaterializePlugin
+from ..worker.host_threads import HostThreadsPlugin
 from ..worker.interruption import InterruptionPlugin
 from ..worker.memory import CellMetricsPlugin, reset_worker
 from ..worker.plugins import ExitReportPlugin, MetricsRetentionPlugin, PatchPlugin
@@ -39,12 +40,13 @@ if TYPE_CHECKING:
     from ..protocol.engines import Engine
 
 
-async def register_plugins(path: Sequence[str], engine: Engine, dask_scheduler: Any) -> None:
+async def register_plugins(path: Sequence[str], engine: Engine, threads: int | None, dask_scheduler: Any) -> None:
     """Register the plugins; workers that start later get theirs, too.
 
     - `path`: folders from which the scheduler and the workers can import modules.
     - `engine`: on GPUs graphs are not opened in the scheduler, and the device memory and the energy of cells are
       measured.
+    - `threads`: of each worker, if the user has said it. Else parts of tasks on the host use all cores on GPUs.
     """
     scheduler = dask_scheduler
     failures = WorkerFailuresPlugin(scheduler)
@@ -57,6 +59,8 @@ async def register_plugins(path: Sequence[str], engine: Engine, dask_scheduler: 
     if has_gpus(engine):
         plugins += [MaterializePlugin(), CellMetricsPlugin(), ContextPlugin()]
         GraphRouter(scheduler).install()
+        if threads is None:
+            plugins.append(HostThreadsPlugin())
     handle_beginnings(scheduler, pass_on=has_gpus(engine))
     for plugin in plugins:
         await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=plugin.name, idempotent=True)

@@ -71,7 +71,7 @@ class ContextPlugin(WorkerPlugin):
         return {**outcome, **error_message(error), "op": "task-erred", "actual_exception": error}
 
     async def _look(self) -> None:
-        if not self._worker.state.executing:  # a task says which function it was
+        if not self._worker.state.all_running_tasks:  # a task says which function it was
             await self.end_if_broken()
 
     async def end_if_broken(self, function: str = "") -> None:

@@ -81,7 +81,11 @@ class OpaqueNode(GraphNode):
 
     def __call__(self, values: Any = ()) -> Any:
         """Unpickle the node, and run it."""
-        return self.unpickle()(values)
+        from ..fallback.host_parts import host_task  # imports dask.array, which no scheduler needs
+
+        node = self.unpickle()
+        with host_task(node, values):
+            return node(values)
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self.key, self._dependencies, self.payload, self.shared, self._data_producer, self._is_coro)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import Reschedule, WorkerPlugin, get_worker
 
 from .cuda_context import outcome_of_failed
+from .host_threads import HostThreadsPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,6 +134,8 @@ def run_task(original: Any, /, *args: Any, **kwargs: Any) -> Any:
     if plugin is None:
         return original(*args, **kwargs)
     runs = plugin.runs
+    threads = get_worker().plugins.get(HostThreadsPlugin.name)
+    settle = threads.settle if isinstance(threads, HostThreadsPlugin) else float
     run = TaskRun(get_worker().get_current_task())
     outcome: Any = None
     try:
@@ -145,8 +148,12 @@ def run_task(original: Any, /, *args: Any, **kwargs: Any) -> Any:
         run.end()
         if not run.interrupted:
             runs.pop(run)
+            settle()
             raise
     runs.pop(run)
+    waited = settle()
+    if waited and outcome is not None:
+        outcome["stop"] -= waited  # it has not computed
     if outcome["op"] == "task-erred" and not run.interrupted:
         return outcome_of_failed(run.key, outcome)
     if run.interrupted and (outcome is None or outcome["op"] != "task-finished"):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from distributed import WorkerPlugin
 
 from ..comm import device_memory
+from ..errors import GpuUnavailableError
 from ..machine.nvml import read_energy
 
 if TYPE_CHECKING:
@@ -122,6 +123,23 @@ def pool_metrics() -> tuple[int | None, int | None]:
     # CUDA's default pool does not report its size.
     size = resource.pool_size() if hasattr(resource, "pool_size") else None
     return statistics.used(), size
+
+
+def has_room() -> bool:
+    """Whether at least half of the device memory of this process is not allocated; also without RMM."""
+    used, size = pool_metrics()
+    return used is None or used * 2 <= (size or _device_memory())
+
+
+@cache
+def _device_memory() -> int:
+    """The size of the memory of this process's device; 0 if it is not known."""
+    from ..machine.gpus import visible_gpus  # imports the models of the protocol, which takes a quarter of a second
+
+    try:
+        return next((gpu.memory_total or 0 for gpu in visible_gpus()), 0)
+    except GpuUnavailableError:
+        return 0
 
 
 def reset_worker() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import threading
 from types import SimpleNamespace
 from unittest import mock
 
@@ -12,6 +13,7 @@ from distributed import Scheduler, Worker
 from distributed.core import Status
 from distributed.spill import SpillBuffer
 
+from jupyter_gpudask.worker import host_threads, memory
 from jupyter_gpudask.worker.joined import DEVICE, JoinedMetricsPlugin
 from jupyter_gpudask.worker.memory import AllocatorStatistics
 from jupyter_gpudask.worker.preload import METRICS, read_metrics
@@ -209,3 +211,32 @@ async def change_plugins_in_heartbeats():
 def test_a_worker_survives_plugins_that_come_and_go_in_its_heartbeat():
     both = {DEVICE, METRICS}
     assert asyncio.run(change_plugins_in_heartbeats()) == [set(), both, both, set(), set()]
+
+
+def rmm_with(size):
+    resource = SimpleNamespace(pool_size=lambda: size)
+    return SimpleNamespace(mr=SimpleNamespace(get_current_device_resource=lambda: resource))
+
+
+@pytest.mark.parametrize(("used", "expected"), [(49, True), (50, True), (51, False)])
+def test_there_is_room_while_half_of_the_pool_is_free(monkeypatch, used, expected):
+    monkeypatch.setitem(sys.modules, "rmm", rmm_with(100))
+    monkeypatch.setattr(memory, "_statistics_of_process", lambda: SimpleNamespace(used=lambda: used))
+    assert memory.has_room() is expected
+
+
+def test_each_gpu_of_the_cluster_has_its_part_of_the_cores(monkeypatch):
+    monkeypatch.setattr(host_threads, "CPU_COUNT", 16)
+    for devices, cores in (("", 0), ("GPU-1", 16), ("GPU-2,GPU-1", 8), ("2,3,0,1", 4)):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", devices)
+        assert host_threads.cores_of_worker() == cores
+
+
+def test_a_part_at_which_two_threads_look_can_end():
+    plugin = host_threads.HostThreadsPlugin(2)
+    plugin._running, plugin._seceding = {}, threading.Lock()
+    part = plugin.part("busy", lambda: False, ())
+    plugin._running[part] = True
+    plugin._look_at(part)
+    plugin._look_at(part)
+    assert part.was_looked_at.is_set()

@@ -16,6 +16,7 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from ...fallback.missing import reason_behind
+from ...fallback.page_locked import is_locked, to_device
 from ...inspection.placement import can_move, place_of, to_gpu, to_host
 from ...overlay import current_record
 
@@ -80,6 +81,8 @@ def to_cupy(block: Any) -> Any:
     """A block on the GPU, if CuPy can hold it; Dask's dispatcher refuses scalars of NumPy and blocks of CuPy."""
     if not isinstance(block, np.ndarray | np.generic) or not can_move(np.asanyarray(block)):
         return block
+    if is_locked(block):
+        return to_device(block)
     import cupy
 
     return cupy.asarray(block)

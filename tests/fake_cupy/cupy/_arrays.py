@@ -136,7 +136,13 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         return array, (self._host,)
 
     def get(self, stream=None, order="C", out=None, blocking=True):
-        return self._host.copy()
+        if out is None:
+            return self._host.copy()
+        np.copyto(out, self._host)
+        return out
+
+    def set(self, arr, stream=None):
+        np.copyto(self._host, arr, casting="no")
 
     @property
     def data(self):

@@ -1,0 +1,134 @@
+"""Parts of tasks that run on the host: whether a call is one, by its functions and values.
+
+What a worker of a GPU does during such a part is decided by its plugin `HOST_THREADS`; elsewhere nothing is done.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from dask._task_spec import DataNode, GraphNode, NestedContainer, Task, _execute_subgraph
+from dask.utils import funcname, key_split
+from distributed import get_worker
+
+from ..graph.program import Program
+from ..inspection.placement import is_type_of_gpu
+from .functions import names_gpu_library
+from .values import callable_parts, has_gpu_data, is_of_installed_package
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+HOST_THREADS = "gpudask-host-threads"
+"""The name of `worker.host_threads.HostThreadsPlugin`."""
+
+_HOST_PACKAGES = (
+    *("PIL", "bottleneck", "cytoolz", "dask", "dask_image", "dask_ml", "fsspec", "h5py", "imageio", "numba"),
+    *("numcodecs", "numexpr", "numpy", "pandas", "pyarrow", "pywt", "scipy", "shapely", "skimage", "sklearn", "sparse"),
+    *("statsmodels", "tifffile", "tlz", "toolz", "xarray", "zarr"),
+)
+"""Packages whose functions compute on the host what they get on the host."""
+
+_OF_STATE = frozenset(
+    {
+        *("chdir", "connect", "environ", "local", "putenv", "seed", "set_state", "setlocale", "sqlite3"),
+        *("CDLL", "__import__", "eval", "exec", "import_module", "matplotlib", "netCDF4", "plt"),
+    }
+)
+"""Names in functions whose results may depend on what others do in the same process, or on their thread."""
+
+_THIS_PACKAGE = __name__.partition(".")[0]
+
+
+def host_call(function: Callable[..., Any], values: tuple[Any, ...]) -> AbstractContextManager[Any]:
+    """A context in which `function` is called with `values`, or with what they contain."""
+    return _part(function, lambda: runs_on_host(function, values), values, is_call=True)
+
+
+def host_task(task: GraphNode, results: Mapping[Any, Any]) -> AbstractContextManager[Any]:
+    """A context in which a task of a graph is called with the results of others."""
+    values = tuple(results[key] for key in task.dependencies if key in results)
+    function = getattr(task, "func", None)
+    has_steps = function is _execute_subgraph or type(function).__module__.startswith(f"{_THIS_PACKAGE}.")
+    return _part(task.key, lambda: runs_on_host(*_contents(task), values), values, is_call=not has_steps)
+
+
+_NO_PART: AbstractContextManager[Any] = nullcontext()
+
+
+def _part(
+    what: Any, is_on_host: Callable[[], bool], values: tuple[Any, ...], *, is_call: bool
+) -> AbstractContextManager[Any]:
+    kinds: Any = map(type, values)
+    if any(map(_is_of_gpu, kinds)):
+        return _NO_PART
+    try:
+        plugin: Any = get_worker().plugins.get(HOST_THREADS)
+    except ValueError:  # not in a worker
+        return _NO_PART
+    return (
+        _NO_PART
+        if plugin is None or not plugin.is_on
+        else plugin.part(_name_of(what), is_on_host, values, is_call=is_call)
+    )
+
+
+def _name_of(what: Any) -> str:
+    """The name of a function, or of the collection or the function in the key of a task."""
+    if isinstance(what, tuple):
+        return str(what[0])
+    return key_split(what) if isinstance(what, str) else funcname(what)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_of_gpu(kind: Any) -> bool:
+    return is_type_of_gpu(kind)
+
+
+def _contents(node: Any) -> Iterator[Any]:
+    """The functions of a task, and what they are called with; a task that Dask or we have fused has several."""
+    if isinstance(node, DataNode):
+        yield node.value
+    elif isinstance(node, Task):
+        parts = [*node.args, *node.kwargs.values()]
+        if isinstance(node.func, Program):
+            parts += [step for step, _ in node.func.steps]
+        elif node.func is _execute_subgraph:
+            inner, _, _, *others = node.args
+            parts = [*inner.values(), *others]
+        elif not isinstance(node, NestedContainer):
+            yield node.func
+        for part in parts:
+            yield from _contents(part)
+    elif not isinstance(node, GraphNode):  # and no reference to another result
+        yield node
+
+
+def runs_on_host(*values: Any) -> bool:
+    """Whether functions, and what they are called with, are of the host; if in doubt, they are not.
+
+    A function of the user is if it names no GPU library, and changes nothing that others may read meanwhile.
+    """
+    return not has_gpu_data(values) and all(map(_is_of_host, callable_parts(values)))
+
+
+def _is_of_host(function: Any) -> bool:
+    package = str(getattr(function, "__module__", None) or type(function).__module__).partition(".")[0]
+    if package == _THIS_PACKAGE:
+        wrapped = getattr(function, "__wrapped__", None)
+        return wrapped is not None and runs_on_host(wrapped)
+    is_known = package in _HOST_PACKAGES or package in sys.stdlib_module_names or not is_of_installed_package(function)
+    return is_known and not names_gpu_library(function, also=_OF_STATE) and not _sets_global(function)
+
+
+def _sets_global(function: Any) -> bool:
+    """Whether the code of a function has a statement ``global`` for a name that it sets."""
+    code = getattr(function, "__code__", None)
+    return code is not None and any(
+        each.opname.endswith("_GLOBAL") and each.opname[0] in "SD" for each in dis.Bytecode(code)
+    )

@@ -1,0 +1,154 @@
+"""A worker of a GPU starts its next task while a task runs on the host; the device computes for one task at a time."""
+
+import json
+import threading
+import time
+from itertools import pairwise
+
+import pytest
+from helpers import kernel_with_cupy
+
+pytestmark = pytest.mark.cluster
+
+FUNCTIONS = """
+import json, os, time
+kernel_pid = os.getpid()
+import dask.array as da, numpy as np
+from pathlib import Path
+def note(name, began):
+    if os.getpid() == kernel_pid:  # of metadata
+        return
+    with open(log, "a") as file:
+        file.write(json.dumps([name, began, time.monotonic()]) + "\\n")
+def on_device(block):
+    began = time.monotonic()
+    time.sleep(0.05)
+    note("device", began)
+    return block + 1
+def on_host(block):
+    values = np.asarray(block)  # which CuPy refuses
+    began = time.monotonic()
+    time.sleep(0.3)
+    note("host", began)
+    return values * 2
+def fails_on_host(block):
+    values = np.asarray(block)
+    time.sleep(0.3)
+    raise ValueError("of the user")
+def with_cupy(block):
+    cupy.asarray(block)
+    return on_host(block)
+def waits(block):
+    np.asarray(block)
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        pass
+def long_and_seceding(block):
+    values = np.asarray(block)
+    from distributed import secede
+    time.sleep(0.2)
+    secede()
+    return values
+def state():
+    def look(dask_worker):
+        plugin = dask_worker.plugins["gpudask-host-threads"]
+        return len(plugin._running), len(plugin._seceded), len(dask_worker.executor._threads)
+    (found,) = client.run(look).values()
+    return found
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    with kernel_with_cupy(1, JUPYTER_GPUDASK_HOST_THREADS="1") as kernel:
+        kernel.ok(FUNCTIONS)
+        kernel.ok("from jupyter_gpudask.worker.host_threads import HostThreadsPlugin")
+        kernel.ok("found = client.register_plugin(HostThreadsPlugin(3))")
+        yield kernel
+
+
+@pytest.fixture
+def intervals(kernel, tmp_path):
+    """What the functions of the tests have noted, by name: when each call began and ended."""
+    log = tmp_path / "log"
+    log.touch()
+    kernel.ok(f"log = {str(log)!r}")
+
+    def read(name):
+        lines = map(json.loads, log.read_text().splitlines())
+        return sorted((began, ended) for found, began, ended in lines if found == name)
+
+    return read
+
+
+def most_at_once(intervals):
+    """How many of the intervals have a point in common, at most."""
+    changes = sorted([(began, 1) for began, _ in intervals] + [(ended, -1) for _, ended in intervals])
+    count = most = 0
+    for _, change in changes:
+        count += change
+        most = max(most, count)
+    return most
+
+
+def test_host_parts_of_one_worker_overlap_and_device_parts_never_do(kernel, intervals):
+    value = kernel.ok(
+        "%%gpudask\nx = da.ones(24, chunks=3).map_blocks(on_device, dtype=float).map_blocks(on_host, dtype=float)\n"
+        "set(x.map_blocks(on_device, dtype=float).compute().tolist())"
+    ).value
+    assert value == "{5.0}"
+    device, host = intervals("device"), intervals("host")
+    assert len(device) == 16
+    assert len(host) == 8
+    assert most_at_once(host) == 3, "as many as the plugin allows"
+    assert all(ended <= began for (_, ended), (began, _) in pairwise(device))
+    assert eval(kernel.ok("state()").value)[:2] == (0, 0)  # noqa: S307
+
+
+def test_a_function_that_may_use_the_device_runs_alone(kernel, intervals):
+    kernel.ok("%%gpudask\nda.ones(12, chunks=3).map_blocks(with_cupy, dtype=float).compute()")
+    assert most_at_once(intervals("host")) == 1
+
+
+def test_blocks_that_are_on_the_host_overlap(kernel, intervals):
+    assert kernel.ok("set(da.ones(12, chunks=3).map_blocks(on_host, dtype=float).compute().tolist())").value == "{2.0}"
+    assert most_at_once(intervals("host")) == 3
+
+
+def test_the_error_of_a_part_on_the_host_is_that_of_the_cell(kernel):
+    reply = kernel.run("%%gpudask\nda.ones(12, chunks=3).map_blocks(fails_on_host, dtype=float).compute()")
+    assert (reply.error, reply.error_value) == ("ValueError", "of the user")
+
+
+def test_a_task_can_secede_within_a_part_that_has_seceded(kernel):
+    code = "%%gpudask\nset(da.ones(12, chunks=3).map_blocks(long_and_seceding, dtype=float).compute().tolist())"
+    assert kernel.ok(code).value == "{1.0}"
+
+
+def test_an_interrupt_ends_the_parts_and_the_worker_computes_on(kernel, intervals):
+    before = kernel.ok("(pid,) = client.run(os.getpid).values()\npid").value
+    began = time.monotonic()
+    timer = threading.Timer(2, kernel.interrupt)
+    timer.start()
+    reply = kernel.run("%%gpudask\nda.ones(24, chunks=3).map_blocks(waits, dtype=float).compute()")
+    timer.join()
+    assert reply.error == "KeyboardInterrupt"
+    assert time.monotonic() - began < 30
+    end = time.monotonic() + 10
+    while (found := eval(kernel.ok("state()").value)) != (0, 0, 1) and time.monotonic() < end:  # noqa: S307
+        time.sleep(0.1)
+    assert found[:2] == (0, 0)
+    for _ in range(3):
+        mapped = "da.ones(24, chunks=3).map_blocks(on_device, dtype=float).map_blocks(on_host, dtype=float)"
+        kernel.ok(f"%%gpudask\n{mapped}.compute()")
+    device = intervals("device")
+    assert len(device) == 24
+    assert all(ended <= began for (_, ended), (began, _) in pairwise(device))
+    assert most_at_once(intervals("host")) == 3
+    assert kernel.ok("(pid,) = client.run(os.getpid).values()\npid").value == before
+
+
+def test_a_profile_measures_parts_that_overlap(kernel, intervals):
+    reply = kernel.ok("%%gpudask --profile\nda.ones(24, chunks=3).map_blocks(on_host, dtype=float).compute()")
+    assert most_at_once(intervals("host")) == 3
+    assert "on_host" in "".join(reply.displayed)
