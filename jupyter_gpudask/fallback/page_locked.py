@@ -53,7 +53,7 @@ def _locked(value: Any) -> Any:
 
 def is_locked(array: Any) -> bool:
     """Whether an array is one of `locked` or of `from_device`, as a whole."""
-    return type(array.base).__name__ == "PinnedMemoryPointer"
+    return typename(type(array.base)).endswith(".PinnedMemoryPointer")
 
 
 def to_device(array: Any) -> Any:

@@ -33,7 +33,8 @@ ROOT = Path(jupyter_gpudask.__file__).parent
 TESTS = Path(__file__).parents[1]
 
 # They make the changes of rows: by the table, and with functions that the table names.
-DOORS = {"patches/apply.py", "patches/interception.py"} | {
+# Those of `worker.host_threads` are states of Dask's threads, which its own functions change, too.
+DOORS = {"patches/apply.py", "patches/interception.py", "worker/host_threads.py"} | {
     f"{change.wrapper.partition(':')[0].removeprefix('jupyter_gpudask.').replace('.', '/')}.py"
     for row in PATCHES
     for change in row.changes
