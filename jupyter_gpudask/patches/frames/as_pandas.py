@@ -82,7 +82,7 @@ _COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
 
 def as_pandas(expression: Any) -> Any:
     """An expression on GPUs with the results of pandas."""
-    if isinstance(expression, GroupByBase | Merge):
+    if isinstance(expression, GroupByBase) or (isinstance(expression, Merge) and _has_float_keys(expression)):
         expression = with_one_missing(expression)
     return with_sums_of_nothing(replaced(expression))
 
@@ -180,6 +180,18 @@ _KINDS = {
     _expr.Or: _with_operation(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
     _expr.And: _with_operation(_expr.And, Logical(_expr.And.operation, deciding=False)),
 }
+
+
+def _has_float_keys(expression: Merge) -> bool:
+    """Whether NaN can be among the keys of a merge."""
+    for side in ("left", "right"):
+        meta = expression.operand(side)._meta  # noqa: SLF001
+        keys = expression.operand(f"{side}_on")
+        dtypes = [meta[key].dtype for key in (keys if isinstance(keys, list) else [keys]) if key in meta.columns]
+        dtypes += [getattr(meta.index, "dtype", None)] if expression.operand(f"{side}_index") else []
+        if any(getattr(dtype, "kind", "O") == "f" for dtype in dtypes):
+            return True
+    return False
 
 
 class ColumnsInOrder(_expr.Elemwise):
