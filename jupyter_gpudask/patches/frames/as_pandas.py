@@ -187,7 +187,9 @@ def _has_float_keys(expression: Merge) -> bool:
     for side in ("left", "right"):
         meta = expression.operand(side)._meta  # noqa: SLF001
         keys = expression.operand(f"{side}_on")
-        dtypes = [meta[key].dtype for key in (keys if isinstance(keys, list) else [keys]) if key in meta.columns]
+        keys = keys if isinstance(keys, list) else [keys]
+        dtypes = [key._meta.dtype for key in keys if isinstance(key, _expr.Expr)]  # noqa: SLF001
+        dtypes += [meta[key].dtype for key in keys if not isinstance(key, _expr.Expr) and key in meta.columns]
         dtypes += [getattr(meta.index, "dtype", None)] if expression.operand(f"{side}_index") else []
         if any(getattr(dtype, "kind", "O") == "f" for dtype in dtypes):
             return True
