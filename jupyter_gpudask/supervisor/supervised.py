@@ -46,7 +46,7 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
     - `path`: folders from which the scheduler and the workers can import modules.
     - `engine`: on GPUs graphs are not opened in the scheduler, and the device memory and the energy of cells are
       measured.
-    - `threads`: of each worker, if the user has said it. Else parts of tasks on the host use all cores on GPUs.
+    - `threads`: of each worker, if the user has said it. Else parts on the host use all cores, if that is switched on.
     """
     scheduler = dask_scheduler
     failures = WorkerFailuresPlugin(scheduler)
