@@ -337,6 +337,8 @@ def _sort_rows(frame: pd.DataFrame, decimals: int | None) -> pd.DataFrame:
     """The rows sorted by all columns, with numbers rounded to `decimals` for the sorting."""
     keys = frame.set_axis([str(number) for number in range(frame.shape[1])], axis=1).reset_index(drop=True)
     keys = keys.apply(lambda column: column if column.dtype.kind in "biufmM" else column.map(str))
+    # pandas does not sort by Arrow's floats if these have 0 and -0.
+    keys = keys.apply(lambda column: column.astype("float64") if column.dtype.kind == "f" else column)
     if decimals is not None:
         keys = keys.apply(lambda column: column.round(decimals) if column.dtype.kind == "f" else column)
     rows = keys.sort_values(list(keys.columns), kind="stable").index.to_numpy()

@@ -25,7 +25,7 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._expr": (
         "Add And And.operation AsType Assign Between Blockwise Diff Div Elemwise Eval Expr Fillna Filter FloorDiv "
         "Fused Index Isin Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul OpAlignPartitions Or Or.operation "
-        "Pow Projection Query ResetIndex Shift Sqrt Sub ToBackend UFuncAlign UFuncElemwise Where WhereAlign "
+        "Pow Projection Query Replace ResetIndex Shift Sqrt Sub ToBackend UFuncAlign UFuncElemwise Where WhereAlign "
         "determine_column_projection"
     ),
     "dask.dataframe.dask_expr._groupby": (

@@ -194,3 +194,8 @@ def test_rows_in_another_order_are_found_beside_times_without_a_warning():
     other = frame[::-1].assign(x=[1.5 + 1e-12, 0.5 - 1e-12])  # sorted by x rounded, since it is no longer equal
     assert compare(frame, other, OPEN).agrees
     assert compare(frame, other.assign(time=frame.time[0]), OPEN).agrees is False
+
+
+def test_rows_in_another_order_are_found_by_floats_of_arrow_with_both_zeros():
+    frame = pd.DataFrame({"a": [2, 1, 1], "x": pd.Series([1.0, 0.0, -0.0], dtype="double[pyarrow]")})
+    assert compare(frame, frame[::-1], OPEN).agrees

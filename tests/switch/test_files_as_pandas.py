@@ -131,6 +131,7 @@ def test_lines_of_json_are_read_as_by_pandas(tmp_path, data, options, is_on_host
         (DATA, {"compression": "zstd"}, True),
         (DATA, {"row_group_size": 10}, True),
         (DATA.astype({"name": "category"}), {}, True),
+        (DATA.assign(lasting=pd.to_timedelta(range(len(DATA)), unit="min")), {}, True),
         (WHOLE.astype({"name": "category"}), {"partition_on": ["name"]}, True),
     ],
 )

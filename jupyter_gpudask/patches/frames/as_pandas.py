@@ -54,6 +54,8 @@ from .missing_values import (
     MaskAlignAsPandas,
     MaskAsPandas,
     OfColumns,
+    OneMissing,
+    ReplaceAsPandas,
     WhereAlignAsPandas,
     WhereAsPandas,
     filled,
@@ -169,6 +171,7 @@ _KINDS = {
     Mode: ModeAsPandas,
     DescribeNumeric: DescribeAsPandas,
     _expr.Mask: MaskAsPandas,
+    _expr.Replace: ReplaceAsPandas,
     _expr.MaskAlign: MaskAlignAsPandas,
     _expr.Where: WhereAsPandas,
     _expr.WhereAlign: WhereAlignAsPandas,
@@ -248,20 +251,28 @@ _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
 class AsTypeAsPandas(_expr.AsType):
     """A conversion that pandas does for missing values, too: NaN is true, and NaT the smallest integer.
 
-    In cuDF these stay missing, so that filters lose rows.
+    In cuDF these stay missing, so that filters lose rows. A computed NaN is missing in a nullable dtype; in cuDF it is
+    the smallest integer.
     """
 
     @staticmethod
     def operation(frame: Any, dtypes: Any) -> Any:
         """The result for one partition."""
-        result = frame.astype(dtypes)
         given = {frame.name: frame.dtype} if frame.ndim == 1 else dict(frame.dtypes.items())
         wanted = dtypes if isinstance(dtypes, dict) else dict.fromkeys(given, dtypes)
+        is_nullable = any(map(_is_nullable, wanted.values()))
+        result = (OneMissing.operation(frame) if is_nullable else frame).astype(dtypes)
         values = {name: _of_missing(given[name], wanted[name]) for name in given.keys() & wanted.keys()}
         values = {name: value for name, value in values.items() if value is not None}
         if not values:
             return result
         return result.fillna(value=next(iter(values.values())) if frame.ndim == 1 else values)
+
+
+def _is_nullable(dtype: Any) -> bool:
+    """Whether it is a nullable dtype of numbers or booleans, of pandas or Arrow."""
+    dtype = pd.api.types.pandas_dtype(dtype)
+    return isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.kind in "iufb"
 
 
 def _of_missing(given: Any, wanted: Any) -> Any:

@@ -61,7 +61,7 @@ def is_of_python_objects(expression: Any) -> bool:
     """Whether the results are Python objects, such as times of a day; they stay on the host."""
     name = type(expression).__name__.removesuffix("AsPandas")
     if name == "Concat":
-        return bool(_of_texts_and_others(expression.dependencies()))
+        return bool(_of_several_kinds(expression))
     return name in _ACCESSORS and expression.attr in _OBJECTS.get(expression.accessor, ())
 
 
@@ -239,7 +239,7 @@ def _kind_of_column(dtype: Any) -> str:
     """Of a column: of numbers, times, texts, categories or other objects."""
     kind = getattr(dtype, "kind", "O")
     if kind in "biufcmM":
-        return "time" if kind == "M" else "number"
+        return {"m": "duration", "M": "time"}.get(kind, "number")
     if str(dtype) == "category":
         return "category"
     return "text" if isinstance(dtype, pd.StringDtype) else "object"
@@ -260,18 +260,22 @@ def _concat(expression: Any) -> str:
     if len(set(names)) > 1:
         return "cuDF keeps the name of the first index"
     side_by_side = expression.axis in (1, "columns")
-    return "" if side_by_side else _of_texts_and_others(expression.dependencies())
+    return "" if side_by_side else _of_several_kinds(expression)
 
 
-def _of_texts_and_others(frames: Any) -> str:
-    """For rows of dataframes whose columns of the same name are of texts in one and of something else in another."""
+def _of_several_kinds(expression: Any) -> str:
+    """For rows of dataframes whose columns of the same name are objects in pandas, such as numbers beside times."""
     kinds: dict[Any, set[str]] = {}
-    for frame in frames:
-        meta = frame._meta  # noqa: SLF001
-        for name, dtype in meta.dtypes.items() if meta.ndim > 1 else [(None, meta.dtype)]:
-            kinds.setdefault(name, set()).add(_kind_of_column(dtype))
-    mixed = any(len(found) > 1 and found & {"text", "object"} for found in kinds.values())
-    return "cuDF has no column of numbers and texts" if mixed else ""
+    for frame in expression.dependencies():
+        for name, dtype in _dtypes(frame._meta).items():  # noqa: SLF001
+            kinds.setdefault(name, set()).add("boolean" if dtype.kind == "b" else _kind_of_column(dtype))
+    made = _dtypes(expression._meta)  # noqa: SLF001
+    mixed = any(len(found) > 1 and _kind_of_column(made.get(name)) == "object" for name, found in kinds.items())
+    return "cuDF has no column of several kinds of values" if mixed else ""
+
+
+def _dtypes(meta: Any) -> dict[Any, Any]:
+    return dict(meta.dtypes.items()) if meta.ndim > 1 else {None: meta.dtype}
 
 
 _NO_DIVISIONS = "dask_cudf has no divisions of categories"

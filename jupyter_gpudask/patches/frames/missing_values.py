@@ -286,11 +286,12 @@ class WhereAlignAsPandas(_expr.WhereAlign):
 def _with_integers(result: Any, frame: Any, other: Any) -> Any:
     if not (isinstance(other, float) and np.isnan(other)):
         return result
+    # Without `OneMissing`, NaN as an integer is the smallest one.
     if frame.ndim == 1:
-        return result.astype(_dtype_of_pandas(frame, result))
+        return OneMissing.operation(result).astype(_dtype_of_pandas(frame, result))
     dtypes = {name: _dtype_of_pandas(frame[name], result[name]) for name in frame.columns}
     changed = {name: dtype for name, dtype in dtypes.items() if dtype != result[name].dtype}
-    return result.astype(changed) if changed else result
+    return OneMissing.operation(result).astype(changed) if changed else result
 
 
 def _dtype_of_pandas(given: Any, result: Any) -> Any:
@@ -300,6 +301,24 @@ def _dtype_of_pandas(given: Any, result: Any) -> Any:
         return result.dtype
     is_nullable = not isinstance(given.dtype, np.dtype)
     return given.dtype if is_nullable or not result.isna().any() else "float64"
+
+
+class ReplaceAsPandas(_expr.Replace):
+    """Values replaced by others; integers of which none is replaced by a float remain integers."""
+
+    @staticmethod
+    def operation(frame: Any, *args: Any, **kwargs: Any) -> Any:
+        """The result for one partition."""
+        result = frame.replace(*args, **kwargs)
+        if frame.ndim == 1:
+            return frame if _is_float_of_integers(result, frame) else result
+        kept = [name for name in frame.columns if _is_float_of_integers(result[name], frame[name])]
+        return result.astype({name: frame[name].dtype for name in kept}) if kept else result
+
+
+def _is_float_of_integers(result: Any, given: Any) -> bool:
+    kinds = (getattr(given.dtype, "kind", "O"), getattr(result.dtype, "kind", "O"))
+    return kinds in (("i", "f"), ("u", "f")) and bool((result == given).all())
 
 
 class IsinAsPandas(_expr.Isin):

@@ -89,8 +89,12 @@ def _reason_of_parquet(frame: Any, options: Mapping[str, Any]) -> str:
     if unknown:
         return f"dask_cudf's to_parquet ignores {unknown[0]}"
     meta = frame._meta  # noqa: SLF001
-    has_categories = any(str(dtype) == "category" for dtype in [*meta.dtypes, getattr(meta.index, "dtype", None)])
-    return "cuDF writes no categories to Parquet files" if has_categories else ""
+    dtypes = [*meta.dtypes, getattr(meta.index, "dtype", None)]
+    if any(str(dtype) == "category" for dtype in dtypes):
+        return "cuDF writes no categories to Parquet files"
+    return (
+        "cuDF writes durations as times of a day" if any(getattr(dtype, "kind", "O") == "m" for dtype in dtypes) else ""
+    )
 
 
 _OF_CUDF_WRITER = {
