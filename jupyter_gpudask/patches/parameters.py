@@ -60,7 +60,6 @@ PARAMETERS = {
     "dask.array:percentile": "a q method internal_method **kwargs",
     "dask.array:quantile": "a q axis out overwrite_input method keepdims weights interpolation",
     "dask.array:rechunk": "x chunks threshold block_size_limit balance method",
-    "dask.array:sinc": "*args **kwargs",
     "dask.array:store": "sources targets lock regions compute return_stored load_stored **kwargs",
     "dask.array:unique": "ar return_index return_inverse return_counts",
     "dask.bag:Bag.to_dataframe": "self meta columns optimize_graph",

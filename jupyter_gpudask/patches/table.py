@@ -244,7 +244,6 @@ PATCHES = (
                 for name in ("nanmean", "nanprod", "nanstd", "nansum", "nanvar")
             ),
             _code("dask.array:angle", "arrays.numeric:angle"),
-            _code("dask.array:sinc", "arrays.numeric:sinc"),
             _code("dask.array:insert", "arrays.numeric:insert"),
             _code("dask.array:unique", "arrays.numeric:unique"),
             _code("dask.array.reductions:arg_reduction", "arrays.extremes:arg_reduction"),
@@ -253,8 +252,8 @@ PATCHES = (
         ),
         reason="In quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers. With "
         "infinities, quantiles of other rows are NaN, and nanmedian returns 9e307. CuPy rounds a quotient before the "
-        "floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN, and its nanargmax and "
-        "nanargmin return -1 for a block of NaN. Its histograms count values on an edge in another bin. 1j / 0j is "
+        "floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle is wrong for NaN, and its nanargmax and nanargmin "
+        "return -1 for a block of NaN. Its histograms count values on an edge in another bin. 1j / 0j is "
         "NaN, nanprod takes NaN + NaN * 1j for 1 + 1j, and negative floats become 0 in unsigned integers. CuPy has no "
         "structured arrays, which da.unique needs for counts. da.insert creates a NumPy array. x[da.asarray([7])] = 0 "
         "changes elements of other blocks, and x[0] = np.ma.masked loses the mask.",

@@ -204,6 +204,38 @@ def test_quotients_and_remainders_of_large_unsigned_integers_are_exact(operation
     assert found[0].tolist() == operation(numbers).tolist()
 
 
+@pytest.mark.parametrize(
+    ("operation", "numbers"),
+    [
+        (da.i0, np.array([7, -128, 0], "int8")),
+        (da.i0, np.array([255, 1], "uint8")),
+        (da.sinc, np.array([7, 0, 3])),
+        (lambda x: da.float_power(x, 2), np.array([2 - 1j, 5, 0.1j], "complex64")),
+        (lambda x: da.fmod(x, 3), np.array([2**53 + 1, -(2**53) - 1, 7, -7])),
+        (lambda x: da.fmod(x, -3), np.array([2**53 + 1, -7, 5], "int64")),
+        (lambda x: 2**x, np.array([0, 3, 62])),
+        (lambda x: x**x, np.array([0, 3, 5], "int16")),
+        (lambda x: x.astype("uint8"), np.array([-5 + 2j, 300, 2.5 - 1j])),
+        (lambda x: x.astype("uint64"), np.array([-5 + 2j, 300, 2.5 - 1j])),
+        (lambda x: da.histogram(x, bins=np.array([-9, 0, 1, 9]))[0], np.array([7, -7, 0, -128, -1, 2], "int8")),
+        (lambda x: da.histogram(x, bins=4, range=(-9, 9))[0], np.array([7, -7, 0, -128, -1, 2], "int32")),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_numbers_are_computed_in_the_precision_of_numpy(operation, numbers):
+    expected = values(operation(da.from_array(numbers, chunks=2)))
+    with switched_to("cupy", "pandas"):
+        found = values(operation(da.from_array(numbers, chunks=2)))
+    assert found[0].dtype == expected[0].dtype
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-14)
+
+
+def test_negative_powers_of_integers_are_refused_as_in_numpy():
+    for backend in ("numpy", "cupy"):
+        with switched_to(backend, "pandas"), pytest.raises(ValueError, match="negative integer powers"):
+            (2 ** da.from_array(np.array([3, -1]), chunks=1)).compute(scheduler="sync")
+
+
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("name", ["nanargmax", "nanargmin"])
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])

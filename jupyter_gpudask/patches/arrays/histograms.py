@@ -69,6 +69,8 @@ def counts_of_block(block: Any, bins_range: Any, weights: Any = None) -> Any:
     if not is_type_of_gpu(type(block)):
         return _block_hist(block, bins_range, weights)
     block = block.astype("uint8") if block.dtype == bool else block
+    if block.dtype.kind == "i":  # negative ones of 8 bits are not counted
+        block = block.astype("int64", copy=False)
     edges = np.histogram_bin_edges(np.empty(0, block.dtype), *results_to_host(bins_range))
     if edges.dtype.kind == "f":  # in which NumPy compares, too
         block = block.astype(np.result_type(edges, block.dtype), copy=False)

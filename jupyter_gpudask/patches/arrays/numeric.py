@@ -3,7 +3,8 @@
 CuPy rounds ``x / y`` first: ``1.0 // 0.1`` is 10 there, and 9 in NumPy, because 0.1 is slightly more than a tenth;
 ``1.0 % 0.1`` is 0, and ``2.0 % inf`` is NaN. NumPy computes the remainder first, which is exact (C99, 7.12.10.1, fmod).
 For columns of cuDF 26.10, which rounds first too, there is a warning. The angles of NaN and of -0.0, and ``sinc`` of
-NaN, are wrong in CuPy.
+NaN, are wrong in CuPy. It computes `i0` of small integers with 16 bits, `float_power` of complex numbers with 64, and
+`fmod` of integers with floats. A negative power of an integer is 0 there, and an error in NumPy.
 
 In ``x[key] = value``, CuPy drops the mask of a masked value. Dask marks indices that belong to other blocks by the size
 of the block, and removes these marks from NumPy's indices only; CuPy counts an index beyond the end from the beginning
@@ -54,6 +55,30 @@ def floor_divide(x: Any, y: Any) -> Any:
     return np.where(np.equal(y, 0), plain, whole)
 
 
+def sinc(x: Any) -> Any:
+    """As `numpy.sinc`, for blocks of floats and complex numbers; that of NaN is NaN."""
+    return np.where(np.isnan(x), x, np.sinc(x))
+
+
+def fmod(x: Any, y: Any) -> Any:
+    """As `numpy.fmod`, for blocks of integers that broadcast; the result has the sign of `x`."""
+    rest = x % y
+    return np.where((rest != 0) & ((x < 0) != np.less(y, 0)), rest - y, rest)
+
+
+def power(x: Any, y: Any) -> Any:
+    """As `numpy.power`, for integers to the power of a block of integers.
+
+    Raises
+    ------
+    ValueError
+        One of them is negative.
+    """
+    if (y < 0).any():
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    return np.power(x, y)
+
+
 def _crosses_zero(rest: Any, y: Any) -> Any:
     return (rest != 0) & ((rest < 0) != np.less(y, 0))
 
@@ -63,7 +88,11 @@ _MENDED = {
     operator.mod: remainder,
     np.floor_divide: floor_divide,
     operator.floordiv: floor_divide,
+    np.sinc: sinc,
 }
+"""For floats."""
+
+_MENDED_FOR_INTEGERS = {np.fmod: fmod, np.power: power, operator.pow: power}
 
 _WRAPPED = 4
 """Bytes of an integer. A float becomes a smaller one on x86 by way of a larger one, whose low bytes are taken."""
@@ -94,30 +123,49 @@ def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         handle_out(out, written)
         return written  # not `out` itself, as on the CPU
     if op and kwargs.get("where", True) is True and "gpu" in map(place_of, operands):
-        if op[0] in _MENDED and _type_of(operands).kind == "f":
+        dtype = _type_of(operands)
+        if wide := _wider_dtype(op[0], dtype):
+            operands = tuple(each.astype(wide) if isinstance(each, Array) else each for each in operands)
+            dtype = np.dtype(wide)
+        if op[0] in _MENDED and (dtype.kind == "f" or (dtype.kind == "c" and op[0] is np.sinc)):
             op = (_MENDED[op[0]],)
-        elif op[0] in INEXACT and _type_of(operands).kind == "c":
+        elif op[0] in INEXACT and dtype.kind == "c":
             op = (ComplexFunction(op[0]),)
+        elif op[0] in _MENDED_FOR_INTEGERS and dtype.kind in "iu" and _is_mended(op[0], operands[-1]):
+            op = (_MENDED_FOR_INTEGERS[op[0]],)
         elif op[0] is operator.pow and _type_of(operands[:1]).kind == "b":
             # Of NumPy, x ** 2 has the dtype of a square, which CuPy does not compute.
             kwargs.setdefault("dtype", original(*op, *operands).dtype)
     return original(*op, *operands, **kwargs)
 
 
+def _wider_dtype(function: Any, dtype: np.dtype[Any]) -> str:
+    """That in which NumPy computes a function, if CuPy computes it in a smaller one; empty if it does not."""
+    if function in (np.i0, np.sinc) and dtype.kind in "biu":
+        return "float64"
+    return "complex128" if function is np.float_power and dtype == "complex64" else ""
+
+
+def _is_mended(function: Any, exponent: Any) -> bool:
+    return function is np.fmod or getattr(getattr(exponent, "dtype", None), "kind", "") == "i"
+
+
 def astype(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.Array.astype`; negative floats on GPUs become unsigned integers as on x86, and not 0.
 
-    Those of 8 and 16 bits wrap around, too.
+    Those of 8 and 16 bits wrap around, too. Of complex numbers it is the real part.
     """
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
     array = call.arguments["self"]
-    if place_of(array) != "gpu" or array.dtype.kind != "f":
+    if place_of(array) != "gpu" or array.dtype.kind not in "fc":
         return original(*args, **kwargs)
     dtype = np.dtype(call.arguments["dtype"])
     if dtype.kind != "u" and (dtype.kind != "i" or dtype.itemsize >= _WRAPPED):
         return original(*args, **kwargs)
-    converted = original(*args, **kwargs) if dtype.itemsize > _WRAPPED else None
+    if array.dtype.kind == "c":
+        array = call.arguments["self"] = array.real
+    converted = original(*call.args, **call.kwargs) if dtype.itemsize > _WRAPPED else None
     call.arguments["dtype"] = "int64"
     wrapped = original(original(*call.args, **call.kwargs), dtype)
     return wrapped if converted is None else where(array < 0, wrapped, converted)
@@ -167,18 +215,6 @@ def angle(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
     radians = da.arctan2(0, x)
     return da.rad2deg(radians) if bind(original, args, kwargs).arguments.get("deg") else radians
-
-
-def sinc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.sinc`, with NumPy's results for NaN, and its dtype for integers."""
-    __tracebackhide__ = True
-    x = first_argument(original, args, kwargs)
-    if _is_array_on_gpu(x) and x.dtype.kind in "biu":
-        return original(x.astype(float))
-    result = original(*args, **kwargs)
-    if not _is_array_on_gpu(x) or x.dtype.kind not in "fc":
-        return result
-    return where(da.isnan(x), x, result)
 
 
 def _is_array_on_gpu(x: Any) -> bool:
