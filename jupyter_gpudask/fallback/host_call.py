@@ -26,6 +26,7 @@ from .values import (
     is_of_linear_algebra,
     on_host,
     operation_of,
+    reads_onto_gpu,
     to_gpu,
 )
 
@@ -118,7 +119,7 @@ class HostFallback:
     def after_failure(self, failure: Exception, /, *args: Any, **kwargs: Any) -> Any:
         """The result on the host, after the call on the GPU has raised `failure`, which means a lack."""
         try:
-            if not has_gpu_data((self.function, args, kwargs)):
+            if not has_gpu_data((self.function, args, kwargs)) and not reads_onto_gpu(self.function):
                 if not is_move_of_frame(self.function):
                     raise failure
                 return self._stay_on_host(args[0], reason_to_fall_back(failure))

@@ -148,10 +148,12 @@ def state():
                 held = vars(owner).get(name)
                 found[change.target] = held, getattr(held, "__code__", None), dict(getattr(held, "__dict__", {}))
     config = [type(dask.config.config.get(section)) for section in ("array", "dataframe")]
-    return found, config, array_creation_dispatch.dispatch("cupy")
+    frames = [sorted(dispatch._lookup) for dispatch in cudf_backend._DISPATCHES]
+    return found, config, array_creation_dispatch.dispatch("cupy"), frames
 
 import dask.config
 from dask.array.backends import array_creation_dispatch
+from jupyter_gpudask.patches.frames import cudf_backend
 before = state()
 patches.apply("kernel")
 def is_as_before(target):
@@ -174,8 +176,12 @@ print(sorted(unchanged), len(before[0]))
 
 def test_after_undo_every_target_is_the_object_with_the_code_that_it_was(run_python):
     printed = run_python(UNDO)
-    # What these two rows change is the configuration and the registry of backends.
-    assert printed.startswith("['dask.array.backends:array_creation_dispatch.register_backend', 'dask.config:update']")
+    # What these rows change is the configuration and the registries of backends.
+    assert printed.startswith(
+        "['dask.array.backends:array_creation_dispatch.register_backend', 'dask.config:update', "
+        "'dask.dataframe.backends:dataframe_creation_dispatch.register_backend', "
+        "'dask.dataframe.dask_expr._backends:dataframe_creation_dispatch.register_backend']"
+    )
 
 
 DRILL = """
