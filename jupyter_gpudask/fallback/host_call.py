@@ -12,6 +12,7 @@ from dask.utils import funcname
 
 from ..errors import NotOnGpuError
 from . import page_locked
+from .conversion import converting
 from .host_parts import host_call
 from .log import Fallback, report
 from .missing import DifferentResultError, implemented, reason_to_fall_back
@@ -199,8 +200,13 @@ class PackageFallback(HostFallback):
     """The same for a function of an installed package in a task of `dask.delayed`.
 
     The user's functions in such tasks may have side effects. If the function gets one of them, or an object of a class
-    of the user, as for a method of a delayed object, it is called once.
+    of the user, as for a method of a delayed object, it is called once, and may convert blocks on the GPU.
     """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As for `HostFallback`."""
+        with converting() if has_object_of_user((args, kwargs)) else nullcontext():
+            return super().__call__(*args, **kwargs)
 
     def after_failure(self, failure: Exception, /, *args: Any, **kwargs: Any) -> Any:
         """As for `HostFallback`; with an object of the user among the arguments, `failure` is raised."""

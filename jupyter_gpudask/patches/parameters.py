@@ -112,12 +112,14 @@ PARAMETERS = {
         "custom_metadata write_metadata_file compute compute_kwargs schema name_function filesystem engine **kwargs"
     ),
     "dask.dataframe.backends:dataframe_creation_dispatch.register_backend": "name backend",
-    "dask.dataframe.dask_expr._backends:dataframe_creation_dispatch.register_backend": "name backend",
     "dask.dataframe.dask_expr.datasets:timeseries": "start end freq partition_freq dtypes seed **kwargs",
     "dask.local:get_async": (
         "submit num_workers dsk result cache get_id rerun_exceptions_locally pack_exception raise_exception callbacks "
         "dumps loads chunksize **kwargs"
     ),
+    "dask_image.ndfilters._conv:convolve": "image weights mode cval origin",
+    "dask_image.ndfilters._conv:correlate": "image weights mode cval origin",
+    "dask_ml.wrappers:_get_output_dask_ar_meta_for_estimator": "model_fn estimator input_dask_ar",
     "distributed.worker:_run_task_simple": "task data time_delay",
     "threading:Thread.start": "self",
     "multiprocessing.pool:Pool._map_async": "self func iterable mapper chunksize callback error_callback",

@@ -92,14 +92,13 @@ PATCHES = (
     ),
     Patch(
         "cuDF backend",
-        tuple(
+        (
             Change(
-                f"{module}:dataframe_creation_dispatch.register_backend",
+                "dask.dataframe.backends:dataframe_creation_dispatch.register_backend",
                 f"{_HERE}.frames.cudf_backend:register",
                 how="call",
                 undo=f"{_HERE}.frames.cudf_backend:unregister",
-            )
-            for module in ("dask.dataframe.backends", "dask.dataframe.dask_expr._backends")
+            ),
         ),
         reason="dask_cudf plans with metadata of cuDF, which needs a CUDA context in the kernel, and reads the columns "
         "of text files with the dtypes of each part. cuDF's readers lack some options of pandas.",
@@ -369,6 +368,35 @@ PATCHES = (
         upstream=("dask-store-into-memory", "dask-open-hdf5-file"),
         test="switch/test_storing.py::test_targets_in_memory_get_the_values",
         on_cpu=True,
+    ),
+    Patch(
+        "estimators of dask-ml",
+        (_code("dask_ml.wrappers:_get_output_dask_ar_meta_for_estimator", "libraries:estimator_metadata"),),
+        module="dask_ml.wrappers",
+        reason="dask-ml calls a fitted estimator with an array like the metadata, in the kernel. Estimators of "
+        "scikit-learn refuse an array of CuPy.",
+        upstream=("https://github.com/dask/dask-ml/pull/862",),
+        test="switch/test_libraries.py::test_estimators_predict_for_arrays_on_gpus",
+    ),
+    Patch(
+        "filters of dask-image",
+        tuple(
+            _code(f"dask_image.ndfilters._conv:{name}", "libraries:filter_image") for name in ("convolve", "correlate")
+        ),
+        module="dask_image.ndfilters._conv",
+        reason="dask-image refuses weights of NumPy for an image on GPUs.",
+        upstream=("https://github.com/dask/dask-image/issues/187",),
+        test="switch/test_libraries.py::test_weights_of_an_image_are_where_it_is",
+    ),
+    Patch(
+        "blocks in delayed functions",
+        (Change("cupy:ndarray.__array__", "jupyter_gpudask.fallback.conversion:to_numpy"),),
+        process="worker",
+        module="cupy",
+        reason="CuPy refuses to convert a block in np.asarray. A function of dask.delayed may have side effects, so it "
+        "cannot run again on the host.",
+        upstream=("https://github.com/cupy/cupy/issues/589",),
+        test="fallback/test_host_fallback.py::test_a_delayed_function_of_the_user_may_convert_its_blocks",
     ),
     Patch(
         "interruption of tasks",
