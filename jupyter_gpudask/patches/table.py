@@ -91,7 +91,7 @@ PATCHES = (
         test="switch/test_arrays.py::test_each_backend_gives_its_own_data_when_the_other_is_persisted",
     ),
     Patch(
-        "cuDF backend",
+        "dataframe backend",
         (
             Change(
                 "dask.dataframe.backends:dataframe_creation_dispatch.register_backend",

@@ -2,8 +2,11 @@
 
 import inspect
 import sqlite3
+import sys
 from contextlib import ExitStack, closing
+from types import SimpleNamespace
 
+import dask
 import dask.dataframe as dd
 import pandas as pd
 import pytest
@@ -123,6 +126,20 @@ def test_wrong_arguments_are_the_errors_of_the_cpu(cell, file, call):
     with pytest.raises(expected.type) as error:
         call(file)
     assert str(error.value).replace("cudf backend", "pandas backend") == str(expected.value)
+
+
+def test_outside_of_cells_dask_cudf_reads(monkeypatch, file):
+    def of_dask_cudf(*args, **options):
+        return args, options
+
+    entry = SimpleNamespace(**dict.fromkeys(("from_dict", "read_csv", "to_backend"), of_dask_cudf))
+    for name in ("dask_cudf", "dask_cudf.backends"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(CudfBackendEntrypoint=entry))
+    frame = dd.from_pandas(pd.DataFrame({"a": [1]}), npartitions=1)
+    with dask.config.set({"dataframe.backend": "cudf"}):
+        assert dd.read_csv(file, nrows=1) == ((file,), {"nrows": 1})
+        assert dd.from_dict({"a": [1]}, npartitions=1) == (({"a": [1]},), {"npartitions": 1})
+    assert frame.to_backend("cudf")[0][0] is frame
 
 
 def test_what_changes_nothing_is_left_out(cell, monkeypatch, tmp_path):

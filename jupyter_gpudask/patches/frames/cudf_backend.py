@@ -15,7 +15,7 @@ from dask.dataframe.dask_expr import _backends
 from ...fallback.missing import reason_behind
 from ...inspection.arguments import signature_of
 from ...inspection.results import results_to_host
-from ...overlay import current_record
+from ...overlay import current_overlay, current_record
 from ..host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
 from .files import gpu_readers
 from .files.parquet_readers import read_parquet
@@ -37,18 +37,18 @@ _DISPATCHES = dataframe_creation_dispatch, _backends.dataframe_creation_dispatch
 
 
 class CudfBackend(DataFrameBackendEntrypoint):
-    """Dask's functions that create dataframes, for GPUs; ``to_backend`` is that of dask_cudf."""
+    """Dask's functions that create dataframes, for GPU cells; outside of them dask_cudf's, as ``to_backend`` always."""
 
     @staticmethod
     def to_backend(data: Any, **kwargs: Any) -> Any:
         """A dataframe of dask_cudf."""
-        from dask_cudf.backends import CudfBackendEntrypoint
-
-        return CudfBackendEntrypoint.to_backend(data, **kwargs)
+        return _of_dask_cudf("to_backend")(data, **kwargs)
 
     @staticmethod
     def from_dict(*args: Any, **kwargs: Any) -> Any:
         """As `dask.dataframe.from_dict`."""
+        if current_overlay() is None:
+            return _of_dask_cudf("from_dict")(*args, **kwargs)
         with dask.config.set({"dataframe.backend": "pandas"}):
             frame = _of_pandas("from_dict")(*args, **kwargs)
         return frame_to_gpu(frame)
@@ -88,6 +88,8 @@ def _read(reader: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         cuDF's reader lacks something, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
+    if current_overlay() is None and reader != "read_parquet":
+        return _of_dask_cudf(reader)(*args, **kwargs)
     function = _of_pandas(reader)
     first, *others = signature_of(function).parameters
     given = {**dict(zip([first, *others], args, strict=False)), **kwargs}
@@ -113,6 +115,12 @@ def _read(reader: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     frame = read(path, given)
     note_on_host(reader, reason, frame.npartitions)
     return frame_to_gpu(frame)
+
+
+def _of_dask_cudf(name: str) -> Any:
+    from dask_cudf.backends import CudfBackendEntrypoint
+
+    return getattr(CudfBackendEntrypoint, name)
 
 
 def _of_pandas(name: str) -> Any:
