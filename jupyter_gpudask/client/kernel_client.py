@@ -9,7 +9,6 @@ import os
 import re
 import threading
 import time
-from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import Context, ContextVar
@@ -186,7 +185,7 @@ class KernelClient(Client):
         """As Dask's; a graph that a library has made, such as that of dask-ml's searches, falls back to the host."""
         __tracebackhide__ = True
         record = current_record()
-        if isinstance(dsk, Mapping) and record is not None and record.watches:
+        if isinstance(dsk, dict) and record is not None and record.watches:
             self._receive_fallbacks(record)
             dsk = with_fallback(dsk, cell=record.id, refuse=record.fallback == "strict")
         return super().get(dsk, *args, **kwargs)
