@@ -191,6 +191,7 @@ def test_with_the_fallback_off_cudf_reads_what_it_reads_otherwise(cell, file):
         ({"include_path_column": True}, ["a"], True),
         ({"meta": pd.DataFrame({"a": [1]})}, ["a"], True),
         ({"engine": pd.read_json}, ["a"], True),
+        ({"nrows": 1}, ["a"], True),
         ({"unknown": 1}, ["a"], None),
     ],
 )

@@ -48,7 +48,17 @@ def _json(_path: Any, options: Mapping[str, Any]) -> str:
         return "the engine is not that of cuDF"
     if options.get("meta") is not None:
         return "cuDF's read_json has columns of its own for any meta"
-    return "" if _has_lines(options) else "cuDF's read_json reads lines only"
+    if not _has_lines(options):
+        return "cuDF's read_json reads lines only"
+    unknown = next((name for name in options if name not in _OF_JSON), "")
+    return f"cuDF's read_json lacks {unknown}" if unknown else ""
+
+
+_OF_JSON = {
+    *("blocksize", "compression", "dtype", "encoding", "engine", "errors", "include_path_column", "lines", "meta"),
+    *("orient", "path_converter", "sample", "storage_options"),
+}
+"""Keywords of ``read_json`` that Dask and cuDF have."""
 
 
 def _has_lines(options: Mapping[str, Any]) -> bool:
