@@ -29,6 +29,8 @@ Other differences from plain Dask are [below](#changes-that-are-not-patches).
   [`PatchError`](errors.md#patcherror) that names the patch. With a newer Dask than tested there is one warning instead:
   it names the patches that do not fit, and the others are applied.
 - A patch that fixes a bug of certain versions ("needed with") is skipped with other versions.
+- The patches of an optional library, such as dask-ml, are applied when a notebook has imported it. If they do not fit,
+  there is a warning.
 - `%gpudask doctor` lists the patches.
 - A row links its issues, or texts of issues to file in `docs/upstream`: a test runs their reproductions, and fails when
   a library no longer has the fault.
@@ -69,6 +71,8 @@ def page() -> str:
     parts = []
     for patch in PATCHES:
         process = f"{patch.process}, CPU too" if patch.on_cpu else patch.process
+        if patch.module:
+            process += f", when `{patch.module}` has been imported"
         lines = [
             f"### {patch.name[:1].upper()}{patch.name[1:]}",
             "",

@@ -46,6 +46,9 @@ _USED_BY_CUDF = ("pyarrow", "ast")
 _OF_CPU = ("numpy", "pandas")
 """Packages that a GPU library calls, too, for example for the columns of a result, and that raise the error there."""
 
+_CALLING_CUDF = ("dask", __name__.partition(".")[0])
+"""Packages that call a function of cuDF with the arguments of one of pandas."""
+
 _COMPILERS = ("cuda", "llvmlite", "numba", "numba_cuda", "numba_cuda_mlir")
 """Packages that compile the functions of users for cuDF."""
 _OF_COMPILER = re.compile(r"^(nvjitlink|nvrtc|nvvm|linker)\w*error$", re.IGNORECASE)
@@ -159,7 +162,7 @@ def _is_of_signature(error: BaseException, text: str) -> bool:
     if hasattr(np, name) and hasattr(sys.modules.get("cupy"), name):
         return True
     is_of_cudf = name in _ACCESSORS or (hasattr(pd, name) and hasattr(sys.modules.get("cudf"), name))
-    return is_of_cudf and _raised_in(error.__traceback__) == "dask"
+    return is_of_cudf and _raised_in(error.__traceback__) in _CALLING_CUDF
 
 
 def _is_of_library(owner: object) -> bool:

@@ -7,6 +7,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from cudf_stand_in import Series, gpu_cell, to_gpu_as
 from dask._expr import FinalizeCompute
 from distributed import Client
 
@@ -114,3 +115,27 @@ def test_with_optimize_false_they_are_shuffled(monkeypatch):
     fewer = tasks_of(collection)
     monkeypatch.setattr(Client, "current", lambda: SimpleNamespace(optimizes=False))
     assert tasks_of(CALLS["nunique"](on_gpu(16))) > 2 * fewer
+
+
+class WithoutCategories(Series):
+    """As a Series of cuDF, which counts no categories if there are no rows."""
+
+    __module__ = Series.__module__
+
+    @property
+    def _constructor(self):
+        return WithoutCategories
+
+    def value_counts(self, **options):
+        counts = self.to_pandas().value_counts(**options)
+        return Series(counts if len(self) else counts[:0])
+
+
+def test_categories_without_rows_are_counted():
+    names = pd.Series(pd.Categorical(["a", "b", "a", "c"]), name="c")
+    frame = dd.from_pandas(names.to_frame().assign(n=range(4)), npartitions=2)
+    for chosen in (frame[frame.n > 9], frame[frame.n > 2]):
+        with gpu_cell(fallback="host", results="gpu"):
+            counts = to_gpu_as(WithoutCategories, chosen.c).value_counts().compute()
+        expected = chosen.c.value_counts().compute()
+        pd.testing.assert_series_equal(pd.Series(counts).sort_index(), expected.sort_index())

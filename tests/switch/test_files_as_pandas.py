@@ -68,6 +68,8 @@ def assert_same(read, on_host=()):
         ("1,2\n3,4\n", {"names": ["a", "b"]}, False),
         ("1,2,3\n4,5,6\n", {"names": ["a", "b"]}, True),
         ("a,b,c\n1,2,3\n4,5,6\n", {"usecols": ["c", "a"]}, False),
+        ("a,b,c\n1,2,3\n4,5,6\n7,8,9\n", {"usecols": ["c", "a"], "blocksize": 8}, False),
+        ("1,2\n3,4\n5,6\n7,8\n", {"names": ["a", "b"], "blocksize": 8}, False),
         ("a,b\n1,None\n3,x\n", {}, False),
         ("a,b\n1,-\n3,x\n", {"na_values": "-"}, False),
         ("a,b\n1,-999\n3,-999.0\n", {"na_values": [-999]}, True),
@@ -113,11 +115,37 @@ def test_all_blocks_of_text_files_have_the_dtypes_of_the_cpu(tmp_path):
         ({"a": [1, 2], "date": [1_700_000_000, 1_700_000_001]}, {}, True),
         ({"a": [1, 2]}, {"include_path_column": True}, True),
         ({"a": [1, 2]}, {"meta": pd.DataFrame({"a": [1]})}, True),
+        ({"a": range(9), "s": ["x", None, "z"] * 3, "x": [0.5, None, 2.5] * 3}, {"blocksize": 60}, False),
     ],
 )
 def test_lines_of_json_are_read_as_by_pandas(tmp_path, data, options, is_on_host):
     pd.DataFrame(data).to_json(tmp_path / "data.json", orient="records", lines=True)
     assert_same(lambda: dd.read_json(str(tmp_path / "data.json"), **options), ["read_json"] * is_on_host)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"columns": ["x"]}, {"index": "amount"}, {"split_stripes": 2, "aggregate_files": True}], ids=str
+)
+def test_orc_files_are_read_as_by_pandas(tmp_path, options):
+    for number in range(2):
+        DATA.to_orc(tmp_path / f"{number}.orc", index=False)
+    assert_same(lambda: dd.read_orc(str(tmp_path / "*.orc"), **options))
+    assert in_cell(lambda: len(dd.read_orc(str(tmp_path / "*.orc"), **options)))[0] == 200
+
+
+def test_the_kernel_needs_no_cudf_to_plan(tmp_path, monkeypatch):
+    DATA.to_csv(tmp_path / "data.csv", index=False)
+    DATA.to_json(tmp_path / "data.json", orient="records", lines=True)
+    DATA.to_orc(tmp_path / "data.orc", index=False)
+    for name in ("read_csv", "read_orc", "from_pandas"):
+        monkeypatch.setattr(cudf, name, lambda *_, **__: pytest.fail("in the kernel"))
+
+    def metadata():
+        frames = [dd.read_csv(tmp_path / "data.csv"), dd.read_orc(str(tmp_path / "data.orc"))]
+        return [frame._meta for frame in [*frames, dd.from_dict({"a": [1]}, npartitions=1)]]
+
+    for found, expected in zip(in_cell(metadata)[0], metadata(), strict=True):
+        pd.testing.assert_frame_equal(found, expected)
 
 
 @pytest.mark.parametrize("engine", [None, "pyarrow", "auto"])

@@ -48,6 +48,25 @@ def test_sums_that_cudf_has_not_are_filled_in_and_other_columns_are_not():
     assert FilledSums.operation(pd.Series([None, 3.0], name="x"), 1).tolist() == [1, 3]
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint64", "UInt16"])
+def test_sums_of_unsigned_integers_are_unsigned(dtype):
+    data = pd.DataFrame({"k": [1, 1, 2], "u": pd.array([200, 100, 3], dtype), "n": [1, 2, 3]})
+    for compute in (
+        lambda groups: groups.sum(),
+        lambda groups: groups.agg({"u": "sum", "n": "sum"}),
+        lambda groups: groups.u.prod(),
+    ):
+        filled = with_sums_of_nothing(compute(dd.from_pandas(data, npartitions=1).groupby("k")).expr)
+        expected = compute(data.groupby("k"))
+        signed = expected.astype("int64" if expected.ndim == 1 else {"u": "int64"})  # as in cuDF
+        result = FilledSums.operation(signed, filled.operand("values"))
+        given, found = (each if each.ndim == 1 else each.u for each in (expected, result))
+        assert (found.dtype, found.tolist()) == ("uint64", given.tolist())
+        assert result.ndim == 1 or result.n.dtype == "int64"
+    wrapped = FilledSums.operation(pd.Series([-1, 2**62]), np.uint64(0))
+    assert wrapped.tolist() == [2**64 - 1, 2**62]
+
+
 @pytest.mark.parametrize("compute", [lambda groups: groups.x.mean(), lambda groups: groups.count()])
 def test_other_results_of_groups_are_not_filled(compute):
     expression = compute(dd.from_pandas(FRAME, npartitions=3).groupby("k")[["k", "x"]]).expr

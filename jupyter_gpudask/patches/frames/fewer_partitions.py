@@ -17,6 +17,8 @@ from dask.dataframe.dask_expr._reductions import CustomReduction, DropDuplicates
 from dask.dataframe.dask_expr._repartition import Repartition
 from distributed import Client
 
+from ...fallback.missing import DifferentResultError
+from ...inspection.placement import is_type_of_gpu
 from .groupby import computes_partitions
 from .missing_values import with_one_missing
 
@@ -35,7 +37,7 @@ class _InFewer:
     """
 
     _original: Any
-    """The class of Dask."""
+    """The class of Dask, or its subclass."""
 
     def _simplify_up(self: Any, parent: Any, dependents: Mapping[str, Sequence[ref[Any]]]) -> Any:
         is_free = self.operand("split_out") is True and not any(map(computes_partitions, self.frame.walk()))
@@ -64,10 +66,24 @@ class DropDuplicatesInFewer(_InFewer, DropDuplicates):
     _original = DropDuplicates
 
 
+def counted(values: Any, **options: Any) -> Any:
+    """The counts of one partition; of one without rows, cuDF 26.10 has none of its categories."""
+    is_empty = not len(values) and str(values.dtype) == "category" and len(values.dtype.categories)
+    if is_empty and is_type_of_gpu(type(values)):
+        raise DifferentResultError("cuDF counts no categories of a partition without rows")
+    return values.value_counts(**options)
+
+
+class CountsAsPandas(ValueCounts):
+    """As `ValueCounts`, with all categories."""
+
+    reduction_chunk = staticmethod(counted)
+
+
 class ValueCountsInFewer(_InFewer, ValueCounts):
     """As `ValueCounts`; the counts of one partition are sorted, as with ``split_out=1``."""
 
-    _original = ValueCounts
+    _original = CountsAsPandas
 
     def in_fewer(self) -> Any:
         """Dask's expression, with fewer output partitions."""
@@ -76,7 +92,7 @@ class ValueCountsInFewer(_InFewer, ValueCounts):
         return fewer.substitute_parameters({"sort": True}) if is_sorted else fewer
 
 
-_IN_FEWER = {kind._original: kind for kind in (UniqueInFewer, DropDuplicatesInFewer, ValueCountsInFewer)}  # noqa: SLF001
+_IN_FEWER = {Unique: UniqueInFewer, DropDuplicates: DropDuplicatesInFewer, ValueCounts: ValueCountsInFewer}
 
 
 def distinct(expression: Any) -> Any:

@@ -56,7 +56,10 @@ class StdAsPandas(Std):
 
 
 class FilledSums(Elemwise):
-    """Sums, products or counts, of which those of no number are 0 or 1, as in pandas; in cuDF they are missing."""
+    """Sums, products or counts, of which those of no number are 0 or 1, as in pandas; in cuDF they are missing.
+
+    Those of unsigned integers, whose value for no number is an unsigned one, are signed in cuDF 26.10.
+    """
 
     _parameters = ["frame", "values"]  # noqa: RUF012 - as in Dask
     _projection_passthrough = True
@@ -67,12 +70,17 @@ class FilledSums(Elemwise):
         """The result for one partition; `values` has a number for each column, or is one for a Series."""
         if groups.ndim == 1:
             value = values.get(groups.name) if isinstance(values, dict) else values
-            return groups if value is None else groups.fillna(value)
+            return groups if value is None else _filled(groups, value)
         filled = groups.copy(deep=False)
         for name, value in values.items():
             if name in filled.columns:
-                filled[name] = filled[name].fillna(value)
+                filled[name] = _filled(filled[name], value)
         return filled
+
+
+def _filled(column: Any, value: Any) -> Any:
+    column = column.fillna(int(value))
+    return column.astype("uint64") if isinstance(value, np.uint64) and column.dtype.kind == "i" else column
 
 
 _OF_NO_NUMBER = {"sum": 0, "prod": 1}
@@ -92,16 +100,17 @@ def with_sums_of_nothing(expression: Any) -> Any:
         return expression
     of_nothing = _OF_NO_ROW if isinstance(expression, ResampleReduction) else _OF_NO_NUMBER
     if meta.ndim == 1:
-        value = of_nothing.get(_function(expression, meta.name))
-        return (
-            expression
-            if value is None or getattr(meta.dtype, "kind", "O") not in "iuf"
-            else FilledSums(expression, value)
-        )
-    numeric = [name for name, dtype in meta.dtypes.items() if getattr(dtype, "kind", "O") in "iuf"]
-    functions = {name: _function(expression, name) for name in numeric}
-    values = {name: of_nothing[function] for name, function in functions.items() if function in of_nothing}
+        value = _of_dtype(of_nothing.get(_function(expression, meta.name)), meta.dtype)
+        return expression if value is None else FilledSums(expression, value)
+    found = {name: _of_dtype(of_nothing.get(_function(expression, name)), dtype) for name, dtype in meta.dtypes.items()}
+    values = {name: value for name, value in found.items() if value is not None}
     return FilledSums(expression, values) if values else expression
+
+
+def _of_dtype(value: int | None, dtype: Any) -> Any:
+    """A value in a column of this dtype; `None` if there is none, or it is a column of something else than numbers."""
+    kind = getattr(dtype, "kind", "O")
+    return None if value is None or kind not in "iuf" else np.uint64(value) if kind == "u" else value
 
 
 class TransformAsPandas(GroupByTransform):
