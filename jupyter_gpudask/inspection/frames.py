@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from dask._collections import new_collection
 from dask._task_spec import Task
@@ -152,12 +153,20 @@ def _exact(partition: Any, schema: Any) -> dict[Any, Any]:
 
 def _array(column: Any, dtype: Any) -> Any:
     """A column of cuDF as an array of this dtype; `None` if the dtype is another one, or cannot hold the values."""
+    if _has_missing(column, "iub" if is_object_dtype(dtype) else "b" if str(dtype) == "bool" else ""):
+        # Of NumPy's objects, not of its floats; pandas has NaN where Arrow has `None`.
+        return np.array([np.nan if value is None else value for value in column.to_arrow().to_pylist()], object)
     if not _is_of_arrow(column, dtype):
         return None
     try:
         return dtype.__from_arrow__(column.to_arrow())
     except ValueError:  # of Arrow, for an integer that is too large
         return None
+
+
+def _has_missing(column: Any, kinds: str) -> bool:
+    """Whether a column of cuDF is of one of these kinds, and has missing values."""
+    return getattr(column.dtype, "kind", "O") in kinds and hasattr(column, "to_arrow") and bool(column.isna().any())
 
 
 def _is_of_arrow(column: Any, dtype: Any) -> bool:
@@ -245,7 +254,8 @@ def _may_convert(values: Any, wanted: Any) -> bool:
         is_object = is_object_dtype(values.dtype)
         return isinstance(values.dtype, pd.StringDtype) or (is_object and infer_dtype(values) in ("string", "empty"))
     if is_object_dtype(wanted):
-        return not isinstance(values, pd.Index)  # of which Dask often has metadata of objects
+        # Dask often has metadata of objects for an index, and pandas finds times among objects.
+        return not isinstance(values, pd.Index) and kinds[0] not in "mM"
     if kinds[0] == "O":
         return infer_dtype(values, skipna=False) == "boolean" if kinds[1] == "b" else kinds[1] not in "iufc"
     return kinds[0] == kinds[1] or set(kinds) == {"i", "u"}

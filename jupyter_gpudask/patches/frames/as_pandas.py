@@ -25,6 +25,7 @@ from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise, SplitMap
 
 from ...inspection.frames import has_lists
+from ...inspection.placement import is_type_of_gpu
 from .arithmetic import (
     OPERATORS_OF_NUMPY,
     Arithmetic,
@@ -251,8 +252,8 @@ _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
 class AsTypeAsPandas(_expr.AsType):
     """A conversion that pandas does for missing values, too: NaN is true, and NaT the smallest integer.
 
-    In cuDF these stay missing, so that filters lose rows. A computed NaN is missing in a nullable dtype; in cuDF it is
-    the smallest integer.
+    In cuDF these stay missing, so that filters lose rows. In a nullable dtype a computed NaN is missing, and a fraction
+    is an error; cuDF makes integers of both.
     """
 
     @staticmethod
@@ -261,12 +262,25 @@ class AsTypeAsPandas(_expr.AsType):
         given = {frame.name: frame.dtype} if frame.ndim == 1 else dict(frame.dtypes.items())
         wanted = dtypes if isinstance(dtypes, dict) else dict.fromkeys(given, dtypes)
         is_nullable = any(map(_is_nullable, wanted.values()))
-        result = (OneMissing.operation(frame) if is_nullable else frame).astype(dtypes)
+        if is_nullable and is_type_of_gpu(type(frame)):
+            return _as_nullable(OneMissing.operation(frame), dtypes, given, wanted)
+        result = frame.astype(dtypes)
         values = {name: _of_missing(given[name], wanted[name]) for name in given.keys() & wanted.keys()}
         values = {name: value for name, value in values.items() if value is not None}
         if not values:
             return result
         return result.fillna(value=next(iter(values.values())) if frame.ndim == 1 else values)
+
+
+def _as_nullable(frame: Any, dtypes: Any, given: dict[Any, Any], wanted: dict[Any, Any]) -> Any:
+    result = frame.astype(dtypes)
+    for name in given.keys() & wanted.keys():
+        dtype = pd.api.types.pandas_dtype(wanted[name])
+        if getattr(given[name], "kind", "O") == "f" and _is_nullable(dtype) and dtype.kind in "iub":
+            one, other = (each if frame.ndim == 1 else each[name] for each in (frame, result))
+            if not (other.astype("float64") == one.astype("float64")).fillna(value=True).all():
+                raise TypeError(f"cannot safely cast non-equivalent {given[name]} to {dtype}")
+    return result
 
 
 def _is_nullable(dtype: Any) -> bool:

@@ -342,6 +342,19 @@ def _replace(expression: Any) -> str:
     return "cuDF replaces no value by a missing one" if any(map(_is_missing, values)) else ""
 
 
+def _by_zero(expression: Any) -> str:
+    """For the quotient or remainder of nullable integers, by other integers of which one may be 0."""
+    left, right = expression.left, expression.right
+    is_nullable = any(
+        isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.kind in "iu"
+        for side in (left, right)
+        if isinstance(side, Expr)
+        for dtype in _dtypes(side._meta).values()  # noqa: SLF001
+    )
+    may_be_zero = isinstance(right, Expr) or right == 0
+    return "cuDF makes floats of nullable integers that are divided by 0" if is_nullable and may_be_zero else ""
+
+
 def _is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and np.isnan(value))
 
@@ -357,10 +370,12 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
         "" if _are_of_numpy(found) and not _kinds(found.frame) & set("mM") else "cuDF does not describe such columns"
     ),
     "DropnaFrame": _dropna,
+    "FloorDiv": _by_zero,
     "GetCategories": lambda _: "cuDF has categories in the order of a hash table",
     "Isin": _isin,
     "Merge": _merge,
     "MethodOperator": _power,
+    "Mod": _by_zero,
     "MethodOperatorAlign": _power,
     "NuniqueApprox": lambda _: "cuDF has another hash than pandas",
     "RenameAxis": _rename_axis,
