@@ -174,7 +174,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       status: 'ready',
       time: 1000,
       tasks_unfinished: 10,
-      cell_tasks_unfinished: 10,
+      work: { tasks: 10, blocks: 144, done: 23, seconds_left: 50 },
       workers_wanted: 1,
       gpus: ['GPU-0'],
       result_bytes: 0,

@@ -10,7 +10,7 @@ import { ISnapshot, reasonText, snapshot, STARTS } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
 import { LiveWidget, useGpuDask } from '../components/liveWidget';
 import { StateIcon } from '../components/stateLabel';
-import { formatUsage, sum } from '../format';
+import { formatUsage, joinItems, sum } from '../format';
 import { gpuDaskIcon } from '../icons';
 import { IGpu } from '../model/api';
 import { IGpuDask } from '../tokens';
@@ -50,6 +50,7 @@ function ClusterButton({
   const isAccelerated = acceleration.isOn(kernelId);
   const sentences = [
     stateText(now, gpuDask),
+    now.progress && joinItems([now.progress.done, now.progress.left]),
     isAutomatic &&
       trans.__('Every cell that uses Dask runs on it, by %gpudask on'),
     isAccelerated &&
@@ -58,6 +59,8 @@ function ClusterButton({
   ];
   const label = [
     now.kind !== 'off' && now.short,
+    now.progress && trans.__('%1 %', now.progress.percent),
+    now.progress?.left,
     isAutomatic && trans.__('on'),
     isAccelerated && trans.__('accelerated')
   ]
