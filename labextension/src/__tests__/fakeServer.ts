@@ -169,6 +169,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
     joined: '',
     limits: {},
     automatic: false,
+    busy: false,
     state: {
       engine: 'cuda',
       status: 'ready',

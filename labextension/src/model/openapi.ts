@@ -221,6 +221,7 @@ export type components = {
      *     - `limits`: the actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
      *     - `automatic`: whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask
      *       on``.
+     *     - `busy`: whether the kernel executes a cell, which may use the cluster later.
      *     - `state`: its last reported state.
      */
     ClusterInfo: {
@@ -327,6 +328,11 @@ export type components = {
        * @default false
        */
       automatic: boolean;
+      /**
+       * Busy
+       * @default false
+       */
+      busy: boolean;
       /** @default null */
       state: components['schemas']['ClusterState'] | null;
     };

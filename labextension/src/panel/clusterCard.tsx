@@ -150,7 +150,7 @@ function TaskStatus({ cluster, progress }: ITaskStatusProps): JSX.Element {
     ? [progress.done, progress.left]
     : running + waiting > 0
       ? [trans.__('%1 running', running), trans.__('%1 waiting', waiting)]
-      : [trans.__('idle')];
+      : [cluster.busy ? trans.__('running a cell') : trans.__('idle')];
   const range = cluster.state?.adaptive_range;
   if (range) {
     parts.push(trans.__('%1 to %2 workers, as needed', range[0], range[1]));
