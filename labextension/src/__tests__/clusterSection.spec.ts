@@ -85,6 +85,15 @@ describe('the section of clusters', () => {
     ]);
   });
 
+  it('says that a kernel is starting', async () => {
+    shown.show();
+    shown.openNotebook(null, 'initializing');
+    await shown.receive({ gpus: gpuList() });
+    expect(shown.texts('.jp-GpuDask-noticeTitle')).toEqual([
+      'The kernel of mine.ipynb is starting…'
+    ]);
+  });
+
   it('disables what only the owner of a cluster does, and describes why', async () => {
     shown.show();
     const limits = {
