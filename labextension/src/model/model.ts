@@ -46,6 +46,11 @@ export class GpuDaskModel implements IDisposable {
     return this.connection.status;
   }
 
+  /** Whether the state is not that of now. */
+  get isStale(): boolean {
+    return this.connection.isStale;
+  }
+
   /** Null until the first message. */
   get gpus(): IGpuList | null {
     return this._gpus;

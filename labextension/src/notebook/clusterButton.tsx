@@ -70,7 +70,7 @@ function ClusterButton({
     <span
       className="jp-GpuDask-toolbarState"
       data-kind={now.kind}
-      data-stale={model.status.kind === 'lost'}
+      data-stale={model.isStale}
       ref={node}
     >
       <ToolbarButtonComponent
@@ -96,8 +96,8 @@ function ClusterButton({
 }
 
 function stateText(now: ISnapshot, { model, trans }: IGpuDask): string {
-  if (model.status.kind === 'lost') {
-    return trans.__('GPU Dask: the connection to the server is lost');
+  if (model.isStale) {
+    return trans.__('GPU Dask: no data from the server');
   }
   if (model.status.kind === 'no-server') {
     return trans.__('GPU Dask: the server extension is missing');
@@ -146,15 +146,14 @@ export function StatusItem(): JSX.Element | null {
   const busy = sum(gpus.map(gpu => gpu.utilization)) / gpus.length;
   const used = sum(gpus.map(gpu => gpu.memory_used));
   const total = sum(gpus.map(gpu => gpu.memory_total));
-  const isLost = model.status.kind === 'lost';
   return (
     <button
       type="button"
       className="jp-GpuDask-statusItem"
-      data-stale={isLost}
+      data-stale={model.isStale}
       title={
-        isLost
-          ? trans.__('The connection to the server is lost; show the panel')
+        model.isStale
+          ? trans.__('No data from the server; show the panel')
           : trans.__('The GPUs of this notebook’s cluster; show the panel')
       }
       onClick={() => void commands.execute(CommandIDs.showPanel)}
