@@ -10,7 +10,9 @@ const START_COMMANDS: readonly string[] = [
   CommandIDs.start,
   ...Object.values(STARTS).map(({ command }) => command),
   CommandIDs.startWithOptions,
-  CommandIDs.restart
+  CommandIDs.restart,
+  CommandIDs.runOnGpus,
+  CommandIDs.tryExample
 ];
 const STOPS: readonly string[] = [
   CommandIDs.stop,

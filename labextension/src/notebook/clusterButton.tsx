@@ -108,6 +108,7 @@ function stateText(now: ISnapshot, { model, trans }: IGpuDask): string {
 }
 
 const MENU: MenuGroups = [
+  [CommandIDs.runOnGpus],
   [
     CommandIDs.start,
     ...Object.values(STARTS).map(({ command }) => command),

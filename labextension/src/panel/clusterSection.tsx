@@ -111,12 +111,17 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
       hint={
         model.settings.value.allowStart
           ? trans.__(
-              'Start one here, or run a %1 cell in the notebook.',
+              'Run every cell that uses Dask on GPUs, or only %1 cells.',
               '%%gpudask'
             )
           : trans.__('Run a %1 cell in the notebook.', '%%gpudask')
       }
     >
+      <CommandButton
+        command={CommandIDs.runOnGpus}
+        label={trans.__('Run Dask on GPUs')}
+        target={name}
+      />
       <CommandButton
         command={CommandIDs.start}
         label={trans.__('Start')}
@@ -128,6 +133,11 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
         label={trans.__('Options…')}
         target={name}
         icon={settingsIcon}
+      />
+      <CommandButton
+        command={CommandIDs.tryExample}
+        label={trans.__('Try an example')}
+        target={name}
       />
     </Notice>
   );
