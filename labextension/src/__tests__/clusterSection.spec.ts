@@ -112,7 +112,7 @@ describe('the section of clusters', () => {
     });
     await shown.receive({ gpus: gpuList(), clusters: [joined] });
     expect(shown.texts('.jp-GpuDask-cardHeader')[0]).toBe(
-      'analysis.ipynbtcp://10.0.0.1:8786'
+      'analysistcp://10.0.0.1:8786'
     );
     expect(buttonsOf('true')).toEqual([
       ['Plots: analysis.ipynb', limits.dashboard],
@@ -386,14 +386,32 @@ describe('the section of clusters', () => {
     }
   );
 
-  it('shows the cluster of the current notebook first', async () => {
+  it('keeps the order of clusters, and shows idle ones of other notebooks in one line', async () => {
     shown.show();
     shown.openNotebook('kernel-2');
-    const other = cluster({ kernel_id: 'kernel-2', name: 'zebra.ipynb' });
-    await shown.receive({ gpus: gpuList(), clusters: [cluster(), other] });
+    const state = { ...cluster().state!, tasks_unfinished: 0 };
+    const other = cluster({
+      kernel_id: 'kernel-2',
+      name: 'zebra.ipynb',
+      state
+    });
+    const clusters = [other, cluster({ state })];
+    await shown.receive({ gpus: gpuList(), clusters });
     expect(
       shown.texts('.jp-GpuDask-card[data-current] .jp-GpuDask-name')
-    ).toEqual(['zebra.ipynb', 'analysis.ipynb']);
+    ).toEqual(['analysis', 'zebra']);
+    expect(shown.names('.jp-GpuDask-cards .jp-GpuDask-button')).toEqual([
+      'More actions: analysis.ipynb',
+      'Plots: zebra.ipynb',
+      'Choose a plot: zebra.ipynb',
+      'Logs: zebra.ipynb',
+      'Stop: zebra.ipynb',
+      'More actions: zebra.ipynb'
+    ]);
+    expect(shown.texts('.jp-GpuDask-cards .jp-GpuDask-badge')).toEqual([
+      'B',
+      'A'
+    ]);
   });
 
   it.each<[Partial<ICluster>, string, string[]]>([

@@ -61,6 +61,12 @@ export class GpuDaskModel implements IDisposable {
     return this._clusters;
   }
 
+  /** The number of a cluster among several, from 0, which it keeps; null if it is the only one, or not of this server. */
+  numberOf(kernelId: string): number | null {
+    const number = this._numbers.indexOf(kernelId);
+    return number < 0 || this._clusters.size < 2 ? null : number;
+  }
+
   /** The recent metrics, oldest first. */
   get samples(): ISample[] {
     return this._samples;
@@ -200,6 +206,13 @@ export class GpuDaskModel implements IDisposable {
       clusters,
       path && !hasCluster ? [path] : []
     );
+    this._numbers = this._numbers.map(id => (clusters.has(id) ? id : ''));
+    for (const id of clusters.keys()) {
+      if (!this._numbers.includes(id)) {
+        const free = this._numbers.indexOf('');
+        this._numbers[free < 0 ? this._numbers.length : free] = id;
+      }
+    }
     const isChanged = statusKey(old) !== statusKey(clusters);
     if (isChanged) {
       this.clustersChanged.emit();
@@ -215,6 +228,8 @@ export class GpuDaskModel implements IDisposable {
   };
   /** The clusters with the names that the server has sent. */
   private _received: ReadonlyMap<string, ICluster> = new Map();
+  /** The kernels by the numbers of their clusters; empty where a number is free. */
+  private _numbers: string[] = [];
   private _gpus: IGpuList | null = null;
   private _memoryTotal: number | null = null;
   private _subscribers = new Set<IDisposable>();

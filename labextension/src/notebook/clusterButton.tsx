@@ -8,6 +8,7 @@ import React, { useRef } from 'react';
 import type { MenuGroups } from '../cluster/menu';
 import { ISnapshot, reasonText, snapshot, STARTS } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
+import { ClusterBadge } from '../components/clusterName';
 import { LiveWidget, useGpuDask } from '../components/liveWidget';
 import { StateIcon } from '../components/stateLabel';
 import { formatUsage, joinItems, sum } from '../format';
@@ -91,6 +92,7 @@ function ClusterButton({
         }
       />
       <StateIcon kind={now.kind} />
+      <ClusterBadge kernelId={kernelId} />
     </span>
   );
 }

@@ -37,7 +37,9 @@ export function ClusterSection(): JSX.Element {
     current.kernelId,
     model.settings.value
   );
-  const clusters = sortClusters(shown, current.kernelId);
+  const clusters = shown.sort((one, other) =>
+    one.name.localeCompare(other.name)
+  );
   const hasOwn = model.clusters.has(current.kernelId ?? '');
   return (
     <div data-stale={model.isStale}>
@@ -53,19 +55,6 @@ export function ClusterSection(): JSX.Element {
       </ul>
       <Announcer clusters={clusters} />
     </div>
-  );
-}
-
-/** Sort clusters by name, with that of the current notebook first. */
-export function sortClusters(
-  clusters: ICluster[],
-  currentId: string | null
-): ICluster[] {
-  const rank = (cluster: ICluster): number =>
-    cluster.kernel_id === currentId ? 0 : 1;
-  return [...clusters].sort(
-    (one, other) =>
-      rank(one) - rank(other) || one.name.localeCompare(other.name)
   );
 }
 

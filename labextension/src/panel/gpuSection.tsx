@@ -3,6 +3,7 @@ import React, { useCallback, useMemo, useState } from 'react';
 
 import { holderName } from '../cluster/names';
 import { Card, Meter, Sparkline } from '../components/card';
+import { ClusterBadge, ShortName } from '../components/clusterName';
 import { useGpuDask } from '../components/liveWidget';
 import { Notice } from '../components/notice';
 import { endReason } from '../errors';
@@ -170,7 +171,10 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
           data-kind={summary.kind}
           title={summary.text}
         >
-          {summary.text}
+          {gpu.holders.map(({ kernel_id: id }, index) => (
+            <ClusterBadge key={index} kernelId={id} />
+          ))}
+          <ShortName name={summary.text} />
         </span>
         {isExpanded && showTemperature && <Sensors gpu={gpu} />}
       </div>
