@@ -40,6 +40,10 @@ export namespace CommandIDs {
   export const copyCode = 'gpudask:copy-code';
   /** Insert the code that gets the Dask client in a new cell. */
   export const insertCode = 'gpudask:insert-code';
+  /** Run every cell that uses Dask on the GPUs, or no longer. */
+  export const runOnGpus = 'gpudask:run-on-gpus';
+  /** Insert an example into the notebook, and run it on the GPUs. */
+  export const tryExample = 'gpudask:try-example';
   /** Run pandas and scikit-learn on a GPU in a kernel. */
   export const accelerate = 'gpudask:accelerate';
   /** Reconnect to the server now. */

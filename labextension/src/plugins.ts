@@ -36,14 +36,15 @@ import { ICluster } from './model/api';
 import { Connection } from './model/connection';
 import { GpuDaskModel } from './model/model';
 import { RestClient } from './model/rest';
-import { Acceleration, addAccelerateCommand } from './notebook/acceleration';
-import { addInsertCommand, Autostart } from './notebook/notebookPlugin';
+import { Acceleration, addKernelCommands } from './notebook/acceleration';
+import { addInsertCommands, Autostart } from './notebook/notebookPlugin';
 import {
   createClusterButton,
   currentGpus,
   StatusItem
 } from './notebook/clusterButton';
 import { CurrentKernel } from './notebook/currentKernel';
+import { showProgressInTitle } from './notebook/pageTitle';
 import { loadNotifier } from './notifications/notices';
 import { createPanel, keepOpen, PANEL_ID } from './panel/panel';
 import { IGpuDask } from './tokens';
@@ -215,8 +216,9 @@ const toolbar = plugin<[IToolbarWidgetRegistry, ICommandPalette, ITranslator]>(
   [IToolbarWidgetRegistry, ICommandPalette, ITranslator],
   (_, gpuDask, registry, palette, translator) => {
     const acceleration = new Acceleration();
-    addAccelerateCommand(gpuDask, acceleration, translator ?? nullTranslator);
-    offer(palette, gpuDask, CommandIDs.accelerate);
+    addKernelCommands(gpuDask, acceleration, translator ?? nullTranslator);
+    offer(palette, gpuDask, CommandIDs.runOnGpus, CommandIDs.accelerate);
+    showProgressInTitle(gpuDask);
     registry?.addFactory<Widget & { sessionContext: ISessionContext }>(
       'Notebook',
       'gpudask-cluster',
@@ -296,8 +298,8 @@ const notebook = plugin<[INotebookTracker, ICommandPalette]>(
     if (!tracker) {
       return;
     }
-    addInsertCommand(gpuDask, tracker, app.shell);
-    offer(palette, gpuDask, CommandIDs.insertCode);
+    addInsertCommands(gpuDask, tracker, app.shell);
+    offer(palette, gpuDask, CommandIDs.insertCode, CommandIDs.tryExample);
     const autostart = new Autostart(gpuDask);
     tracker.forEach(panel => autostart.watch(panel.sessionContext));
     tracker.widgetAdded.connect((_, panel) =>

@@ -18,3 +18,16 @@ export const ENABLE_COMMAND = 'jupyter server extension enable jupyter_gpudask';
 
 /** Runs pandas and scikit-learn on a GPU. */
 export const ACCELERATE_CODE = '%load_ext jupyter_gpudask\n%gpudask accelerate';
+
+/** Switches the GPUs on for every cell that uses Dask; the cluster is started, so that the panel shows it. */
+export const ON_CODE = `%load_ext jupyter_gpudask
+%gpudask start
+%gpudask on`;
+
+export const OFF_CODE = '%gpudask off';
+
+/** A computation that takes about a second on a GPU. */
+export const EXAMPLE_CODE = `import dask.array as da
+
+x = da.random.random((10_000, 10_000), chunks=(1_000, 1_000))
+(x + x.T).mean().compute()`;

@@ -7,7 +7,7 @@ import { Widget } from '@lumino/widgets';
 import { IGpuDask } from '../tokens';
 import plugins, { CommandIDs } from '..';
 import { dialogShown, startApp, TestApp } from './app';
-import { FakeSocket, rendered, settingsOf } from './fakeServer';
+import { cluster, FakeSocket, rendered, settingsOf } from './fakeServer';
 
 const TARGET = 'jupyter_gpudask:accelerate';
 const args = { kernelId: 'kernel-1' };
@@ -156,6 +156,21 @@ describe('the command that accelerates a kernel', () => {
     await executed;
     log.mockRestore();
     expect(isOn()).toBe(false);
+  });
+
+  it('switches the GPUs on and off for every cell that uses Dask', async () => {
+    await open();
+    const isAutomatic = (): boolean =>
+      app.commands.isToggled(CommandIDs.runOnGpus, args);
+    expect(isAutomatic()).toBe(false);
+    expect(await app.commands.execute(CommandIDs.runOnGpus, args)).toBe(true);
+    gpuDask.model.updateCluster(cluster({ automatic: true }));
+    expect(isAutomatic()).toBe(true);
+    await app.commands.execute(CommandIDs.runOnGpus, args);
+    expect(kernel.code).toEqual([
+      '%load_ext jupyter_gpudask\n%gpudask start\n%gpudask on',
+      '%gpudask off'
+    ]);
   });
 
   it('finds out after a reload of the page', async () => {

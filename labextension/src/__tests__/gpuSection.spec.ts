@@ -82,7 +82,7 @@ describe('the section of GPUs', () => {
     ]);
     expect(shown.texts('.jp-GpuDask-gpuUser')).toEqual([
       'Free',
-      'a.ipynb',
+      'a',
       'Free',
       'Free'
     ]);

@@ -10,7 +10,9 @@ const START_COMMANDS: readonly string[] = [
   CommandIDs.start,
   ...Object.values(STARTS).map(({ command }) => command),
   CommandIDs.startWithOptions,
-  CommandIDs.restart
+  CommandIDs.restart,
+  CommandIDs.runOnGpus,
+  CommandIDs.tryExample
 ];
 const STOPS: readonly string[] = [
   CommandIDs.stop,
@@ -23,6 +25,11 @@ const DASHBOARDS: readonly string[] = [
   CommandIDs.openPlots,
   CommandIDs.choosePlot
 ];
+
+/** Whether a command starts, stops or changes a cluster. */
+export function changesCluster(command: string): boolean {
+  return START_COMMANDS.includes(command) || STOPS.includes(command);
+}
 
 /**
  * Whether a command is offered.

@@ -17,7 +17,8 @@ export interface IGpuHistory {
 }
 
 /**
- * The model of all views. It is connected to the server while it has a subscriber and the page is visible.
+ * The model of all views. It is connected to the server while it has a subscriber and the page is visible, or its title
+ * shows the progress of the current notebook.
  */
 export class GpuDaskModel implements IDisposable {
   /**
@@ -45,6 +46,11 @@ export class GpuDaskModel implements IDisposable {
     return this.connection.status;
   }
 
+  /** Whether the state is not that of now. */
+  get isStale(): boolean {
+    return this.connection.isStale;
+  }
+
   /** Null until the first message. */
   get gpus(): IGpuList | null {
     return this._gpus;
@@ -53,6 +59,12 @@ export class GpuDaskModel implements IDisposable {
   /** The clusters by kernel id; those of notebooks with the same name show their folders. */
   get clusters(): ReadonlyMap<string, ICluster> {
     return this._clusters;
+  }
+
+  /** The number of a cluster among several, from 0, which it keeps; null if it is the only one, or not of this server. */
+  numberOf(kernelId: string): number | null {
+    const number = this._numbers.indexOf(kernelId);
+    return number < 0 || this._clusters.size < 2 ? null : number;
   }
 
   /** The recent metrics, oldest first. */
@@ -141,7 +153,9 @@ export class GpuDaskModel implements IDisposable {
   private _onVisibility = (): void => this._openOrClose();
 
   private _openOrClose(): void {
-    if (this._subscribers.size > 0 && !document.hidden) {
+    const isWorking = this._clusters.get(this._current.kernelId ?? '')?.state
+      ?.tasks_unfinished;
+    if (this._subscribers.size > 0 && (!document.hidden || isWorking)) {
       this.connection.open();
     } else {
       this.connection.close();
@@ -163,6 +177,9 @@ export class GpuDaskModel implements IDisposable {
     if (isChanged || message.type === 'full' || this._isDue(message.time)) {
       this._lastEmit = message.time;
       this.changed.emit();
+    }
+    if (document.hidden) {
+      this._openOrClose();
     }
   }
 
@@ -189,6 +206,13 @@ export class GpuDaskModel implements IDisposable {
       clusters,
       path && !hasCluster ? [path] : []
     );
+    this._numbers = this._numbers.map(id => (clusters.has(id) ? id : ''));
+    for (const id of clusters.keys()) {
+      if (!this._numbers.includes(id)) {
+        const free = this._numbers.indexOf('');
+        this._numbers[free < 0 ? this._numbers.length : free] = id;
+      }
+    }
     const isChanged = statusKey(old) !== statusKey(clusters);
     if (isChanged) {
       this.clustersChanged.emit();
@@ -204,6 +228,8 @@ export class GpuDaskModel implements IDisposable {
   };
   /** The clusters with the names that the server has sent. */
   private _received: ReadonlyMap<string, ICluster> = new Map();
+  /** The kernels by the numbers of their clusters; empty where a number is free. */
+  private _numbers: string[] = [];
   private _gpus: IGpuList | null = null;
   private _memoryTotal: number | null = null;
   private _subscribers = new Set<IDisposable>();

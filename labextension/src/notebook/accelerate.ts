@@ -1,5 +1,5 @@
 /**
- * Runs `%gpudask accelerate` in the kernel of a notebook, or restarts the kernel.
+ * Runs `%gpudask accelerate`, `on` and `off` in the kernel of a notebook, or restarts the kernel.
  */
 import {
   Dialog,
@@ -11,7 +11,7 @@ import {
 import { Kernel, KernelMessage } from '@jupyterlab/services';
 import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 
-import { ACCELERATE_CODE } from '../snippets';
+import { ACCELERATE_CODE, OFF_CODE, ON_CODE } from '../snippets';
 import { Acceleration } from './acceleration';
 
 /** Ask whether to restart an accelerated kernel: only that ends it. */
@@ -22,6 +22,24 @@ export async function endAcceleration(
   await new SessionContextDialogs({ translator }).restart(session);
 }
 
+/** Run every cell that uses Dask on the GPUs, or no longer; returns whether that was possible. */
+export async function runOnGpus(
+  kernel: Kernel.IKernelConnection,
+  on: boolean,
+  trans: TranslationBundle
+): Promise<boolean> {
+  try {
+    await runMagic(kernel, on ? ON_CODE : OFF_CODE);
+    return true;
+  } catch (error) {
+    await showErrorMessage(
+      trans.__('Dask does not run on GPUs'),
+      messageOf(error)
+    );
+    return false;
+  }
+}
+
 /** Accelerate a kernel, and show what the magic says. */
 export async function accelerate(
   kernel: Kernel.IKernelConnection,
@@ -30,7 +48,7 @@ export async function accelerate(
 ): Promise<void> {
   const refused = trans.__('The kernel was not accelerated');
   try {
-    const body = await runMagic(kernel);
+    const body = await runMagic(kernel, ACCELERATE_CODE);
     await showDialog({
       // Without a GPU the magic says so, and changes nothing.
       title: acceleration.isOn(kernel.id)
@@ -40,22 +58,26 @@ export async function accelerate(
       buttons: [Dialog.okButton()]
     });
   } catch (error) {
-    await showErrorMessage(
-      refused,
-      error instanceof Error ? error.message : String(error)
-    );
+    await showErrorMessage(refused, messageOf(error));
   }
 }
 
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /**
- * Run `%gpudask accelerate`.
+ * Run a magic that the notebook does not show.
  *
  * @returns what the command shows
  * @throws an error with the sentence of the command if it refuses
  */
-async function runMagic(kernel: Kernel.IKernelConnection): Promise<string> {
+async function runMagic(
+  kernel: Kernel.IKernelConnection,
+  code: string
+): Promise<string> {
   const future = kernel.requestExecute({
-    code: ACCELERATE_CODE,
+    code,
     store_history: false,
     allow_stdin: false
   });

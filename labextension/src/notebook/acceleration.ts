@@ -1,5 +1,6 @@
 /**
- * Which kernels run pandas and scikit-learn on a GPU, by `%gpudask accelerate`, and the command that changes it.
+ * Which kernels run pandas and scikit-learn on a GPU, by `%gpudask accelerate`, and the commands that switch that and
+ * `%gpudask on`.
  */
 import { ISessionContext } from '@jupyterlab/apputils';
 import { Kernel } from '@jupyterlab/services';
@@ -8,6 +9,7 @@ import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
 import { KERNEL_ARGS } from '../cluster/commands';
+import { isOffered } from '../cluster/offered';
 import { CommandIDs } from '../commandIDs';
 import { IGpuDask } from '../tokens';
 
@@ -82,9 +84,9 @@ export class Acceleration {
   private readonly _sessions = new Set<ISessionContext>();
 }
 
-/** Add the command; it is enabled for the kernels of notebooks. */
-export function addAccelerateCommand(
-  { commands, current, trans }: IGpuDask,
+/** Add the commands; they are enabled for the kernels of notebooks. */
+export function addKernelCommands(
+  { commands, current, model, trans }: IGpuDask,
   acceleration: Acceleration,
   translator: ITranslator
 ): void {
@@ -116,4 +118,26 @@ export function addAccelerateCommand(
   acceleration.changed.connect(() =>
     commands.notifyCommandChanged(CommandIDs.accelerate)
   );
+  const isOn = (args: ReadonlyPartialJSONObject): boolean =>
+    model.clusters.get(kernelOf(args))?.automatic ?? false;
+  commands.addCommand(CommandIDs.runOnGpus, {
+    label: trans.__('Run Dask on GPUs'),
+    caption: trans.__(
+      'Run every cell that uses Dask on the cluster, which is started if there is none'
+    ),
+    describedBy: { args: KERNEL_ARGS },
+    isVisible: () =>
+      isOffered(CommandIDs.runOnGpus, false, model.settings.value),
+    isEnabled: args => acceleration.find(kernelOf(args)) !== undefined,
+    isToggleable: true,
+    isToggled: isOn,
+    execute: async args => {
+      const kernel = acceleration.find(kernelOf(args))?.session?.kernel;
+      if (!kernel) {
+        return false;
+      }
+      const { runOnGpus } = await import('./accelerate');
+      return runOnGpus(kernel, !isOn(args), trans);
+    }
+  });
 }

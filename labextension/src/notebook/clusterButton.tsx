@@ -8,9 +8,10 @@ import React, { useRef } from 'react';
 import type { MenuGroups } from '../cluster/menu';
 import { ISnapshot, reasonText, snapshot, STARTS } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
+import { ClusterBadge } from '../components/clusterName';
 import { LiveWidget, useGpuDask } from '../components/liveWidget';
 import { StateIcon } from '../components/stateLabel';
-import { formatUsage, sum } from '../format';
+import { formatUsage, joinItems, sum } from '../format';
 import { gpuDaskIcon } from '../icons';
 import { IGpu } from '../model/api';
 import { IGpuDask } from '../tokens';
@@ -50,6 +51,7 @@ function ClusterButton({
   const isAccelerated = acceleration.isOn(kernelId);
   const sentences = [
     stateText(now, gpuDask),
+    now.progress && joinItems([now.progress.done, now.progress.left]),
     isAutomatic &&
       trans.__('Every cell that uses Dask runs on it, by %gpudask on'),
     isAccelerated &&
@@ -58,6 +60,8 @@ function ClusterButton({
   ];
   const label = [
     now.kind !== 'off' && now.short,
+    now.progress && trans.__('%1 %', now.progress.percent),
+    now.progress?.left,
     isAutomatic && trans.__('on'),
     isAccelerated && trans.__('accelerated')
   ]
@@ -67,7 +71,7 @@ function ClusterButton({
     <span
       className="jp-GpuDask-toolbarState"
       data-kind={now.kind}
-      data-stale={model.status.kind === 'lost'}
+      data-stale={model.isStale}
       ref={node}
     >
       <ToolbarButtonComponent
@@ -88,13 +92,14 @@ function ClusterButton({
         }
       />
       <StateIcon kind={now.kind} />
+      <ClusterBadge kernelId={kernelId} />
     </span>
   );
 }
 
 function stateText(now: ISnapshot, { model, trans }: IGpuDask): string {
-  if (model.status.kind === 'lost') {
-    return trans.__('GPU Dask: the connection to the server is lost');
+  if (model.isStale) {
+    return trans.__('GPU Dask: no data from the server');
   }
   if (model.status.kind === 'no-server') {
     return trans.__('GPU Dask: the server extension is missing');
@@ -105,6 +110,7 @@ function stateText(now: ISnapshot, { model, trans }: IGpuDask): string {
 }
 
 const MENU: MenuGroups = [
+  [CommandIDs.runOnGpus],
   [
     CommandIDs.start,
     ...Object.values(STARTS).map(({ command }) => command),
@@ -143,15 +149,14 @@ export function StatusItem(): JSX.Element | null {
   const busy = sum(gpus.map(gpu => gpu.utilization)) / gpus.length;
   const used = sum(gpus.map(gpu => gpu.memory_used));
   const total = sum(gpus.map(gpu => gpu.memory_total));
-  const isLost = model.status.kind === 'lost';
   return (
     <button
       type="button"
       className="jp-GpuDask-statusItem"
-      data-stale={isLost}
+      data-stale={model.isStale}
       title={
-        isLost
-          ? trans.__('The connection to the server is lost; show the panel')
+        model.isStale
+          ? trans.__('No data from the server; show the panel')
           : trans.__('The GPUs of this notebook’s cluster; show the panel')
       }
       onClick={() => void commands.execute(CommandIDs.showPanel)}

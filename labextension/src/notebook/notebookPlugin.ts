@@ -11,11 +11,12 @@ import {
 import { addBelowIcon } from '@jupyterlab/ui-components';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { KERNEL_ARGS } from '../cluster/commands';
+import { KERNEL_ARGS, NO_ARGS } from '../cluster/commands';
+import { isOffered } from '../cluster/offered';
 import { CommandIDs } from '../commandIDs';
 import { errorMessage } from '../errors';
 import { ResponseError } from '../model/rest';
-import { CLIENT_CODE } from '../snippets';
+import { CLIENT_CODE, EXAMPLE_CODE } from '../snippets';
 import { IGpuDask } from '../tokens';
 
 /** Errors without a notification: the kernel has a cluster already, or cannot have one. */
@@ -58,8 +59,8 @@ export class Autostart {
   }
 }
 
-/** Add the command; it is enabled for notebooks whose cluster is ready. */
-export function addInsertCommand(
+/** Add the commands; code for the client is inserted into notebooks whose cluster is ready. */
+export function addInsertCommands(
   { model, current, commands, trans }: IGpuDask,
   tracker: INotebookTracker,
   shell: JupyterFrontEnd.IShell
@@ -90,6 +91,25 @@ export function addInsertCommand(
       if (panel) {
         shell.activateById(panel.id);
         insertCell(panel, CLIENT_CODE);
+      }
+    }
+  });
+
+  commands.addCommand(CommandIDs.tryExample, {
+    label: trans.__('Try an Example on GPUs'),
+    caption: trans.__(
+      'Run every cell that uses Dask on the GPUs, and insert and run one'
+    ),
+    describedBy: { args: NO_ARGS },
+    isVisible: () =>
+      isOffered(CommandIDs.tryExample, false, model.settings.value),
+    isEnabled: () => tracker.currentWidget !== null,
+    execute: async () => {
+      const panel = tracker.currentWidget;
+      const isOn = model.clusters.get(current.kernelId ?? '')?.automatic;
+      if (panel && (isOn || (await commands.execute(CommandIDs.runOnGpus)))) {
+        insertCell(panel, EXAMPLE_CODE);
+        await NotebookActions.run(panel.content, panel.sessionContext);
       }
     }
   });

@@ -14,16 +14,18 @@ import {
   snapshot,
   spilledBytes,
   taskCounts,
-  IAction
+  IAction,
+  IProgress
 } from '../cluster/snapshot';
 import { wantedSentences } from '../cluster/warnings';
 import { CommandIDs } from '../commandIDs';
-import { Card } from '../components/card';
+import { Card, Meter } from '../components/card';
+import { ClusterBadge, ShortName } from '../components/clusterName';
 import { CommandButton } from '../components/commandButton';
 import { useKeptFocus } from '../components/focus';
 import { useGpuDask } from '../components/liveWidget';
 import { CodeText } from '../components/notice';
-import { StateLabel } from '../components/stateLabel';
+import { StateIcon, StateLabel } from '../components/stateLabel';
 import { formatBytes, joinItems, sum } from '../format';
 import { plotsIcon } from '../icons';
 import { ICluster } from '../model/api';
@@ -46,6 +48,13 @@ export function ClusterCard({
   const { showWorkers } = model.settings.value;
   const now = snapshot(cluster, gpuDask);
   const reason = reasonText(now);
+  const isIdle =
+    cluster.status === 'ready' &&
+    !cluster.busy &&
+    cluster.state?.tasks_unfinished === 0 &&
+    resultBytes(cluster) === 0;
+  // What somebody else's notebook does not do needs one line.
+  const isShort = isIdle && !isCurrent && !reason && !cluster.given_over_at;
   return (
     <Card
       version={[
@@ -54,9 +63,11 @@ export function ClusterCard({
         now.engine,
         reason,
         cluster.notes,
+        isShort,
         cluster.given_over_at
       ].join()}
       data-current={isCurrent}
+      data-short={isShort}
       aria-label={trans.__('Cluster of %1', cluster.name)}
     >
       <div
@@ -66,14 +77,32 @@ export function ClusterCard({
         onDragStart={dragCode}
       >
         <h3>
+          {isShort && <StateIcon kind={now.kind} />}
+          <ClusterBadge kernelId={cluster.kernel_id} />
           <NotebookName cluster={cluster} />
         </h3>
-        <span className="jp-GpuDask-details">{now.engine}</span>
+        <span className="jp-GpuDask-details">
+          <span>{now.engine}</span>
+          {isShort && <span>{trans.__('idle')}</span>}
+        </span>
+        {isShort && <MoreButton cluster={cluster} groups={ALL} />}
       </div>
-      <div className="jp-GpuDask-stateLine">
-        <StateLabel now={now} />
-        {cluster.status === 'ready' && <TaskStatus cluster={cluster} />}
-      </div>
+      {!isShort && (
+        <div className="jp-GpuDask-stateLine">
+          <StateLabel now={now} />
+          {cluster.status === 'ready' && (
+            <TaskStatus cluster={cluster} progress={now.progress} />
+          )}
+        </div>
+      )}
+      {now.progress && (
+        <Meter
+          label={trans.__('Progress of %1', cluster.name)}
+          percent={now.progress.percent}
+          text={now.progress.done}
+          kind="busy"
+        />
+      )}
       {reason && (
         <p className="jp-GpuDask-reason" data-kind={now.kind}>
           <strong>
@@ -84,13 +113,16 @@ export function ClusterCard({
       )}
       <Notes cluster={cluster} />
       <Wanted cluster={cluster} />
-      <ClusterActions cluster={cluster} starts={now.starts} />
-      {cluster.status === 'ready' && cluster.state && showWorkers && (
-        <WorkerList
-          workers={cluster.state.workers}
-          label={trans.__('Workers of %1', cluster.name)}
-        />
-      )}
+      {!isShort && <ClusterActions cluster={cluster} starts={now.starts} />}
+      {cluster.status === 'ready' &&
+        cluster.state &&
+        showWorkers &&
+        !isShort && (
+          <WorkerList
+            workers={cluster.state.workers}
+            label={trans.__('Workers of %1', cluster.name)}
+          />
+        )}
     </Card>
   );
 }
@@ -107,13 +139,14 @@ function NotebookName({ cluster }: { cluster: ICluster }): JSX.Element {
       type="button"
       className="jp-GpuDask-name jp-GpuDask-link"
       title={gpuDask.trans.__('Show %1', paths)}
+      aria-label={cluster.name}
       onClick={show}
     >
-      {cluster.name}
+      <ShortName name={cluster.name} />
     </button>
   ) : (
     <span className="jp-GpuDask-name" title={paths}>
-      {cluster.name}
+      <ShortName name={cluster.name} />
     </span>
   );
 }
@@ -124,16 +157,22 @@ function dragCode({ dataTransfer }: React.DragEvent): void {
   dataTransfer.setData('text/plain', CLIENT_CODE);
 }
 
-/** The tasks, spilled bytes and results of a cluster. */
-function TaskStatus({ cluster }: { cluster: ICluster }): JSX.Element {
+interface ITaskStatusProps {
+  cluster: ICluster;
+  progress: IProgress | null;
+}
+
+/** What is done, and how much is spilled and held. */
+function TaskStatus({ cluster, progress }: ITaskStatusProps): JSX.Element {
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
   const { running, waiting } = taskCounts(cluster);
   const spilled = sum((cluster.state?.workers ?? []).map(spilledBytes));
-  const parts =
-    running + waiting > 0
+  const parts = progress
+    ? [progress.done, progress.left]
+    : running + waiting > 0
       ? [trans.__('%1 running', running), trans.__('%1 waiting', waiting)]
-      : [trans.__('idle')];
+      : [cluster.busy ? trans.__('running a cell') : trans.__('idle')];
   const range = cluster.state?.adaptive_range;
   if (range) {
     parts.push(trans.__('%1 to %2 workers, as needed', range[0], range[1]));
@@ -191,6 +230,13 @@ const MORE: MenuGroups = [
     CommandIDs.restart
   ],
   [CommandIDs.insertCode, CommandIDs.copyCode]
+];
+
+/** In a card without buttons. */
+const ALL: MenuGroups = [
+  [CommandIDs.openPlots, CommandIDs.choosePlot, CommandIDs.showLogs],
+  ...MORE,
+  [CommandIDs.stop]
 ];
 
 type CommandButtonProps = React.ComponentProps<typeof CommandButton>;
@@ -256,20 +302,28 @@ function ActionButtons({ cluster, starts }: IActionsProps): JSX.Element {
         />
       )}
       {(isReady || cluster.status === 'starting') && (
-        <CommandButton
-          {...shared}
-          {...limited(CommandIDs.stop)}
-          label={trans.__('Stop')}
-          icon={stopIcon}
-        />
+        <span className="jp-GpuDask-apart">
+          <CommandButton
+            {...shared}
+            {...limited(CommandIDs.stop)}
+            label={trans.__('Stop')}
+            icon={stopIcon}
+          />
+        </span>
       )}
-      {isReady && <MoreButton cluster={cluster} />}
+      {isReady && <MoreButton cluster={cluster} groups={MORE} />}
     </div>
   );
 }
 
 /** A button that opens a menu of the other commands. */
-function MoreButton({ cluster }: { cluster: ICluster }): JSX.Element {
+function MoreButton({
+  cluster,
+  groups
+}: {
+  cluster: ICluster;
+  groups: MenuGroups;
+}): JSX.Element {
   const { commands, trans } = useGpuDask();
   const ref = useKeptFocus();
   return (
@@ -284,7 +338,7 @@ function MoreButton({ cluster }: { cluster: ICluster }): JSX.Element {
         void import('../cluster/menu').then(({ openClusterMenu }) =>
           openClusterMenu(
             commands,
-            MORE,
+            groups,
             cluster,
             { kernelId: cluster.kernel_id },
             currentTarget

@@ -37,10 +37,12 @@ export function ClusterSection(): JSX.Element {
     current.kernelId,
     model.settings.value
   );
-  const clusters = sortClusters(shown, current.kernelId);
+  const clusters = shown.sort((one, other) =>
+    one.name.localeCompare(other.name)
+  );
   const hasOwn = model.clusters.has(current.kernelId ?? '');
   return (
-    <div data-stale={kind === 'lost'}>
+    <div data-stale={model.isStale}>
       {!hasOwn && <NoCluster isOnly={clusters.length === 0} />}
       <ul className="jp-GpuDask-cards" aria-label={trans.__('Clusters')}>
         {clusters.map(cluster => (
@@ -56,18 +58,8 @@ export function ClusterSection(): JSX.Element {
   );
 }
 
-/** Sort clusters by name, with that of the current notebook first. */
-export function sortClusters(
-  clusters: ICluster[],
-  currentId: string | null
-): ICluster[] {
-  const rank = (cluster: ICluster): number =>
-    cluster.kernel_id === currentId ? 0 : 1;
-  return [...clusters].sort(
-    (one, other) =>
-      rank(one) - rank(other) || one.name.localeCompare(other.name)
-  );
-}
+/** What JupyterLab says of a kernel that will be there. */
+const STARTING = ['initializing', 'starting', 'connecting', 'restarting'];
 
 /** The notice that no notebook is open, or that it has no kernel or no cluster. */
 function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
@@ -88,6 +80,10 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
       </Notice>
     ) : null;
   }
+  const isStarting = STARTING.includes(current.session.kernelDisplayStatus);
+  if (isStarting) {
+    return <Notice title={trans.__('The kernel of %1 is starting…', name)} />;
+  }
   if (!current.kernelId) {
     return (
       <Notice
@@ -104,12 +100,17 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
       hint={
         model.settings.value.allowStart
           ? trans.__(
-              'Start one here, or run a %1 cell in the notebook.',
+              'Run every cell that uses Dask on GPUs, or only %1 cells.',
               '%%gpudask'
             )
           : trans.__('Run a %1 cell in the notebook.', '%%gpudask')
       }
     >
+      <CommandButton
+        command={CommandIDs.runOnGpus}
+        label={trans.__('Run Dask on GPUs')}
+        target={name}
+      />
       <CommandButton
         command={CommandIDs.start}
         label={trans.__('Start')}
@@ -121,6 +122,11 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
         label={trans.__('Options…')}
         target={name}
         icon={settingsIcon}
+      />
+      <CommandButton
+        command={CommandIDs.tryExample}
+        label={trans.__('Try an example')}
+        target={name}
       />
     </Notice>
   );

@@ -3,6 +3,7 @@ import React, { useCallback, useMemo, useState } from 'react';
 
 import { holderName } from '../cluster/names';
 import { Card, Meter, Sparkline } from '../components/card';
+import { ClusterBadge, ShortName } from '../components/clusterName';
 import { useGpuDask } from '../components/liveWidget';
 import { Notice } from '../components/notice';
 import { endReason } from '../errors';
@@ -35,7 +36,7 @@ export function GpuSection(): JSX.Element {
   const count = gpus.gpus.length;
   const why = endReason(gpus, trans);
   return (
-    <div data-stale={status.kind === 'lost'}>
+    <div data-stale={model.isStale}>
       {why.message ? (
         <Notice title={why.message} hint={why.fix} />
       ) : (
@@ -170,7 +171,10 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
           data-kind={summary.kind}
           title={summary.text}
         >
-          {summary.text}
+          {gpu.holders.map(({ kernel_id: id }, index) => (
+            <ClusterBadge key={index} kernelId={id} />
+          ))}
+          <ShortName name={summary.text} />
         </span>
         {isExpanded && showTemperature && <Sensors gpu={gpu} />}
       </div>
