@@ -15,6 +15,7 @@ from ..worker.host_threads import HostThreadsPlugin
 from ..worker.interruption import InterruptionPlugin
 from ..worker.joined import DEVICE, READ_DEVICE, JoinedMetricsPlugin, dump_optional
 from ..worker.plugins import PatchPlugin
+from ..worker.polars_rank import PolarsRankPlugin
 from .cells import UNFINISHED, count_unfinished_in
 from .graph_router import GraphRouter
 from .results import bytes_by_worker, held_results, total_bytes
@@ -75,6 +76,7 @@ class JoinedClientPlugin(LostHostsPlugin):
             MaterializePlugin(),
             JoinedMetricsPlugin(),
             HostThreadsPlugin(),
+            PolarsRankPlugin(),
         ):
             if plugin.name in scheduler.worker_plugins:
                 continue
