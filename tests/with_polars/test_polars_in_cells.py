@@ -108,6 +108,17 @@ def test_beside_dask_the_line_names_both_and_without_cudf_polars_is_left_alone(k
     assert footer(reply).startswith("Polars on the CPU of the kernel · ")
 
 
+def test_compare_runs_a_query_on_both_and_accepts_another_order_of_rows(kernel):
+    kernel.ok("import polars as pl")
+    cell = f"{QUERY}totals = q.collect()\nwhere = {WHERE}.collect()['pid']\n"
+    cell += "rows = totals.sort('b', descending=(where > 0).any())"
+    compared = kernel.ok(f"%%gpudask --compare\n{cell}")
+    table = compared.value or compared.displayed[-1]
+    assert re.search(r"rows +yes +equal, in another order", table)
+    assert re.search(r"totals +yes", table)
+    assert re.search(r"where +NO", table)
+
+
 def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel):
     kernel.ok("import polars as pl")
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
