@@ -313,6 +313,8 @@ def test_the_progress_counts_the_blocks_of_fused_tasks_also_after_an_interrupt(k
     reply = kernel.run(cell)
     interrupting.join()
     assert reply.error == "KeyboardInterrupt"
+    assert "touch_and_wait" in reply.traceback  # the line of the user, and none of Dask
+    assert "dask/base.py" not in reply.traceback
     lines = [match for line in reply.displayed if (match := re.match(r"(\d+) of (\d+) blocks done · ", line))]
     done, blocks = map(int, lines[-1].groups())
     assert 10 < done <= 21
