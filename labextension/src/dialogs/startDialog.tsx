@@ -138,11 +138,13 @@ function GpuWidget({ value, onChange, formContext }: WidgetProps): JSX.Element {
   return (
     <div className="jp-GpuDask-gpuOptions">
       {gpus.length === 0 && trans.__('This machine has no GPU.')}
-      {gpus.length > 0 &&
-        !gpus.some(gpu => isAvailable(gpu, isHeldTaken)) &&
-        trans.__(
-          'All GPUs are held. Wait for them or share them, or run on the CPU.'
-        )}
+      {gpus.length > 0 && !gpus.some(gpu => isAvailable(gpu, isHeldTaken)) && (
+        <span className="jp-GpuDask-allHeld">
+          {trans.__(
+            'All GPUs are held. Wait for them or share them, or run on the CPU.'
+          )}
+        </span>
+      )}
       {gpus.map(gpu => (
         <label key={gpu.uuid} className="jp-GpuDask-gpuOption">
           <input
