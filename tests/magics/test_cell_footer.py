@@ -321,3 +321,8 @@ def test_the_progress_counts_the_blocks_of_fused_tasks_also_after_an_interrupt(k
     assert 128 <= blocks < 140
     assert "left" in lines[-1].string
     assert f" · {done} of {blocks} blocks, {blocks - done} cancelled" in footer(reply)
+
+
+def test_a_typo_in_move_is_found_without_a_gpu(with_cluster):
+    reply = with_cluster.run("%%gpudask --move nothere\n1")
+    assert "--move names nothere, and there is no such variable." in reply.printed
