@@ -313,9 +313,16 @@ def test_the_progress_counts_the_blocks_of_fused_tasks_also_after_an_interrupt(k
     reply = kernel.run(cell)
     interrupting.join()
     assert reply.error == "KeyboardInterrupt"
+    assert "touch_and_wait" in reply.traceback  # the line of the user, and none of Dask
+    assert "dask/base.py" not in reply.traceback
     lines = [match for line in reply.displayed if (match := re.match(r"(\d+) of (\d+) blocks done · ", line))]
     done, blocks = map(int, lines[-1].groups())
     assert 30 < done <= 61
     assert 640 <= blocks < 720  # and the sums of several
     assert "left" in lines[-1].string
     assert f" · {done} of {blocks} blocks, {blocks - done} cancelled" in footer(reply)
+
+
+def test_a_typo_in_move_is_found_without_a_gpu(with_cluster):
+    reply = with_cluster.run("%%gpudask --move nothere\n1")
+    assert "--move names nothere, and there is no such variable." in reply.printed
