@@ -74,6 +74,7 @@ COMPUTATIONS = {
         lambda f: f[["x", "k"]].astype("bool"),
         lambda f: f[["x", "k"]].astype({"x": bool}),
         lambda f: f[["x", "k"]].astype({"x": bool, "k": float}).x,
+        lambda f: f[["x", "k"]].astype({"x": bool, "k": "Int64"}),
         lambda f: f.x.astype("boolean"),
         lambda f: f.k.astype(bool),
     ],
@@ -144,6 +145,21 @@ WITH_DTYPES = {
 def test_values_are_those_of_pandas(compute, has_dtypes):
     expected, result = on_both(compute)
     assert_equal(result, expected, check_dtype=has_dtypes)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda f: (f.x / 2).astype("Int64"),
+        lambda f: f[["x", "k"]].assign(x=f.x / 2).astype({"x": "Int8", "k": "float32"}),
+        lambda f: (f.x / 2).astype("boolean"),
+    ],
+)
+def test_a_fraction_becomes_no_nullable_integer(convert):
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    for each in (frame, to_gpu(frame)):
+        with pytest.raises(TypeError):
+            convert(each).compute()
 
 
 @pytest.mark.parametrize("columns", ["x", "k", ["k", "x"]], ids=str)

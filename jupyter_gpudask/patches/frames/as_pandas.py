@@ -262,9 +262,10 @@ class AsTypeAsPandas(_expr.AsType):
         given = {frame.name: frame.dtype} if frame.ndim == 1 else dict(frame.dtypes.items())
         wanted = dtypes if isinstance(dtypes, dict) else dict.fromkeys(given, dtypes)
         is_nullable = any(map(_is_nullable, wanted.values()))
-        if is_nullable and is_type_of_gpu(type(frame)):
-            return _as_nullable(OneMissing.operation(frame), dtypes, given, wanted)
+        frame = OneMissing.operation(frame) if is_nullable else frame
         result = frame.astype(dtypes)
+        if is_nullable and is_type_of_gpu(type(frame)):
+            _refuse_fractions(frame, result, given, wanted)
         values = {name: _of_missing(given[name], wanted[name]) for name in given.keys() & wanted.keys()}
         values = {name: value for name, value in values.items() if value is not None}
         if not values:
@@ -272,15 +273,13 @@ class AsTypeAsPandas(_expr.AsType):
         return result.fillna(value=next(iter(values.values())) if frame.ndim == 1 else values)
 
 
-def _as_nullable(frame: Any, dtypes: Any, given: dict[Any, Any], wanted: dict[Any, Any]) -> Any:
-    result = frame.astype(dtypes)
+def _refuse_fractions(frame: Any, result: Any, given: dict[Any, Any], wanted: dict[Any, Any]) -> None:
     for name in given.keys() & wanted.keys():
         dtype = pd.api.types.pandas_dtype(wanted[name])
         if getattr(given[name], "kind", "O") == "f" and _is_nullable(dtype) and dtype.kind in "iub":
             one, other = (each if frame.ndim == 1 else each[name] for each in (frame, result))
             if not (other.astype("float64") == one.astype("float64")).fillna(value=True).all():
                 raise TypeError(f"cannot safely cast non-equivalent {given[name]} to {dtype}")
-    return result
 
 
 def _is_nullable(dtype: Any) -> bool:
