@@ -66,6 +66,8 @@ class GpuDaskError(Exception):
     def __init__(self, code: str = "", /, *, log: str = "", held_gpus: Iterable[str] = (), **fields: object) -> None:
         if not code:
             (code,) = catalog()[type(self).__name__]
+        if not any(code in entries for entries in catalog().values()):
+            raise TypeError(f"No error has the code {code!r}.")  # Dask then does not replace an error with its own
         self.code, self.log, self.held_gpus = code, log, tuple(held_gpus)
         self.fields = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in fields.items()}
         self.reason, self.fix = (self._fill(text) for text in (self.entry.reason, self.entry.fix))

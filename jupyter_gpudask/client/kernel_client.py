@@ -9,6 +9,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import Context, ContextVar
@@ -24,7 +25,7 @@ from distributed.scheduler import KilledWorker
 
 from ..errors import NotOnGpuError, ResultsLostError
 from ..fallback.log import TOPIC, fallback_log
-from ..fallback.tasks import WithFallback
+from ..fallback.tasks import WithFallback, with_fallback
 from ..graph.optimize import ArrayOptimizer, WithOptimizer, may_have_arrays
 from ..graph.subtrees import ClusterSize
 from ..inspection.user_code import library_behind
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ..errors import GpuDaskError
+    from ..overlay import CellRecord
 
 _PACKAGE = Path(__file__).parents[1]
 _ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("fallback", "graph", "patches", "profiling", "worker"))
@@ -180,6 +182,15 @@ class KernelClient(Client):
             collections = with_all_partitions(collections)
         return super().persist(collections, optimize_graph, *args, **kwargs)
 
+    def get(self, dsk: Any, *args: Any, **kwargs: Any) -> Any:
+        """As Dask's; a graph that a library has made, such as that of dask-ml's searches, falls back to the host."""
+        __tracebackhide__ = True
+        record = current_record()
+        if isinstance(dsk, Mapping) and record is not None and record.watches:
+            self._receive_fallbacks(record)
+            dsk = with_fallback(dsk, cell=record.id, refuse=record.fallback == "strict")
+        return super().get(dsk, *args, **kwargs)
+
     def call_with_small_blocks(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], kinds: Collection[str]
     ) -> tuple[Any, bool]:
@@ -219,11 +230,15 @@ class KernelClient(Client):
         record = current_record()
         if record is None or not record.watches or isinstance(expr, LLGExpr):
             return expr
+        self._receive_fallbacks(record)
+        return WithFallback(expr, cell=record.id, refuse=record.fallback == "strict")
+
+    def _receive_fallbacks(self, record: CellRecord) -> None:
+        """Receive what workers report of the cell."""
         if not self._receives_fallbacks:
             self._receives_fallbacks = True
             self.subscribe_topic(TOPIC, fallback_log.on_event)
         fallback_log.note_cell(record.id)
-        return WithFallback(expr, cell=record.id, refuse=record.fallback == "strict")
 
     def _largest_stack(self, size: ClusterSize) -> int:
         """Bytes of the blocks that one QR decomposition takes together."""

@@ -12,6 +12,7 @@ from dask.utils import funcname
 
 from ..errors import NotOnGpuError
 from . import page_locked
+from .conversion import converting
 from .host_parts import host_call
 from .log import Fallback, report
 from .missing import DifferentResultError, implemented, reason_to_fall_back
@@ -26,6 +27,7 @@ from .values import (
     is_of_linear_algebra,
     on_host,
     operation_of,
+    reads_onto_gpu,
     to_gpu,
 )
 
@@ -118,7 +120,7 @@ class HostFallback:
     def after_failure(self, failure: Exception, /, *args: Any, **kwargs: Any) -> Any:
         """The result on the host, after the call on the GPU has raised `failure`, which means a lack."""
         try:
-            if not has_gpu_data((self.function, args, kwargs)):
+            if not has_gpu_data((self.function, args, kwargs)) and not reads_onto_gpu(self.function):
                 if not is_move_of_frame(self.function):
                     raise failure
                 return self._stay_on_host(args[0], reason_to_fall_back(failure))
@@ -198,8 +200,13 @@ class PackageFallback(HostFallback):
     """The same for a function of an installed package in a task of `dask.delayed`.
 
     The user's functions in such tasks may have side effects. If the function gets one of them, or an object of a class
-    of the user, as for a method of a delayed object, it is called once.
+    of the user, as for a method of a delayed object, it is called once, and may convert blocks on the GPU.
     """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As for `HostFallback`."""
+        with converting() if has_object_of_user((args, kwargs)) else nullcontext():
+            return super().__call__(*args, **kwargs)
 
     def after_failure(self, failure: Exception, /, *args: Any, **kwargs: Any) -> Any:
         """As for `HostFallback`; with an object of the user among the arguments, `failure` is raised."""

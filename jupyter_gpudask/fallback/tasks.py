@@ -20,6 +20,7 @@ from dask.array.core import getter, getter_inline, getter_nofancy
 
 from ..graph.program import Program, evaluated
 from . import page_locked
+from .conversion import Converting
 from .host_call import HostFallback, PackageFallback, lacking
 from .host_parts import host_task
 from .missing import implemented, reason_to_fall_back
@@ -38,10 +39,10 @@ _OF_FUSION = re.compile(r"(_\.\d+)+$")  # what Dask adds to the name of a collec
 def with_fallback(graph: Mapping[Any, Any], *, cell: str = "", refuse: bool = False) -> dict[Any, GraphNode]:
     """The same graph, in which the functions of blocks and partitions fall back to the host.
 
-    Of the tasks of `dask.delayed` and of futures, whose keys are strings, the user's functions stay as they are: they
-    may have side effects. Those of installed packages, which libraries such as `dask.array.stats` and dask-image call
-    there, fall back if they get nothing of the user. Dask may fuse the only block of an array with a task of
-    `dask.delayed`; then the functions of the block fall back.
+    Of the tasks of `dask.delayed` and of futures, whose keys are strings, the user's functions run once: they may
+    have side effects. They may convert blocks on the GPU. Those of installed packages, which libraries such as
+    `dask.array.stats` and dask-image call there, fall back if they get nothing of the user. Dask may fuse the only
+    block of an array with a task of `dask.delayed`; then the functions of the block fall back.
     """
     wrapper = TaskWrapper(cell, refuse=refuse)
     nodes = convert_legacy_graph(dict(graph))
@@ -100,7 +101,7 @@ class TaskWrapper:
         return self._task(node, key) if isinstance(node, Task) and not is_of_scheduler else node
 
     def delayed(self, node: Any, key: Any) -> Any:
-        """A task of `dask.delayed` or of a future; those of installed packages fall back, those of the user do not."""
+        """A task of `dask.delayed` or of a future; those of installed packages fall back, those of the user convert."""
         return DelayedWrapper(self._cell, refuse=self._refuse).node(node, key)
 
     def step(self, task: Any, program: Program) -> Any:
@@ -142,7 +143,7 @@ class TaskWrapper:
             changed = {
                 task.key: self.step(task, program)
                 for task in given
-                if isinstance(task, Task) and not _is_delayed(task, program) and (all_of_them or self._is_to_wrap(task))
+                if isinstance(task, Task) and (all_of_them or self._is_to_wrap(task) or _is_delayed(task, program))
             }
             steps = [(changed.get(step.key, step), last) for step, last in steps]
         return ProgramWithFallback(steps, program.inputs, self._cell, self._refuse)
@@ -190,7 +191,7 @@ class TaskWrapper:
 
 
 class DelayedWrapper(TaskWrapper):
-    """The same for tasks of `dask.delayed`, which leaves the functions of the user as they are."""
+    """The same for tasks of `dask.delayed`, which lets the functions of the user convert their blocks."""
 
     _kind = PackageFallback
 
@@ -205,7 +206,14 @@ class DelayedWrapper(TaskWrapper):
             changed = _copied(node)
             changed.func = self._program(node.func)
             return changed
-        return super().node(node, key) if _is_of_package(node) else node
+        if _is_of_package(node):
+            return super().node(node, key)
+        is_function = isinstance(node, Task) and not _is_container(node) and not isinstance(node.func, Converting)
+        if not is_function or type(node).__module__.startswith("distributed"):
+            return node
+        changed = _copied(node)
+        changed.func = Converting(node.func)
+        return changed
 
     def _program(self, program: Program) -> Program:
         if _has_blocks(program):

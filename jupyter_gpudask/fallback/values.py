@@ -79,6 +79,11 @@ def is_move_of_frame(function: Any) -> bool:
     return getattr(function, "__qualname__", "") in ("ToCudfBackend.operation", "ToGpu.operation", "partition_to_gpu")
 
 
+def reads_onto_gpu(function: Any) -> bool:
+    """Whether this is a function of `patches.frames.files.gpu_readers`, which gets no data of a GPU, but a file."""
+    return getattr(type(function), "gpudask_reads", False) is True
+
+
 def has_results_on_host(value: Any) -> bool:
     """Whether this is, or has, a function of `patches.user_functions` whose results belong on the host."""
     return any(

@@ -15,7 +15,7 @@ import pandas as pd
 from dask._collections import new_collection
 from dask._task_spec import Task
 from dask.dataframe.dask_expr._expr import Elemwise
-from dask.dataframe.dask_expr.io.io import FromGraph, FromPandas
+from dask.dataframe.dask_expr.io.io import FromGraph, FromMapProjectable, FromPandas
 from dask.dataframe.dispatch import to_pandas_dispatch
 from dask.dataframe.utils import pyarrow_strings_enabled
 from pandas.api.types import infer_dtype, is_object_dtype
@@ -70,6 +70,12 @@ class FromPandasOnGpu(FromPandas):
 
     def _filtered_task(self, name: Key, index: int) -> Task:  # type: ignore[override]
         return Task(name, partition_to_gpu, super()._filtered_task(name, index).value)
+
+
+class FromMapOnGpu(FromMapProjectable):
+    """Dask's expression for partitions that a function reads; this one reads them onto GPUs."""
+
+    gpudask_place = "gpu"
 
 
 class FromGraphOnGpu(FromGraph):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
+from functools import partial
 from importlib import import_module
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PatchError
+from .imports import ImportWatch
 from .interception import intercept, make_caller, release
 from .parameters import PARAMETERS
 from .patch import is_set, owner_of, resolve
@@ -38,6 +40,7 @@ class Patches:
         self._lock = threading.RLock()
         self._done: set[tuple[Process, bool]] = set()
         self._applied: dict[str, list[Callable[[], None]]] = {}
+        self._imports = ImportWatch()
 
     @property
     def applied(self) -> tuple[str, ...]:
@@ -78,6 +81,8 @@ class Patches:
                     self._undo(row.name)
             rows = [row for row in self._rows if row.process == process and (row.on_cpu or not on_cpu)]
             rows = [row for row in rows if row.name not in self._applied and not row.why_skipped()]
+            of_libraries = [row for row in rows if row.module]
+            rows = [row for row in rows if not row.module]
             rows = _select_fitting(rows, import_all=process == "kernel" and not on_cpu)
             wrapped = [
                 (row, change, given[change.target] if not change.wrapper else resolve(change.wrapper))
@@ -92,11 +97,28 @@ class Patches:
             except BaseException:  # also after an interrupt, all rows are applied or none
                 self.undo()
                 raise
+            for row in of_libraries:
+                if row.waits:
+                    self._imports.add(row.module, partial(self._apply_imported, row))
+                else:
+                    self._apply_imported(row)
             self._done.add((process, on_cpu))
+
+    def _apply_imported(self, row: Patch) -> None:
+        """Apply the row of a library that is imported; if it does not fit, there is a warning."""
+        with self._lock:
+            try:
+                row.check(PARAMETERS, missing_names(import_all=False))
+            except PatchError as misfit:
+                warnings.warn(str(misfit), stacklevel=2)
+                return
+            undos = self._applied.setdefault(row.name, [])
+            undos += [_make(change, resolve(change.wrapper)) for change in row.changes]
 
     def undo(self, process: Process | None = None) -> None:
         """Undo every change that was made in this process, or only those of the rows of `process`."""
         with self._lock:
+            self._imports.forget(row.module for row in self._rows if process in (None, row.process))
             kept = {row.name for row in self._rows if process is not None and row.process != process}
             for name in reversed([name for name in self._applied if name not in kept]):
                 self._undo(name)
@@ -109,13 +131,14 @@ class Patches:
     def examine(self, process: Process) -> Iterator[tuple[str, str, PatchError | None]]:
         """Each row of `process`: its name, why it is skipped, and the error if it does not fit the installed libraries.
 
-        Before the rows are applied, none counts as skipped: importing CuPy takes seconds and device memory.
+        Before the rows are applied, none counts as skipped: importing CuPy takes seconds and device memory. Those of
+        libraries that are not imported are left out.
         """
         missing = missing_names(import_all=process == "kernel")
         for row in self._rows:
             if row.process == process and row.name in self._applied:
                 yield row.name, "", None
-            elif row.process == process:
+            elif row.process == process and not row.waits:
                 try:
                     row.check(PARAMETERS, missing)
                 except PatchError as misfit:

@@ -93,21 +93,6 @@ PARAMETERS = {
     "dask.dataframe:from_delayed": "dfs meta divisions prefix verify_meta",
     "dask.dataframe:from_map": "func *iterables args meta divisions label enforce_metadata **kwargs",
     "dask.dataframe:from_pandas": "data npartitions sort chunksize",
-    "dask.dataframe:read_csv": (
-        "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
-        "storage_options include_path_column **kwargs"
-    ),
-    "dask.dataframe:read_hdf": "pattern key start stop columns chunksize sorted_index lock mode",
-    "dask.dataframe:read_json": (
-        "url_path orient lines storage_options blocksize sample encoding errors compression meta engine "
-        "include_path_column path_converter **kwargs"
-    ),
-    "dask.dataframe:read_orc": "path engine columns index split_stripes aggregate_files storage_options",
-    "dask.dataframe:read_parquet": (
-        "path columns filters categories index storage_options dtype_backend calculate_divisions ignore_metadata_file "
-        "metadata_task_size split_row_groups blocksize aggregate_files parquet_file_extension filesystem engine "
-        "arrow_to_pandas **kwargs"
-    ),
     "dask.dataframe:read_sql_query": (
         "sql con index_col divisions npartitions limits bytes_per_chunk head_rows meta engine_kwargs **kwargs"
     ),
@@ -126,11 +111,15 @@ PARAMETERS = {
         "df path compression write_index append overwrite ignore_divisions partition_on storage_options "
         "custom_metadata write_metadata_file compute compute_kwargs schema name_function filesystem engine **kwargs"
     ),
+    "dask.dataframe.backends:dataframe_creation_dispatch.register_backend": "name backend",
     "dask.dataframe.dask_expr.datasets:timeseries": "start end freq partition_freq dtypes seed **kwargs",
     "dask.local:get_async": (
         "submit num_workers dsk result cache get_id rerun_exceptions_locally pack_exception raise_exception callbacks "
         "dumps loads chunksize **kwargs"
     ),
+    "dask_image.ndfilters._conv:convolve": "image weights mode cval origin",
+    "dask_image.ndfilters._conv:correlate": "image weights mode cval origin",
+    "dask_ml.wrappers:_get_output_dask_ar_meta_for_estimator": "model_fn estimator input_dask_ar",
     "distributed.worker:_run_task_simple": "task data time_delay",
     "threading:Thread.start": "self",
     "multiprocessing.pool:Pool._map_async": "self func iterable mapper chunksize callback error_callback",

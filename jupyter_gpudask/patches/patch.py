@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import platform
 import re
+import sys
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -88,6 +89,8 @@ class Patch:
         Versions with the bug that the row fixes; with other versions it is skipped.
     on_cpu
         Whether cells with NumPy and pandas need it too.
+    module
+        The module of an optional library, with all targets. The row is applied when it has been imported.
     """
 
     name: str
@@ -99,6 +102,12 @@ class Patch:
     requires: Mapping[str, str] = field(default_factory=DASK.copy)
     needed: Mapping[str, str] = field(default_factory=dict)
     on_cpu: bool = False
+    module: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether its library is not imported."""
+        return bool(self.module) and self.module not in sys.modules
 
     def why_skipped(self) -> str:
         """Why the row is not needed here; empty if it is. Imports the libraries whose bugs it fixes."""
@@ -208,7 +217,10 @@ def parameters_of(function: Any) -> str:
     if not (inspect.isroutine(function) and callable(function)):  # a cached property is a routine, too
         return ""
     stars: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    parameters = inspect.signature(function).parameters.values()
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # of a compiled function
+        return ""
     return " ".join(stars.get(parameter.kind, "") + parameter.name for parameter in parameters)
 
 

@@ -24,9 +24,6 @@ ARRAY_FUNCTIONS = ("asanyarray", "asarray", "diag", "eye", "from_delayed", "from
 FRAME_FUNCTIONS = ("concat", "from_array", "from_delayed", "from_map", "from_pandas", "read_sql_query", "repartition")
 """Functions of `dask.dataframe`, likewise."""
 
-FRAME_READERS = ("read_csv", "read_hdf", "read_json", "read_orc", "read_parquet")
-"""Functions of `dask.dataframe` that Dask dispatches to cuDF, which may lack one of their options."""
-
 
 def _code(target: str, wrapper: str) -> Change:
     """A change of a function that modules of Dask, or the user, have imported by name."""
@@ -92,6 +89,21 @@ PATCHES = (
         "an array.",
         upstream=("dask-arange-key",),
         test="switch/test_arrays.py::test_each_backend_gives_its_own_data_when_the_other_is_persisted",
+    ),
+    Patch(
+        "cuDF backend",
+        (
+            Change(
+                "dask.dataframe.backends:dataframe_creation_dispatch.register_backend",
+                f"{_HERE}.frames.cudf_backend:register",
+                how="call",
+                undo=f"{_HERE}.frames.cudf_backend:unregister",
+            ),
+        ),
+        reason="dask_cudf plans with metadata of cuDF, which needs a CUDA context in the kernel, and reads the columns "
+        "of text files with the dtypes of each part. cuDF's readers lack some options of pandas.",
+        upstream=("https://github.com/dask/dask/pull/9914",),
+        test="fallback/test_files.py::test_what_cudf_reads_otherwise_is_read_on_the_host",
     ),
     Patch(
         "random numbers",
@@ -165,13 +177,12 @@ PATCHES = (
         (
             *(_code(f"dask.array:{name}", "arrays.operand_placement:create_array") for name in ARRAY_FUNCTIONS),
             *(_code(f"dask.dataframe:{name}", "creation:create_frame") for name in FRAME_FUNCTIONS),
-            *(_code(f"dask.dataframe:{name}", "creation:read_frame") for name in FRAME_READERS),
             _code("dask.dataframe.dask_expr.datasets:timeseries", "creation:create_frame"),
             _attribute("dask.bag:Bag.to_dataframe", "creation:create_frame"),
             _code("dask.dataframe:from_dask_array", "creation:frame_of_array"),
         ),
-        reason="Dask dispatches ones, zeros, empty, full, arange, random numbers and four readers to a backend, and no "
-        "other creation function. cuDF's readers lack some options of pandas.",
+        reason="Dask dispatches ones, zeros, empty, full, arange, random numbers, from_dict and the readers to a "
+        "backend, and no other creation function.",
         upstream=("https://github.com/dask/dask/pull/9914",),
         test="switch/test_arrays.py::test_an_array_is_cupy_in_meta_in_blocks_and_in_the_result",
     ),
@@ -357,6 +368,35 @@ PATCHES = (
         upstream=("dask-store-into-memory", "dask-open-hdf5-file"),
         test="switch/test_storing.py::test_targets_in_memory_get_the_values",
         on_cpu=True,
+    ),
+    Patch(
+        "estimators of dask-ml",
+        (_code("dask_ml.wrappers:_get_output_dask_ar_meta_for_estimator", "libraries:estimator_metadata"),),
+        module="dask_ml.wrappers",
+        reason="dask-ml calls a fitted estimator with an array like the metadata, in the kernel. Estimators of "
+        "scikit-learn refuse an array of CuPy.",
+        upstream=("https://github.com/dask/dask-ml/pull/862",),
+        test="switch/test_libraries.py::test_estimators_predict_for_arrays_on_gpus",
+    ),
+    Patch(
+        "filters of dask-image",
+        tuple(
+            _code(f"dask_image.ndfilters._conv:{name}", "libraries:filter_image") for name in ("convolve", "correlate")
+        ),
+        module="dask_image.ndfilters._conv",
+        reason="dask-image refuses weights of NumPy for an image on GPUs.",
+        upstream=("https://github.com/dask/dask-image/issues/187",),
+        test="switch/test_libraries.py::test_weights_of_an_image_are_where_it_is",
+    ),
+    Patch(
+        "blocks in delayed functions",
+        (Change("cupy:ndarray.__array__", "jupyter_gpudask.fallback.conversion:to_numpy"),),
+        process="worker",
+        module="cupy",
+        reason="CuPy refuses to convert a block in np.asarray. A function of dask.delayed may have side effects, so it "
+        "cannot run again on the host.",
+        upstream=("https://github.com/cupy/cupy/issues/589",),
+        test="fallback/test_host_fallback.py::test_a_delayed_function_of_the_user_may_convert_its_blocks",
     ),
     Patch(
         "interruption of tasks",

@@ -1,7 +1,6 @@
 """Dataframe operations that run on the host as a whole, and mixed operands. Here cuDF is a subclass of pandas."""
 
 from contextlib import ExitStack
-from types import SimpleNamespace
 
 import dask.dataframe as dd
 import pandas as pd
@@ -13,7 +12,7 @@ from jupyter_gpudask.fallback.log import Place, fallback_log
 from jupyter_gpudask.inspection import frames
 from jupyter_gpudask.inspection.placement import place_of, place_of_partitions, to_gpu, to_host
 from jupyter_gpudask.overlay import CellRecord, set_outside
-from jupyter_gpudask.patches import creation, host_fallback
+from jupyter_gpudask.patches import host_fallback
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
@@ -164,47 +163,6 @@ def test_the_line_of_an_array_of_a_dataframe_is_known(cell):
     assert fallback_log.line_of(array.name) > 0
     texts = dd.from_pandas(FRAME, npartitions=3).name.values  # noqa: PD011
     assert place_of(texts) == "host"
-
-
-def read_on_host(*_path, **_options):
-    return OUTSIDE
-
-
-READERS = SimpleNamespace(
-    backend="cudf",
-    dispatch={"pandas": SimpleNamespace(read_csv=read_on_host, read_orc=read_on_host)}.__getitem__,
-)
-"""As Dask's dispatch of readers."""
-
-
-def test_a_file_that_cudf_cannot_read_with_these_options_is_read_on_the_host(cell, monkeypatch):
-    def read_csv(*_path, **_options):
-        error = TypeError("'float' object cannot be interpreted as an integer")
-        exec("raise error", {"__name__": "dask_cudf.io.csv", "error": error})  # noqa: S102
-
-    monkeypatch.setattr(creation, "dataframe_creation_dispatch", READERS)
-    cell("error")
-    with pytest.raises(TypeError, match="'float' object"):
-        creation.read_frame(read_csv, "data.csv", blocksize=25e6)
-    ran_on_host = cell("host")
-    assert place_of(creation.read_frame(read_csv, "data.csv", blocksize=25e6)) == "gpu"
-    assert ran_on_host() == {"read_csv": 3}
-    cell("strict")
-    with pytest.raises(NotOnGpuError, match="read_csv"):
-        creation.read_frame(read_csv, "data.csv", blocksize=25e6)
-
-
-def test_a_folder_that_cudf_cannot_read_is_read_on_the_host(cell, monkeypatch):
-    def read_orc(path):
-        raise IsADirectoryError(21, "Is a directory", path)
-
-    monkeypatch.setattr(creation, "dataframe_creation_dispatch", READERS)
-    cell("error")
-    with pytest.raises(IsADirectoryError):
-        creation.read_frame(read_orc, "folder")
-    ran_on_host = cell("host")
-    assert place_of(creation.read_frame(read_orc, "folder")) == "gpu"
-    assert ran_on_host() == {"read_orc": 3}
 
 
 def test_partitions_whose_dtypes_cudf_lacks_stay_on_the_host(cell, monkeypatch):

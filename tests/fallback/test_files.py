@@ -3,16 +3,16 @@
 import inspect
 import sqlite3
 from contextlib import ExitStack, closing
-from types import SimpleNamespace
 
 import dask.dataframe as dd
 import pandas as pd
 import pytest
-from cudf_stand_in import Frame, gpu_cell
+from cudf_stand_in import Frame, gpu_cell, readers_in_use
+from dask.dataframe.backends import dataframe_creation_dispatch
 
 from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.fallback.log import fallback_log
-from jupyter_gpudask.inspection.placement import place_of, to_gpu
+from jupyter_gpudask.inspection.placement import place_of, to_gpu, to_host
 from jupyter_gpudask.patches import creation
 from jupyter_gpudask.patches.frames.files import writers
 from jupyter_gpudask.patches.frames.files.parquet import with_categories
@@ -25,42 +25,25 @@ pytestmark = [
 
 TEXT = "name, amount,when\nAlice,100,2024-01-01 # note\nBob,None,2024-01-02\nEve,-999,2024-01-03\n"
 
-HOST_READERS = {
-    name: vars(table.dispatch("pandas"))[name]
-    for table in (creation.dataframe_creation_dispatch, creation._backends.dataframe_creation_dispatch)
-    for name in ("read_csv", "read_json", "read_parquet")
-    if name in vars(table.dispatch("pandas"))
-}
-
 
 @pytest.fixture
-def cell(monkeypatch):
-    """Opens a cell for cuDF; gives the calls of cuDF's readers, which return `answer`, and the readers of pandas."""
-    pandas = SimpleNamespace(**HOST_READERS)
-    calls = SimpleNamespace(given=[], answer=None, on_host=pandas)
+def cell():
+    """Opens a cell for cuDF; gives the stand-in of its readers."""
 
     def enter(fallback="host", results="host"):
         stack.enter_context(gpu_cell(fallback=fallback, results=results))
-        monkeypatch.setattr(creation, "dataframe_creation_dispatch", dispatch)
-        return calls
+        return readers
 
-    dispatch = SimpleNamespace(backend="cudf", dispatch=lambda name: {"pandas": pandas}[name])
-    monkeypatch.setattr(creation, "frame_to_gpu", lambda frame: frame)
     with ExitStack() as stack:
+        readers = stack.enter_context(readers_in_use())
         yield enter
 
 
-def read(name, calls, *args, **options):
-    """What `creation.read_frame` returns, and what it has noted as run on the host."""
-
-    def reader(path, blocksize="default", **others):
-        calls.given.append({"path": path, "blocksize": blocksize, **others})
-        return calls.answer
-
-    reader.__name__ = name
+def noted(make):
+    """What `make` returns, and the operations that it has noted as run on the host."""
     before = fallback_log.blocks.copy()
-    frame = creation.read_frame(reader, *args, **options)
-    return frame, [place.operation for place in (fallback_log.blocks - before)]
+    made = make()
+    return made, [place.operation for place in (fallback_log.blocks - before)]
 
 
 @pytest.fixture
@@ -100,43 +83,85 @@ def file(tmp_path):
 )
 def test_what_cudf_reads_otherwise_is_read_on_the_host(cell, file, options):
     expected = dd.read_csv(file, **options).compute(scheduler="sync")
-    calls = cell()
-    frame, on_host = read("read_csv", calls, file, **options)
-    assert (calls.given, on_host) == ([], ["read_csv"])
-    pd.testing.assert_frame_equal(frame.compute(), expected)
+    readers = cell()
+    frame, on_host = noted(lambda: dd.read_csv(file, **options))
+    assert place_of(frame) == "gpu"
+    assert on_host == ["read_csv"]
+    pd.testing.assert_frame_equal(to_host(frame).compute(), expected)
+    assert readers.calls == []
     cell("strict")
     with pytest.raises(NotOnGpuError, match="read_csv"):
-        read("read_csv", calls, file, **options)
-    cell("error")
-    assert read("read_csv", calls, file, **options) == (None, []), "the answer of cuDF"
+        dd.read_csv(file, **options)
 
 
-def test_several_files_of_a_list_with_a_pattern_are_read_on_the_host(cell, file):
-    frame, on_host = read("read_csv", cell(), [file.replace("data", "*")])
-    assert (len(frame), on_host) == (3, ["read_csv"])
-    with pytest.raises(ValueError, match="empty urlpath"):
-        read("read_csv", cell(), [])
+def test_several_files_of_a_list_with_a_pattern_are_read(cell, file):
+    cell()
+    frame, on_host = noted(lambda: dd.read_csv([file.replace("data", "*")]))
+    assert (len(frame), on_host) == (3, [])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda path: dd.read_csv(path, nrows=1),
+        lambda path: dd.read_csv(path, index_col=0),
+        lambda path: dd.read_csv(path, unknown=1),
+        lambda _: dd.read_csv(),
+        lambda _: dd.read_csv([]),
+        lambda path: dd.read_csv(path, "default", urlpath=path),
+        lambda path: dd.read_csv(path + ".none"),
+        lambda path: dd.read_json(path, orient="split", lines=True),
+        lambda path: dd.read_orc(path, filters=[]),
+        lambda _: dd.from_dict({"a": [1]}),
+        lambda _: dd.from_dict({"a": [1]}, 1, engine="cudf"),
+    ],
+)
+def test_wrong_arguments_are_the_errors_of_the_cpu(cell, file, call):
+    with pytest.raises(Exception, match=r".") as expected:
+        call(file)
+    cell()
+    with pytest.raises(expected.type) as error:
+        call(file)
+    assert str(error.value).replace("cudf backend", "pandas backend") == str(expected.value)
 
 
 def test_what_changes_nothing_is_left_out(cell, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "data.csv").write_text("a\n1\n")
-    answer = dd.from_pandas(pd.DataFrame({"a": [1]}), npartitions=1)
-    calls = cell()
-    calls.answer = answer
+    (tmp_path / "data.csv").write_text("a;b\n1;-\n")
+    readers = cell()
     same = {"engine": "c", "low_memory": False, "encoding": "UTF-8", "sample": 10**6, "include_path_column": False}
-    frame, on_host = read("read_csv", calls, "~/data.csv", 25e6, sep=";", na_values="-", skiprows=None, **same)
-    expected = {"path": str(tmp_path / "data.csv"), "blocksize": 25_000_000, "sep": ";", "na_values": ["-", "None"]}
-    assert (calls.given, on_host) == ([expected], [])
-    pd.testing.assert_frame_equal(frame.compute(), answer.compute())
+    frame, on_host = noted(lambda: dd.read_csv("~/data.csv", 25e6, sep=";", na_values="-", skiprows=None, **same))
+    assert to_host(frame).compute().a.tolist() == [1]
+    source = str(tmp_path / "data.csv")
+    assert readers.calls == [{"source": source, "byte_range": None, "sep": ";", "na_values": ["-", "None"]}]
+    assert on_host == []
 
 
-def test_columns_of_a_file_without_names_are_numbers(cell, tmp_path):
-    (tmp_path / "data.csv").write_text("1,2\n")
-    calls = cell()
-    calls.answer = dd.from_pandas(pd.DataFrame({"0": [1], "1": [2]}), npartitions=1)
-    frame, on_host = read("read_csv", calls, str(tmp_path / "data.csv"), header=None)
-    assert (list(frame.columns), list(frame.compute().columns), on_host) == ([0, 1], [0, 1], [])
+def test_a_part_of_a_file_that_cudf_cannot_read_is_read_on_the_host(cell, monkeypatch, file):
+    expected = dd.read_csv(file, blocksize=40).compute(scheduler="sync")
+    readers = cell()
+    read_csv = readers.read_csv
+
+    def fail_in_the_middle(source, **options):
+        if (options.get("byte_range") or (0,))[0]:
+            exec("raise error", {"__name__": "cudf.io.csv", "error": RuntimeError("CUDF failure at: a row")})  # noqa: S102
+        return read_csv(source, **options)
+
+    monkeypatch.setattr(readers, "read_csv", fail_in_the_middle)
+    monkeypatch.setattr(readers, "from_pandas", Frame, raising=False)
+    result, on_host = noted(lambda: to_host(dd.read_csv(file, blocksize=40)).compute())
+    assert on_host == ["read_csv"]
+    pd.testing.assert_frame_equal(result, expected)
+    cell("error")
+    with pytest.raises(RuntimeError, match="CUDF failure"):
+        dd.read_csv(file, blocksize=40).compute()
+
+
+def test_with_the_fallback_off_cudf_reads_what_it_reads_otherwise(cell, file):
+    readers = cell("error")
+    with pytest.raises(TypeError, match=r"no .*comment"):
+        dd.read_csv(file, comment="#").compute()
+    assert [call["comment"] for call in readers.calls] == ["#"]
 
 
 @pytest.mark.parametrize(
@@ -144,28 +169,29 @@ def test_columns_of_a_file_without_names_are_numbers(cell, tmp_path):
     [
         ({}, ["a", "date"], True),
         ({}, ["a", "created_at"], True),
-        ({"lines": False}, ["a", "date"], False),
+        ({"lines": False}, ["a"], True),
         ({}, ["a", "dates"], False),
         ({"include_path_column": True}, ["a"], True),
         ({"meta": pd.DataFrame({"a": [1]})}, ["a"], True),
         ({"engine": pd.read_json}, ["a"], True),
+        ({"unknown": 1}, ["a"], None),
     ],
 )
-def test_lines_of_json_with_dates_paths_or_metadata_are_read_on_the_host(cell, tmp_path, options, columns, is_on_host):
+def test_json_with_dates_paths_or_metadata_is_read_on_the_host(cell, tmp_path, options, columns, is_on_host):
     data = pd.DataFrame({name: [1_700_000_000] for name in columns})
     lines = options.get("lines", True)
     data.to_json(tmp_path / "data.json", orient="records", lines=lines)
     path = str(tmp_path / "data.json")
+    if is_on_host is None:
+        cell()
+        with pytest.raises(TypeError, match="unexpected keyword argument 'unknown'"):
+            dd.read_json(path, **options)
+        return
     expected = dd.read_json(path, **options).compute(scheduler="sync")
-    answer = dd.from_pandas(data, npartitions=1)
-    calls = cell()
-    calls.answer = answer
-    frame, on_host = read("read_json", calls, path, **options)
-    assert on_host == ["read_json"] * is_on_host
-    if is_on_host:
-        pd.testing.assert_frame_equal(frame.compute(), expected)
-    else:
-        assert frame is calls.answer
+    cell()
+    frame, on_host = noted(lambda: dd.read_json(path, **options))
+    assert (place_of(frame), on_host) == ("gpu", ["read_json"] * is_on_host)
+    pd.testing.assert_frame_equal(to_host(frame).compute(), expected)
 
 
 @pytest.mark.parametrize("options", [{"categories": ["k"]}, {"index": ["a", "k"]}])
@@ -173,19 +199,30 @@ def test_parquet_files_are_read_on_the_host_if_dask_cudf_ignores_an_option(cell,
     data = pd.DataFrame({"a": [1, 2], "k": pd.Categorical(["x", "y"]), "b": [3, 4]})
     data.to_parquet(tmp_path / "data.parquet")
     expected = dd.read_parquet(tmp_path, **options).compute(scheduler="sync")
-    calls = cell()
-    frame, on_host = read("read_parquet", calls, str(tmp_path), engine="pyarrow", **options)
-    assert (calls.given, on_host) == ([], ["read_parquet"])
-    pd.testing.assert_frame_equal(frame.compute(), expected)
+    cell()
+    frame, on_host = noted(lambda: dd.read_parquet(str(tmp_path), engine="pyarrow", **options))
+    assert on_host == ["read_parquet"]
+    pd.testing.assert_frame_equal(to_host(frame).compute(), expected, check_index_type=False)
 
 
-def test_hdf_files_are_read_on_the_host(cell):
+def test_hdf_files_are_read_on_the_host(cell, monkeypatch):
     answer = dd.from_pandas(pd.DataFrame({"a": [1]}), npartitions=1)
-    calls = cell()
-    calls.on_host.read_hdf = lambda path, key: (path, key) == ("data.h5", "a") and answer
-    frame, on_host = read("read_hdf", calls, "data.h5", key="a")
-    assert (calls.given, on_host) == ([], ["read_hdf"])
-    assert frame is answer
+    read_hdf = lambda path, key: answer if (path, key) == ("data.h5", "a") else None  # noqa: E731
+    monkeypatch.setattr(dataframe_creation_dispatch.dispatch("pandas"), "read_hdf", read_hdf)
+    cell()
+    frame, on_host = noted(lambda: dd.read_hdf("data.h5", key="a"))
+    assert on_host == ["read_hdf"]
+    assert place_of(frame) == "gpu"
+    assert to_host(frame).compute().a.tolist() == [1]
+
+
+def test_a_dictionary_is_planned_as_on_the_cpu(cell):
+    expected = dd.from_dict({"a": [1, 2], "b": ["x", None]}, npartitions=2)
+    cell()
+    frame = dd.from_dict({"a": [1, 2], "b": ["x", None]}, npartitions=2)
+    assert place_of(frame) == "gpu"
+    pd.testing.assert_frame_equal(frame._meta, expected._meta)
+    pd.testing.assert_frame_equal(to_host(frame).compute(), expected.compute(scheduler="sync"))
 
 
 def on_gpu(data):

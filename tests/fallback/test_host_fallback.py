@@ -24,6 +24,7 @@ from jupyter_gpudask.fallback.tasks import with_fallback
 from jupyter_gpudask.fallback.values import is_of_installed_package
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.overlay import CellRecord
+from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.switch.context import default_client, switched_to
 
 pytestmark = MARKS
@@ -253,6 +254,35 @@ def test_functions_of_scipy_in_delayed_tasks_fall_back_and_those_of_the_user_do_
     assert on_host() == {"square_of_host": 1}
     with pytest.raises(TypeError, match="Implicit conversion"):
         dask.delayed(square_of_host)(total).compute()
+
+
+@pytest.fixture
+def worker_patches():
+    """The patches of a worker, in this process."""
+    patches.apply("worker")
+    yield
+    patches.undo("worker")
+
+
+@pytest.mark.usefixtures("worker_patches")
+def test_a_delayed_function_of_the_user_may_convert_its_blocks(cell):
+    on_host = cell()
+    total = array()[2].sum()
+    calls = []
+
+    def counted(number):
+        calls.append(type(number))
+        return square_of_host(number)
+
+    squares = [dask.delayed(counted)(total), dask.delayed(OfUser()).square(total)]
+    squares += [dask.delayed(counted)(block) for block in (total + 1).to_delayed().ravel()]
+    squares += [da.from_delayed(dask.delayed(counted)(total), (), float) + 0]
+    sums = NUMBERS[2].sum() + np.array([0, 0, 1, 0])
+    assert [float(each.compute()) for each in squares] == (sums**2).tolist()
+    assert calls == [cupy.ndarray] * 3
+    assert on_host() == {}
+    with pytest.raises(TypeError, match="Implicit conversion"):
+        np.asarray(cupy.ones(2))
 
 
 def test_functions_of_installed_packages_in_delayed_tasks_fall_back_alone_and_fused_with_others(cell):

@@ -1,48 +1,36 @@
 """The dtypes of text files: cuDF infers those of each block, a cell has those of Dask on the CPU."""
 
-from io import StringIO
-
 import dask
 import dask.dataframe as dd
 import pandas as pd
 import pytest
-from cudf_stand_in import Frame, in_use
+from cudf_stand_in import gpu_cell, in_use, readers_in_use
 
 from jupyter_gpudask.inspection.placement import place_of, to_host
-from jupyter_gpudask.patches.frames.files.readers import read_as_pandas
 
 
 @pytest.fixture(autouse=True, scope="module")
 def stand_in():
-    with in_use():
+    with in_use(), readers_in_use():
         yield
 
 
 HEADER = "n,name,x,flag\n"
 
 
-def read_block(rows):
-    """As cuDF: integers may be missing, a block without rows has strings, a column without values small integers."""
-    if not rows:
-        return Frame(pd.read_csv(StringIO(HEADER), dtype="str"))
-    plain = pd.read_csv(StringIO(HEADER + rows), dtype_backend="numpy_nullable")
-    empty = [name for name in plain if plain[name].isna().all()]
-    return Frame(plain.astype(dict.fromkeys(empty, "Int8")))
+def on_both(read):
+    """Dataframes of the same files on the CPU, and of the stand-in."""
+    with gpu_cell():
+        frame = read()
+    assert place_of(frame) == "gpu"
+    return read(), frame
 
 
 def read(folder, *blocks):
-    """Dataframes of the same files on the CPU, and of the stand-in."""
+    """Those of some text files."""
     for number, rows in enumerate(blocks):
         (folder / f"{number}.csv").write_text(HEADER + rows)
-
-    def on_host(options):
-        return dd.read_csv(str(folder / "*.csv"), **options)
-
-    meta = on_host({})._meta
-    of_cudf = dd.from_map(read_block, blocks, meta=Frame(meta.astype({"flag": "object"})))
-    frame = read_as_pandas("read_csv", {}, of_cudf, on_host)
-    assert place_of(frame) == "gpu"
-    return on_host({}), frame
+    return on_both(lambda: dd.read_csv(str(folder / "*.csv")))
 
 
 @pytest.mark.parametrize(
@@ -82,21 +70,64 @@ def test_a_block_of_other_dtypes_than_the_first_rows_is_the_error_of_dask(tmp_pa
 
 
 def test_columns_that_have_numbers_as_names_are_converted(tmp_path):
-    (tmp_path / "data.csv").write_text("a,1\nb,2\n")
+    (tmp_path / "1.csv").write_text("a,1\nb,2\n")
+    (tmp_path / "2.csv").write_text(",2.5\n")
+    _, frame = on_both(lambda: dd.read_csv(str(tmp_path / "*.csv"), header=None, dtype={1: "float64"}))
+    texts = to_host(frame[[0]]).compute()[0]
+    assert isinstance(texts.dtype, pd.StringDtype)
+    assert texts.fillna("").tolist() == ["a", "b", ""]
 
-    def on_host(options):
-        return dd.read_csv(str(tmp_path / "data.csv"), **options)
 
-    of_cudf = dd.from_map(lambda _: Frame({"0": [7], "1": [2.5]}), [0], meta=Frame({"0": ["a"], "1": [1.5]}))
-    frame = read_as_pandas("read_csv", {"header": None}, of_cudf, on_host)
-    assert to_host(frame[[0]]).compute()[0].tolist() == ["7"]
+@pytest.mark.parametrize(
+    "options", [{}, {"header": None}, {"usecols": ["name", "x"]}, {"names": list("abcd")}], ids=str
+)
+def test_parts_of_a_text_file_have_each_row_once_as_on_the_cpu(tmp_path, options):
+    rows = "".join(f"{number},name {number},{number / 2},True\n" for number in range(100))
+    (tmp_path / "data.csv").write_text("" if "header" in options or "names" in options else HEADER)
+    with (tmp_path / "data.csv").open("a") as file:
+        file.write(rows)
+    expected, frame = on_both(lambda: dd.read_csv(str(tmp_path / "data.csv"), blocksize=500, **options))
+    assert frame.npartitions == expected.npartitions > 3
+    pd.testing.assert_frame_equal(to_host(frame).compute(), expected.compute())
+    name = expected.columns[1]
+    pd.testing.assert_series_equal(to_host(frame[name]).compute(), expected[name].compute())
 
 
 def test_texts_of_lines_of_json_have_the_dtype_of_the_cpu(tmp_path):
-    pd.DataFrame({"a": [1, 2], "s": ["a", None]}).to_json(tmp_path / "data.json", orient="records", lines=True)
-    expected = dd.read_json(str(tmp_path / "data.json"))
-    of_cudf = dd.from_map(lambda _: Frame({"a": [1, 2], "s": ["a", None]}), [0], meta=Frame(expected._meta))
-    frame = read_as_pandas("read_json", {}, of_cudf, None)
-    assert place_of(frame) == "gpu"
+    for number, name in enumerate(["a", None]):
+        data = pd.DataFrame({"a": [1, 2], "s": ["b", name]})
+        data.to_json(tmp_path / f"{number}.json", orient="records", lines=True)
+    for options in ({}, {"blocksize": 20}):
+        expected, frame = on_both(lambda options=options: dd.read_json(str(tmp_path / "*.json"), **options))
+        assert frame.dtypes.to_dict() == expected.dtypes.to_dict()
+        assert frame.npartitions == expected.npartitions
+        pd.testing.assert_frame_equal(to_host(frame).compute(), expected.compute())
+
+
+def test_a_file_of_lines_with_other_columns_than_the_first_is_the_error_of_dask(tmp_path):
+    (tmp_path / "0.json").write_text('{"a": 1}\n')
+    (tmp_path / "1.json").write_text('{"b": 1}\n')
+    for each in on_both(lambda: dd.read_json(str(tmp_path / "*.json"))):
+        with pytest.raises(ValueError, match="Metadata mismatch found in `from_delayed`"):
+            each.compute()
+
+
+@pytest.mark.parametrize("options", [{}, {"index": "a"}, {"split_stripes": 2, "aggregate_files": True}], ids=str)
+def test_orc_files_are_read_as_on_the_cpu(tmp_path, options):
+    for number in range(2):
+        data = pd.DataFrame({"a": [1, 2], "s": ["b", None], "x": [0.5, number]})
+        data.to_orc(tmp_path / f"{number}.orc", index=False)
+    expected, frame = on_both(lambda: dd.read_orc(str(tmp_path / "*.orc"), **options))
     assert frame.dtypes.to_dict() == expected.dtypes.to_dict()
-    assert to_host(frame).compute().dtypes.to_dict() == expected.compute().dtypes.to_dict()
+    assert frame.npartitions == expected.npartitions
+    pd.testing.assert_frame_equal(to_host(frame).compute(), expected.compute())
+    assert len(frame) == len(frame.x) == 4
+
+
+def test_a_file_that_has_changed_has_another_key(tmp_path):
+    (tmp_path / "data.csv").write_text("a\n1\n")
+    _, before = on_both(lambda: dd.read_csv(str(tmp_path / "data.csv")))
+    (tmp_path / "data.csv").write_text("a\n2\n")
+    _, after = on_both(lambda: dd.read_csv(str(tmp_path / "data.csv")))
+    assert before._name != after._name
+    assert dask.compute(after.a.sum())[0] == 2

@@ -4,16 +4,13 @@ import dask
 import dask.dataframe as dd
 import pandas as pd
 import pytest
-from cudf_stand_in import gpu_cell
+from cudf_stand_in import gpu_cell, readers_in_use
 from distributed import Client
 from frames import FRAME, NAMES, make_frames
 
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.switch.context import switched_to
-
-DISPATCHED = {"from_dict", "read_csv", "read_json", "read_orc", "read_parquet"}
-"""By Dask, to cuDF."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -31,11 +28,10 @@ def test_a_frame_is_created_as_ever_and_that_of_a_gpu_cell_is_on_the_gpus(name, 
     make = makers[name]
     with switched_to("numpy", "pandas"):
         frame = make()
-    if name not in DISPATCHED:
-        with gpu_cell("cupy"):
-            on_gpu = make()
-        assert place_of(on_gpu) == "gpu"
-        assert on_gpu.npartitions == frame.npartitions
+    with gpu_cell("cupy"), readers_in_use():
+        on_gpu = make()
+    assert place_of(on_gpu) == "gpu"
+    assert on_gpu.npartitions == frame.npartitions
     for each in (frame, make()):
         assert place_of(each) == "host"
         result = each.compute(scheduler="sync")

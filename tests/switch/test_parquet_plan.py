@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -12,7 +13,6 @@ from dask.dataframe.io.parquet.arrow import ArrowDatasetEngine
 
 from jupyter_gpudask.inspection.frames import ToGpu
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.patches import creation
 from jupyter_gpudask.patches.frames.files import parquet_readers
 from jupyter_gpudask.patches.frames.files.parquet_readers import GpuEngine, ReadParquetOnGpu
 
@@ -97,7 +97,9 @@ def test_a_plan_for_other_workers_has_other_keys(cell, folder):
 
 def test_no_key_is_one_of_pandas(cell, folder):
     cell(1)
-    on_gpu, on_host = dd.read_parquet(folder), creation._read_on_host("read_parquet", folder, {})
+    on_gpu = dd.read_parquet(folder)
+    with dask.config.set({"dataframe.backend": "pandas"}):
+        on_host = dd.read_parquet(folder)
     assert (place_of(on_gpu), place_of(on_host)) == ("gpu", "host")
     keys = [set(map(str, (frame + frame).optimize().__dask_graph__())) for frame in (on_gpu, on_host)]
     assert not keys[0] & keys[1]

@@ -1,0 +1,140 @@
+"""The cuDF backend for Dask dataframes: planned with metadata of pandas, in partitions that workers read with cuDF.
+
+What cuDF's readers lack, or read otherwise than pandas, is read on the host and moved to the GPUs.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import dask
+from dask.dataframe.backends import DataFrameBackendEntrypoint, dataframe_creation_dispatch
+from dask.dataframe.dask_expr import _backends
+
+from ...fallback.missing import reason_behind
+from ...inspection.arguments import signature_of
+from ...inspection.results import results_to_host
+from ...overlay import current_record
+from ..host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
+from .files import gpu_readers
+from .files.parquet_readers import read_parquet
+from .files.readers import reason_about, reason_of_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_READERS: dict[str, Callable[..., Any]] = {
+    "read_csv": gpu_readers.read_csv,
+    "read_json": gpu_readers.read_json,
+    "read_orc": gpu_readers.read_orc,
+    "read_parquet": read_parquet,
+}
+"""The functions that plan to read on GPUs, by the functions of `dask.dataframe`."""
+
+_DISPATCHES = dataframe_creation_dispatch, _backends.dataframe_creation_dispatch
+"""Dask has two registries of backends; each knows some of the functions."""
+
+
+class CudfBackend(DataFrameBackendEntrypoint):
+    """Dask's functions that create dataframes, for GPUs; ``to_backend`` is that of dask_cudf."""
+
+    @staticmethod
+    def to_backend(data: Any, **kwargs: Any) -> Any:
+        """A dataframe of dask_cudf."""
+        from dask_cudf.backends import CudfBackendEntrypoint
+
+        return CudfBackendEntrypoint.to_backend(data, **kwargs)
+
+    @staticmethod
+    def from_dict(*args: Any, **kwargs: Any) -> Any:
+        """As `dask.dataframe.from_dict`."""
+        with dask.config.set({"dataframe.backend": "pandas"}):
+            frame = _of_pandas("from_dict")(*args, **kwargs)
+        return frame_to_gpu(frame)
+
+    @staticmethod
+    def read_csv(*args: Any, **kwargs: Any) -> Any:
+        """As `dask.dataframe.read_csv`."""
+        return _read("read_csv", args, kwargs)
+
+    @staticmethod
+    def read_hdf(*args: Any, **kwargs: Any) -> Any:
+        """As `dask.dataframe.read_hdf`."""
+        return _read("read_hdf", args, kwargs)
+
+    @staticmethod
+    def read_json(*args: Any, **kwargs: Any) -> Any:
+        """As `dask.dataframe.read_json`."""
+        return _read("read_json", args, kwargs)
+
+    @staticmethod
+    def read_orc(*args: Any, **kwargs: Any) -> Any:
+        """As `dask.dataframe.read_orc`."""
+        return _read("read_orc", args, kwargs)
+
+    @staticmethod
+    def read_parquet(*args: Any, **kwargs: Any) -> Any:
+        """As `dask.dataframe.read_parquet`."""
+        return _read("read_parquet", args, kwargs)
+
+
+def _read(reader: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """As a reader of Dask; what cuDF's reader lacks is read on the host and moved to the GPUs.
+
+    Raises
+    ------
+    NotOnGpuError
+        cuDF's reader lacks something, and the cell has ``--strict``.
+    """
+    __tracebackhide__ = True
+    function = _of_pandas(reader)
+    first, *others = signature_of(function).parameters
+    given = {**dict(zip([first, *others], args, strict=False)), **kwargs}
+    if first not in given or len(args) + len(kwargs) > len(given):
+        return function(*args, **kwargs)  # which refuses them
+    path = given.pop(first)
+    read = partial(_read_on_host, function)
+    record = current_record()
+    watches = record is not None and record.watches
+    reason = reason_of_reader(reader, path, given)
+    if reader in _READERS and not (reason and watches):
+        try:
+            frame = _READERS[reader](read, path, given)
+        except Exception as error:
+            reason = reason_behind(error) if watches else ""
+            if not reason:
+                raise
+        else:
+            reason = reason_about(reader, frame) if watches else ""
+            if not reason:
+                return frame
+    refuse_if_strict(reader, reader, reason)
+    frame = read(path, given)
+    note_on_host(reader, reason, frame.npartitions)
+    return frame_to_gpu(frame)
+
+
+def _of_pandas(name: str) -> Any:
+    """Dask's function for pandas."""
+    entries = (dispatch.dispatch("pandas") for dispatch in _DISPATCHES)
+    return next(vars(entry)[name] for entry in entries if name in vars(entry))
+
+
+def _read_on_host(function: Callable[..., Any], path: Any, options: dict[str, Any]) -> Any:
+    with dask.config.set({"dataframe.backend": "pandas"}):  # `read_parquet` chooses its engine by it
+        return function(path, **results_to_host(options))
+
+
+def register() -> None:
+    """Register `CudfBackend` as the backend ``cudf`` of `dask.dataframe`."""
+    backend = CudfBackend()
+    for dispatch in _DISPATCHES:
+        dispatch.register_backend("cudf", backend)
+
+
+def unregister() -> None:
+    """Let Dask look up the backend of dask_cudf again."""
+    for dispatch in _DISPATCHES:
+        if isinstance(dispatch._lookup.get("cudf"), CudfBackend):  # noqa: SLF001
+            del dispatch._lookup["cudf"]  # noqa: SLF001

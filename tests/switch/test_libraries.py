@@ -1,0 +1,90 @@
+"""Functions of dask-ml and dask-image on arrays on GPUs."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import dask
+import dask.array as da
+import device
+import numpy as np
+import pytest
+
+from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.overlay import CellRecord
+from jupyter_gpudask.switch.context import switched_to
+
+pytestmark = device.MARKS
+
+NUMBERS = np.random.default_rng(0).normal(size=(200, 3))
+LABELS = (NUMBERS.sum(axis=1) > 0).astype(int)
+
+
+def in_cell(compute):
+    with switched_to("cupy", "pandas", CellRecord(fallback="host", results="host")), dask.config.set(scheduler="sync"):
+        return compute()
+
+
+def test_estimators_predict_for_arrays_on_gpus():
+    wrappers = pytest.importorskip("dask_ml.wrappers")
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    model = wrappers.ParallelPostFit(LogisticRegression(), scoring="accuracy").fit(NUMBERS, LABELS)
+    scaler = wrappers.ParallelPostFit(StandardScaler()).fit(NUMBERS)
+
+    def results():
+        x, y = da.from_array(NUMBERS, chunks=(50, 3)), da.from_array(LABELS, chunks=50)
+        arrays = [model.predict(x), model.predict_proba(x), scaler.transform(x)]
+        return {place_of(array) for array in arrays}, [*dask.compute(*arrays), model.score(x, y)]
+
+    (_, expected), (places, found) = results(), in_cell(results)
+    assert places == {"gpu"}
+    for array, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(array, wanted)
+
+
+def test_weights_of_an_image_are_where_it_is(monkeypatch):
+    filters = pytest.importorskip("dask_image.ndfilters")
+    if not device.HAS_GPU:  # there is no stand-in for CuPy's functions of SciPy
+        from scipy import ndimage
+
+        def of_cupy(name):
+            return lambda image, weights, **options: device.cupy.asarray(
+                getattr(ndimage, name)(image.get(), weights.get(), **options)
+            )
+
+        functions = SimpleNamespace(**{name: of_cupy(name) for name in ("convolve", "correlate")})
+        scipy, cupyx = ModuleType("cupyx.scipy"), ModuleType("cupyx")
+        cupyx.scipy, scipy.ndimage = scipy, functions
+        for name, module in {"cupyx": cupyx, "cupyx.scipy": scipy, "cupyx.scipy.ndimage": functions}.items():
+            monkeypatch.setitem(sys.modules, name, module)
+
+    def results():
+        image = da.from_array(NUMBERS, chunks=(50, 3))
+        weights = np.array([[0.0, 1, 0], [1, -4, 1], [0, 2, 0]])
+        arrays = [filters.convolve(image, weights), filters.correlate(image, weights)]
+        return {place_of(array) for array in arrays}, dask.compute(*arrays)
+
+    (_, expected), (places, found) = results(), in_cell(results)
+    assert places == {"gpu"}
+    np.testing.assert_allclose(found, expected)
+
+
+def test_a_search_of_dask_ml_falls_back_to_the_host():
+    search = pytest.importorskip("dask_ml.model_selection")
+    from distributed import LocalCluster
+    from sklearn.svm import SVC
+
+    from jupyter_gpudask.client.kernel_client import KernelClient
+
+    def best():
+        x, y = da.from_array(NUMBERS, chunks=(50, 3)), da.from_array(LABELS, chunks=50)
+        return search.GridSearchCV(SVC(), {"C": [0.01, 1.0]}, cv=2).fit(x, y).best_params_
+
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        KernelClient(cluster),
+    ):
+        expected = best()
+        with switched_to("cupy", "pandas", CellRecord(fallback="host", results="host")):
+            assert best() == expected
