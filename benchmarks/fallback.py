@@ -188,7 +188,6 @@ def cluster(side: str, engine: str) -> Iterator[Any]:
 
     with ExitStack() as stack:
         if side == OURS:
-            os.environ["JUPYTER_GPUDASK_HOST_THREADS"] = "1"
             yield stack.enter_context(jupyter_gpudask.gpu(engine=engine))
             return
         options = {"n_workers": 1, "threads_per_worker": os.cpu_count()} if side == THREADS else {}

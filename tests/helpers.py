@@ -243,7 +243,7 @@ def thread_for_cells():
 
 
 @contextmanager
-def kernel_with_cupy(gpus: int, **settings: str):
+def kernel_with_cupy(gpus: int, *, options: str = "", **settings: str):
     """A kernel with a cluster on so many GPUs that are not there, and with the stand-in for CuPy.
 
     Its cells leave their results on the GPU, so that tests see what computed them.
@@ -251,7 +251,7 @@ def kernel_with_cupy(gpus: int, **settings: str):
     kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS=str(gpus), **settings))
     try:
         kernel.ok("%load_ext jupyter_gpudask\n%config GpuDask.results = 'gpu'")
-        kernel.ok("import cupy, dask.array as da\nstarted = %gpudask start\nclient = started.client")
+        kernel.ok(f"import cupy, dask.array as da\nstarted = %gpudask start {options}\nclient = started.client")
         yield kernel
     finally:
         kernel.shutdown()

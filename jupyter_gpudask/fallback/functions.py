@@ -22,43 +22,46 @@ _LIBRARIES = {
     *("pylibcudf", "pylibraft", "rmm", "tensorflow", "torch"),
 }
 _NUMBA = ("numba.cuda", "numba_cuda")
-_MOST_VALUES = 500
+MOST_VALUES = 500
+"""What is looked at of one function, at most."""
+
 _THIS_PACKAGE = f"{__name__.partition('.')[0]}."
 
 PACKAGES = ("scipy.ndimage", "scipy.signal", "scipy.fft", "scipy.special")
 """Packages whose functions have twins in the package of the same name in ``cupyx``."""
 
 
-def names_gpu_library(*values: Any, also: frozenset[str] = frozenset()) -> bool:
+def names_gpu_library(*values: Any) -> bool:
     """Whether functions name a module or an object of a GPU library, themselves or in the functions that they call.
 
-    Parameters
-    ----------
-    *values
-        Functions, and what they are called with. Variables are looked up as they are now; functions of Python and of
-        installed packages that do not name such a library by their own module are not followed.
-    also
-        Other names that count.
+    `values`: functions, and what they are called with.
+    """
+    return any(is_of_gpu_library(value) or names & _LIBRARIES for value, names in named_by(*values))
+
+
+def named_by(*values: Any) -> Iterator[tuple[Any, set[str]]]:
+    """Functions, what they refer to, and so on: each with the first parts of the names in its code.
+
+    Variables are looked up as they are now; functions of Python and of installed packages are not followed.
     """
     seen: dict[int, Any] = {}  # keeps what it has seen, so that no id is used twice
     waiting = list(values)
-    while waiting and len(seen) < _MOST_VALUES:
+    while waiting and len(seen) < MOST_VALUES:
         value = waiting.pop()
         if id(value) in seen:
             continue
         seen[id(value)] = value
-        if _is_of_gpu_library(value):
-            return True
+        names: set[str] = set()
         if isinstance(value, FunctionType) and not _is_of_package(value):
             names = set(_names(value.__code__))
-            if {name.partition(".")[0] for name in names} & (_LIBRARIES | also):
-                return True
             waiting += [value.__globals__[name] for name in names if name in value.__globals__]
+            names = {name.partition(".")[0] for name in names}
         waiting += _parts(value)
-    return False
+        yield value, names
 
 
-def _is_of_gpu_library(value: Any) -> bool:
+def is_of_gpu_library(value: Any) -> bool:
+    """Whether this is a GPU library, or a function, a class or an object of one."""
     module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
     if not isinstance(module, str):
         module = type(value).__module__
@@ -92,6 +95,8 @@ def _parts(value: Any) -> Iterator[Any]:
     elif isinstance(getattr(type(value), "__call__", None), FunctionType):  # noqa: B004 - its code is wanted
         yield type(value).__call__
         yield from getattr(value, "__dict__", {}).values()
+    elif callable(value):  # as what `functools.cache` returns
+        yield from filter(None, [getattr(value, "__wrapped__", None)])
 
 
 def _is_of_package(function: FunctionType) -> bool:

@@ -9,6 +9,7 @@ import dis
 import functools
 import sys
 from contextlib import nullcontext
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dask._task_spec import DataNode, GraphNode, NestedContainer, Task, _execute_subgraph
@@ -17,7 +18,7 @@ from distributed import get_worker
 
 from ..graph.program import Program
 from ..inspection.placement import is_type_of_gpu
-from .functions import names_gpu_library
+from .functions import MOST_VALUES, is_of_gpu_library, named_by
 from .values import callable_parts, has_gpu_data, is_of_installed_package
 
 if TYPE_CHECKING:
@@ -37,10 +38,14 @@ _HOST_PACKAGES = (
 _OF_STATE = frozenset(
     {
         *("chdir", "connect", "environ", "local", "putenv", "seed", "set_state", "setlocale", "sqlite3"),
-        *("CDLL", "__import__", "eval", "exec", "import_module", "matplotlib", "netCDF4", "plt"),
+        *("CDLL", "__import__", "cuda", "eval", "exec", "import_module", "matplotlib", "netCDF4", "plt"),
     }
 )
-"""Names in functions whose results may depend on what others do in the same process, or on their thread."""
+"""Names in functions whose results may depend on what others do in the same process, or on their thread; or of what is
+not known, or of the device."""
+
+_OF_ANYTHING = frozenset({"_ctypes", "ctypes", "importlib", "runpy"})
+"""Modules of Python by which a function may use any library."""
 
 _THIS_PACKAGE = __name__.partition(".")[0]
 
@@ -65,17 +70,19 @@ def _part(
     what: Any, is_on_host: Callable[[], bool], values: tuple[Any, ...], *, is_call: bool
 ) -> AbstractContextManager[Any]:
     kinds: Any = map(type, values)
-    if any(map(_is_of_gpu, kinds)):
+    is_on_device = any(map(_is_of_gpu, kinds))
+    if is_on_device and not is_call:
         return _NO_PART
     try:
         plugin: Any = get_worker().plugins.get(HOST_THREADS)
     except ValueError:  # not in a worker
         return _NO_PART
-    return (
-        _NO_PART
-        if plugin is None or not plugin.is_on
-        else plugin.part(_name_of(what), is_on_host, values, is_call=is_call)
+    if plugin is None or not plugin.is_on:
+        return _NO_PART
+    part: AbstractContextManager[Any] = (
+        plugin.call if is_on_device else plugin.part(_name_of(what), is_on_host, values, is_call=is_call)
     )
+    return part
 
 
 def _name_of(what: Any) -> str:
@@ -112,23 +119,53 @@ def _contents(node: Any) -> Iterator[Any]:
 def runs_on_host(*values: Any) -> bool:
     """Whether functions, and what they are called with, are of the host; if in doubt, they are not.
 
-    A function of the user is if it names no GPU library, and changes nothing that others may read meanwhile.
+    A function of the user is if it refers to nothing but packages that are known, data, and other such functions, and
+    changes nothing that others may read meanwhile.
     """
     return not has_gpu_data(values) and all(map(_is_of_host, callable_parts(values)))
 
 
 def _is_of_host(function: Any) -> bool:
-    package = str(getattr(function, "__module__", None) or type(function).__module__).partition(".")[0]
-    if package == _THIS_PACKAGE:
+    if _package_of(function) == _THIS_PACKAGE:
         wrapped = getattr(function, "__wrapped__", None)
         return wrapped is not None and runs_on_host(wrapped)
-    is_known = package in _HOST_PACKAGES or package in sys.stdlib_module_names or not is_of_installed_package(function)
-    return is_known and not names_gpu_library(function, also=_OF_STATE) and not _sets_global(function)
+    seen = 0
+    for value, names in named_by(function):
+        seen += 1
+        if seen == MOST_VALUES or names & _OF_STATE or not _is_known(value):
+            return False
+    return True
 
 
-def _sets_global(function: Any) -> bool:
-    """Whether the code of a function has a statement ``global`` for a name that it sets."""
-    code = getattr(function, "__code__", None)
-    return code is not None and any(
-        each.opname.endswith("_GLOBAL") and each.opname[0] in "SD" for each in dis.Bytecode(code)
-    )
+def _is_known(value: Any) -> bool:
+    """Whether it is of a package that is known, or data of Python, or a function of the user with known contents."""
+    if isinstance(value, FunctionType) and not is_of_installed_package(value):
+        return all(map(_is_harmless, _instructions(value.__code__)))
+    return _is_known_package(_package_of(value)) and not is_of_gpu_library(value)
+
+
+def _package_of(value: Any) -> str:
+    # An object that wraps a function has its ``__module__``.
+    has_own = isinstance(value, FunctionType | BuiltinFunctionType | type)
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) if has_own else None
+    return str(name or type(value).__module__).partition(".")[0]
+
+
+def _is_known_package(package: str) -> bool:
+    return package in _HOST_PACKAGES or (package in sys.stdlib_module_names and package not in _OF_ANYTHING)
+
+
+def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
+    """Those of a function and of the functions that are defined in it."""
+    yield from dis.Bytecode(code)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _instructions(constant)
+
+
+def _is_harmless(instruction: dis.Instruction) -> bool:
+    """Whether an instruction neither sets a global variable nor imports what is not known."""
+    name = instruction.opname
+    if name == "IMPORT_NAME":
+        return _is_known_package(str(instruction.argval).partition(".")[0])
+    return not (name.endswith("_GLOBAL") and name[0] in "SD")

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from dask.utils import typename
 
-from ..graph.switches import uses_host_threads
 from ..inspection.results import in_containers
 
 _LEAST = 2**20
@@ -66,9 +65,16 @@ def to_device(array: Any) -> Any:
     return made
 
 
+def release_unused() -> None:
+    """Return the unused page-locked memory of CuPy to the host."""
+    import cupy
+
+    cupy.get_default_pinned_memory_pool().free_all_blocks()
+
+
 def _empty_like(array: Any) -> Any:
     """An array of the same shape and dtype in page-locked memory; `None` if there is none, or it is not worth it."""
-    if not uses_host_threads() or not _LEAST <= array.nbytes <= _MOST:
+    if not _LEAST <= array.nbytes <= _MOST:
         return None
     try:
         import cupy

@@ -28,7 +28,6 @@ from dask.array.wrap import _broadcast_trick_inner
 from dask.core import reverse_dict
 
 from .program import as_one_task, with_names, with_programs, without_aliases
-from .switches import uses_host_threads
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -194,7 +193,7 @@ def size_for(graph: Mapping[Any, GraphNode], size: ClusterSize) -> ClusterSize:
 
     Meanwhile the workers run other tasks, see `worker.host_threads`; so there must be enough of them.
     """
-    may_run_on_host = uses_host_threads() and any(map(_may_run_on_host, graph.values()))
+    may_run_on_host = any(map(_may_run_on_host, graph.values()))
     return size._replace(threads=size.threads * _HOST_PARTS) if may_run_on_host else size
 
 

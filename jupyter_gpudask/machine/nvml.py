@@ -50,6 +50,15 @@ def open_nvml() -> Iterator[Nvml]:
         nvml.end()
 
 
+def count_gpus() -> int:
+    """The number of GPUs of the machine, of one in MIG mode as one; 0 if NVML is not available."""
+    try:
+        with open_nvml():
+            return int(pynvml.nvmlDeviceGetCount())
+    except GpuUnavailableError:
+        return 0
+
+
 class Nvml:
     """Counts the users of NVML in all threads; a thread closes it when there was none for `_IDLE` seconds.
 

@@ -10,6 +10,7 @@ any time as many tasks as the worker has threads, mostly one, use the device.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -20,10 +21,10 @@ from dask.sizeof import sizeof
 from dask.system import CPU_COUNT
 from distributed import WorkerPlugin, get_worker
 from distributed.core import Status
-from distributed.threadpoolexecutor import ThreadPoolExecutor, thread_state, threads_lock
+from distributed.threadpoolexecutor import ThreadPoolExecutor, _worker, thread_state, threads_lock
 from distributed.worker_state_machine import SecedeEvent
 
-from ..graph.switches import uses_host_threads
+from ..machine.nvml import count_gpus
 from .memory import has_room
 
 if TYPE_CHECKING:
@@ -39,21 +40,18 @@ _INTERRUPTIBLE = 0.1
 _LONG = 0.01
 """Seconds that the parts of a name take, so that the next one secedes when it begins."""
 
-_LITTLE = 2**20
-"""Bytes that say nothing about what a part needs: it makes or reads its blocks."""
-
 _MOST_NAMES = 1000
 _TIMES_GIVEN = 4
 """How many times as much as it was given a part needs: for its results and for what it computes with."""
 
 
-def cores_of_worker() -> int:
-    """The number of cores of this machine for each worker of a GPU; 0 if this is none.
+def gpus_of_machine() -> int:
+    """The number of GPUs among which the cores and the memory of this machine are divided; 0 if this worker has none.
 
-    dask-cuda lets each worker see all GPUs that have one, its own first.
+    dask-cuda lets each worker see all GPUs of its cluster. Other users and clusters may have the others.
     """
     devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return int(CPU_COUNT) // len(devices.split(",")) if devices else 0
+    return max(count_gpus(), len(devices.split(","))) if devices else 0
 
 
 class HostPart:
@@ -80,7 +78,6 @@ class HostPart:
         # need, rss, growth: bytes that it takes at most, of the process when it seceded, and by which that has grown
         self.need = self.rss = self.growth = 0
         self.has_ended = False
-        self.was_looked_at: threading.Event | None = None  # after that it stays as it is, seceded or not
 
     def __enter__(self) -> None:
         self._plugin.begin(self)
@@ -90,8 +87,24 @@ class HostPart:
         self._plugin.end(self, returns=kind is None or issubclass(kind, Exception))
 
 
+class Call:
+    """A function that runs on the device, and may hold a lock; a context manager. Parts within it are none."""
+
+    def __init__(self, of_thread: _OfThread) -> None:
+        self._of_thread = of_thread
+
+    def __enter__(self) -> None:
+        self._of_thread.calls += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._of_thread.calls -= 1
+
+
 class HostThreadsPlugin(WorkerPlugin):
     """Lets tasks secede during long parts on the host.
+
+    A thread of its own decides on that, and is the only one that changes the pool: what a task's thread does can be
+    interrupted at any point.
 
     - `threads`: how many tasks run at a time, those that have seceded included; `None` for one on each core of the
       worker.
@@ -106,23 +119,26 @@ class HostThreadsPlugin(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker has joined the scheduler, before it gets tasks."""
         self._worker = worker
-        if self._threads is None and not uses_host_threads():
-            return
-        self._most = (self._threads or cores_of_worker()) - worker.state.nthreads
-        self._memory = worker.memory_manager.memory_limit or int(psutil.virtual_memory().total)
+        gpus = gpus_of_machine()
+        cores = self._threads or (int(CPU_COUNT) // gpus if gpus else 0)
+        self._most = cores - worker.state.nthreads
+        self._memory = worker.memory_manager.memory_limit or int(psutil.virtual_memory().total) // max(1, gpus)
+        self._process = psutil.Process()
         self._of_thread = _OfThread()
-        # Parts whose threads have their places in the pool. Who takes one from here decides whether it secedes: the
-        # thread of its task, which ends it, or `_watch`.
+        self.call = Call(self._of_thread)
+        # Parts whose threads have their places in the pool. Who takes one from here decides: the thread of its task,
+        # which ends it, or `_watch`, which lets it secede, and holds the lock until it has.
         self._running: dict[HostPart, bool] = {}
         self._seceded: dict[HostPart, bool] = {}
         self._seceding = threading.Lock()
         self._needs: dict[str, int] = {}  # bytes by which the process has grown during a part of a name
         self._long: dict[str, bool] = {}  # the names of parts of which the last one has taken long
-        self._wake = threading.Event()
+        self._wake = threading.Event()  # there are parts
+        self._hurry = threading.Event()  # one of them is of a long name
         self._is_closed = False
         executor: Any = worker.executors.get("default")
-        if isinstance(executor, ThreadPoolExecutor) and self._most > 0:
-            executor._threads = _Members(executor._threads)  # noqa: SLF001
+        if self._most > 0 and type(executor) in (ThreadPoolExecutor, KeepingThreadPoolExecutor):
+            KeepingThreadPoolExecutor.take_over(executor)
             self._executor = executor
             threading.Thread(target=self._watch, name="gpudask-host-threads", daemon=True).start()
 
@@ -143,32 +159,36 @@ class HostThreadsPlugin(WorkerPlugin):
 
     def begin(self, part: HostPart) -> None:
         """The part begins; called in the thread of its task."""
-        if self._executor is None or getattr(thread_state, "executor", None) is not self._executor:
-            return  # in a thread of a client, or of an executor of the user
-        if any(outer.is_call for outer in self._of_thread.parts):
-            return
+        of_thread = self._of_thread
+        is_within = of_thread.calls > 0
+        of_thread.calls += part.is_call
+        if is_within or self._executor is None or getattr(thread_state, "executor", None) is not self._executor:
+            return  # the last: in a thread of a client, or of an executor of the user
         part.key = get_worker().get_current_task()
-        self._of_thread.parts.append(part)
+        of_thread.parts.append(part)
         self._running[part] = True
         if part.name in self._long:
-            self._try_to_look_at(part)
+            self._hurry.set()
         if not self._wake.is_set():
             self._wake.set()
 
     def end(self, part: HostPart, *, returns: bool) -> None:
         """The part has ended; with `returns` wait until the thread has a place in the pool."""
         part.values, part.is_on_host, part.has_ended = None, None, True
+        self._of_thread.calls -= part.is_call
+        if part not in self._of_thread.parts:
+            return
         self._learn(part)
-        if not self._running.pop(part, False) and part.was_looked_at is not None:
-            part.was_looked_at.wait()
-            if part in self._seceded:
+        if not self._running.pop(part, False):
+            with self._seceding:
+                has_seceded = part in self._seceded
+            if has_seceded:
                 if not returns:
                     return
                 self._of_thread.returns += 1
                 self._return()
                 self._seceded.pop(part, None)
-        if part in self._of_thread.parts:
-            self._of_thread.parts.remove(part)
+        self._of_thread.parts.remove(part)
 
     def _learn(self, part: HostPart) -> None:
         """Remember whether parts of this name take long: then the next ones secede when they begin."""
@@ -183,18 +203,17 @@ class HostThreadsPlugin(WorkerPlugin):
                 self._needs[part.name] = max(self._needs.get(part.name, 0), part.growth)
 
     def _return(self) -> None:
-        if threading.current_thread() in self._executor._threads:  # noqa: SLF001
-            return  # the function has called Dask's `rejoin`
         executor, thread, event = self._executor, threading.current_thread(), threading.Event()
+        if thread in executor._threads:  # noqa: SLF001
+            return  # the function has called Dask's `rejoin`
         began = time.monotonic()
-        # As Dask's `rejoin`, but an interrupt does not wait for the tasks of others.
+        # As Dask's `rejoin`, but an interrupt does not wait for the tasks of others, and leaves the pool as it is.
         with executor._rejoin_lock:  # noqa: SLF001
             executor._rejoin_list.append((thread, event))  # noqa: SLF001
-        with suppress(RuntimeError):  # the worker closes its pool
-            executor.submit(_do_nothing)
-            while not event.wait(_INTERRUPTIBLE):
-                pass
-            thread_state.proceed = True
+        executor._work_queue.put(_Nothing())  # noqa: SLF001
+        while not event.wait(_INTERRUPTIBLE) and not executor._shutdown:  # noqa: SLF001
+            pass
+        thread_state.proceed = True
         self._of_thread.waited += time.monotonic() - began
 
     def times_seceded(self) -> int:
@@ -211,8 +230,11 @@ class HostThreadsPlugin(WorkerPlugin):
         """
         if self._executor is None:
             return 0.0
-        parts, waited = self._of_thread.parts, self._of_thread.waited
-        self._of_thread.waited = 0.0
+        of_thread, executor, thread = self._of_thread, self._executor, threading.current_thread()
+        parts, waited = of_thread.parts, of_thread.waited
+        of_thread.waited, of_thread.calls = 0.0, 0
+        if len(executor._threads) < executor._max_workers:  # noqa: SLF001
+            executor._adjust_thread_count()  # noqa: SLF001 - it was interrupted in Dask's `secede`
         if not parts:
             return waited
         with self._seceding:
@@ -220,7 +242,6 @@ class HostThreadsPlugin(WorkerPlugin):
                 self._running.pop(part, None)
                 self._seceded.pop(part, None)
         parts.clear()
-        executor, thread = self._executor, threading.current_thread()
         with executor._rejoin_lock:  # noqa: SLF001
             executor._rejoin_list[:] = [each for each in executor._rejoin_list if each[0] is not thread]  # noqa: SLF001
             thread_state.proceed = thread in executor._threads  # noqa: SLF001 - else another thread has its place
@@ -228,19 +249,29 @@ class HostThreadsPlugin(WorkerPlugin):
 
     def _watch(self) -> None:
         while not self._is_closed:
-            if not self._running:
+            if not self._running and not self._seceded:
                 self._wake.clear()
-                if not self._running:
+                if not self._running and not self._is_closed:
                     self._wake.wait()
-            time.sleep(_INTERVAL)
+            self._hurry.wait(_INTERVAL)
+            self._hurry.clear()
+            self._measure()
             began_before = time.monotonic() - _PATIENCE
             for part in list(self._running):
-                if part.began <= began_before:
-                    self._try_to_look_at(part)
+                if part.began <= began_before or part.name in self._long:
+                    with suppress(Exception):  # of NVML, RMM or psutil: it may not secede now
+                        self._look_at(part)
 
-    def _try_to_look_at(self, part: HostPart) -> None:
-        with suppress(Exception):  # of NVML, RMM or psutil: it may not secede now
-            self._look_at(part)
+    def _measure(self) -> None:
+        """Where one part alone has seceded, it may be the reason for which the process grows."""
+        computing = self._computing()
+        if len(computing) == 1:
+            rss = self._process.memory_info().rss
+            computing[0].growth = max(computing[0].growth, rss - computing[0].rss)
+
+    def _computing(self) -> list[HostPart]:
+        # Those that wait for their places have priority over what would begin now.
+        return [part for part in list(self._seceded) if not part.has_ended]
 
     def _look_at(self, part: HostPart) -> None:
         if part.nbytes is None:
@@ -249,33 +280,21 @@ class HostThreadsPlugin(WorkerPlugin):
         if secedes and not self._may_secede(part):
             return  # perhaps later
         with self._seceding:
-            if part not in self._running:  # it has ended, or the other thread has looked at it
-                return
-            part.was_looked_at = threading.Event()
-            if not self._running.pop(part, False):  # it has ended just now
-                return
-            try:
-                if secedes:
-                    self._secede(part)
-            finally:
-                part.was_looked_at.set()
+            if self._running.pop(part, False) and secedes:  # else it has ended
+                self._secede(part)
 
     def _may_secede(self, part: HostPart) -> bool:
-        # Those that wait for their places have priority over what would begin now.
-        computing = [other for other in list(self._seceded) if not other.has_ended]
-        rss = psutil.Process().memory_info().rss
-        if len(computing) == 1:
-            computing[0].growth = max(computing[0].growth, rss - computing[0].rss)
-        given, known = part.nbytes or 0, self._needs.get(part.name)
-        if known is None and given < _LITTLE and computing:
+        computing, given, known = self._computing(), part.nbytes or 0, self._needs.get(part.name)
+        if known is None and computing:
             return False  # one alone shows how much they need
-        part.rss, part.need = rss, max(given * _TIMES_GIVEN, known or 0)
+        part.rss, part.need = self._process.memory_info().rss, max(given * _TIMES_GIVEN, known or 0)
+        needs = sum(other.need for other in computing) + 2 * part.need  # and of what begins in its place
+        results = sum(other.nbytes or 0 for other in list(self._seceded)) + given  # which go to the device
         return (
             len(computing) < self._most
-            and (sum(other.need for other in computing) + part.need) * 2 <= self._memory
-            and rss * 2 <= self._memory
+            and max(needs, part.rss) * 2 <= self._memory
             and self._worker.status is Status.running
-            and has_room()
+            and has_room(results)
         )
 
     def _secede(self, part: HostPart) -> None:
@@ -302,12 +321,79 @@ def _size_of(part: HostPart) -> int:
 
 
 class _OfThread(threading.local):
-    """The parts of the task that runs in this thread, in which it is, and how often it has returned from some."""
+    """Of the task that runs in this thread: its parts, how often it has returned from some, and its calls."""
 
     def __init__(self) -> None:
         self.parts: list[HostPart] = []
+        self.calls = 0
         self.returns = 0
         self.waited = 0.0  # seconds for its place in the pool
+
+
+class KeepingThreadPoolExecutor(ThreadPoolExecutor):
+    """Dask's pool, which keeps the threads that leave it, until it needs one again.
+
+    Dask looks for "ThreadPoolExecutor" in the name of the class.
+
+    Dask's end when another one takes their place. CuPy keeps plans of Fourier transforms by thread, with their device
+    memory, and does not release those of a thread that has ended.
+    """
+
+    _kept: list[tuple[threading.Thread, threading.Event]]
+    _changing: threading.Lock
+
+    @classmethod
+    def take_over(cls, executor: ThreadPoolExecutor) -> None:
+        """Make a pool of Dask, with its tasks and threads, one of this class."""
+        if not isinstance(executor, cls):
+            pool: Any = executor
+            pool._threads, pool._kept, pool._changing = _Members(pool._threads), [], threading.Lock()
+            pool.__class__ = cls
+
+    def _adjust_thread_count(self) -> None:
+        """Called by Dask, in different threads, when the pool may lack one."""
+        with self._changing:
+            if len(self._threads) >= self._max_workers:
+                return
+            if self._kept:
+                thread, event = self._kept.pop()
+                self._threads.add(thread)
+                event.set()
+                return
+            name = f"{self._thread_name_prefix}-{os.getpid()}-{next(self._counter)}"
+            thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._threads.add(thread)
+            thread.start()
+
+    def _run(self) -> None:
+        is_needed = True
+        while is_needed:
+            _worker(self, self._work_queue)  # until another thread takes its place, or the pool shuts down
+            _release_plans()
+            event = threading.Event()
+            with self._changing:
+                is_needed = not self._shutdown
+                if is_needed:
+                    self._kept.append((threading.current_thread(), event))
+            if is_needed:
+                event.wait()
+
+    def shutdown(self, *args: Any, **kwargs: Any) -> None:
+        """As Dask's; kept threads end."""
+        super().shutdown(*args, **kwargs)
+        with self._changing:
+            for _, event in self._kept:
+                event.set()
+            self._kept.clear()
+
+
+def _release_plans() -> None:
+    """Release the plans of CuPy's Fourier transforms of this thread, which is the only one that can."""
+    fft: Any = sys.modules.get("cupy.fft")
+    with suppress(Exception):  # of CUDA, after an error that has ended its context
+        cache = fft.config.get_plan_cache() if fft else {}
+        for key, _ in list(cache):  # `clear` would also collect all garbage of the process
+            del cache[key]
 
 
 class _Members(set[Any]):
@@ -318,8 +404,11 @@ class _Members(set[Any]):
         self.discard(thread)
 
 
-def _do_nothing() -> None:
-    """Wake a thread of the pool."""
+class _Nothing:
+    """An item of a pool that only wakes a thread."""
+
+    def run(self) -> None:
+        """Called by the thread."""
 
 
 def times_seceded() -> int:

@@ -125,10 +125,10 @@ def pool_metrics() -> tuple[int | None, int | None]:
     return statistics.used(), size
 
 
-def has_room() -> bool:
-    """Whether at least half of the device memory of this process is not allocated; also without RMM."""
+def has_room(nbytes: int = 0) -> bool:
+    """Whether with `nbytes` more half of the device memory of this process is not allocated; also without RMM."""
     used, size = pool_metrics()
-    return used is None or used * 2 <= (size or _device_memory())
+    return used is None or (used + nbytes) * 2 <= (size or _device_memory())
 
 
 @cache
@@ -147,6 +147,10 @@ def reset_worker() -> None:
     gc.collect()
     release_unused()
     device_memory.release_unused()
+    if "cupy" in sys.modules:
+        from ..fallback.page_locked import release_unused as release_page_locked  # imports much that no scheduler needs
+
+        release_page_locked()
 
 
 BEGIN_CELL = "gpudask-begin-cell"

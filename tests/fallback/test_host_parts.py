@@ -1,9 +1,13 @@
 """Which calls compute on the host: those of whose functions all is known."""
 
+import ctypes
 import functools
+import importlib.machinery
 import json
 import operator
 import re
+import sys
+import types
 
 import cupy
 import dask
@@ -23,6 +27,12 @@ from jupyter_gpudask.fallback.host_call import HostFallback
 from jupyter_gpudask.fallback.host_parts import _contents, runs_on_host
 
 array = cupy.arange(3.0)
+
+# An installed package of which nothing is known.
+unknown = types.ModuleType("gpu_library")
+exec("def run(block): ...\nclass Model:\n    def predict(self, block): ...", vars(unknown))  # noqa: S102
+unknown.__spec__ = importlib.machinery.ModuleSpec("gpu_library", None, origin="/x/site-packages/gpu_library.py")
+sys.modules["gpu_library"] = unknown
 factor = 2
 
 
@@ -67,6 +77,25 @@ def with_a_default(block, function=of_cupy):
     return function(block)
 
 
+def importing_the_unknown(block):
+    import gpu_library
+
+    return gpu_library.asarray(block)
+
+
+def importing_inside(block):
+    def inner(part):
+        from numba import cuda
+
+        return cuda.to_device(part)
+
+    return inner(block)
+
+
+def of_a_compiled_library(block):
+    return ctypes.CDLL("libgpu.so").run(block)
+
+
 class Scaler:
     def __call__(self, block):
         return block * 2
@@ -98,14 +127,24 @@ ON_HOST = [
     functools.partial(pd.read_csv, sep=","),
     compose(of_numpy, of_others),
     HostFallback(of_numpy),
-    Scaler(),
-    Model(np.ones(3)).predict,
     closing_over(np.ones(3)),
     np.vectorize(abs),
+    functools.cache(of_numpy),
 ]
 IN_DOUBT = [
     cupy.asarray,
     of_cupy,
+    functools.cache(of_cupy),
+    functools.update_wrapper(Scaler(), np.add),
+    importing_the_unknown,
+    importing_inside,
+    of_a_compiled_library,
+    unknown.run,
+    lambda block: unknown.run(block),
+    lambda block: unknown.Model().predict(block),
+    closing_over(unknown.Model()),
+    Scaler(),
+    Model(np.ones(3)).predict,
     of_an_array,
     with_an_import,
     through_another,

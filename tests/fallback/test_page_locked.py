@@ -15,7 +15,6 @@ from jupyter_gpudask.fallback import page_locked
 from jupyter_gpudask.fallback.host_call import HostFallback
 from jupyter_gpudask.fallback.tasks import with_fallback
 from jupyter_gpudask.graph.program import as_one_task
-from jupyter_gpudask.graph.switches import HOST_THREADS_VARIABLE
 from jupyter_gpudask.patches.arrays.cupy_backend import to_cupy
 
 
@@ -26,7 +25,6 @@ class PinnedMemoryPointer(bytearray):
 @pytest.fixture
 def pool(monkeypatch):
     """CuPy's pool of page-locked memory, with no limits of sizes."""
-    monkeypatch.setenv(HOST_THREADS_VARIABLE, "1")
     pool = SimpleNamespace(unused=0, freed=0, made=[])
 
     def empty_pinned(shape, dtype):

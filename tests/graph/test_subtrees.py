@@ -12,7 +12,6 @@ from distributed.protocol.pickle import dumps, loads
 from jupyter_gpudask.graph.optimize import ArrayOptimizer, with_optimizer
 from jupyter_gpudask.graph.program import Program, as_one_task
 from jupyter_gpudask.graph.subtrees import ClusterSize, fuse_subtrees
-from jupyter_gpudask.graph.switches import HOST_THREADS_VARIABLE
 
 ONE = ClusterSize(1, 1)
 TWO = ClusterSize(2, 2)
@@ -255,12 +254,10 @@ class OfFile:
         return np.zeros(self.shape)[index]
 
 
-def test_of_functions_that_may_run_on_the_host_more_tasks_are_left_on_gpus(monkeypatch):
+def test_of_functions_that_may_run_on_the_host_more_tasks_are_left_on_gpus():
     plain = numbers((1280,), 10)
     mapped = plain.map_blocks(of_the_user, dtype=float)
     read = da.from_array(OfFile(), chunks=10, inline_array=True)
-    assert tasks_of(mapped.sum(), is_on_gpus=True) < 16
-    monkeypatch.setenv(HOST_THREADS_VARIABLE, "1")
     assert tasks_of(plain.sum(), is_on_gpus=True) == tasks_of(mapped.sum()) < 16
     assert tasks_of(mapped.sum(), is_on_gpus=True) >= 32
     assert tasks_of(read.sum(), is_on_gpus=True) >= 32

@@ -14,7 +14,9 @@ FUNCTIONS = """
 import json, os, time
 kernel_pid = os.getpid()
 import dask.array as da, numpy as np
-from pathlib import Path
+from dask.utils import SerializableLock
+from jupyter_gpudask.fallback.host_call import HostFallback
+lock = SerializableLock()
 def note(name, began):
     if os.getpid() == kernel_pid:  # of metadata
         return
@@ -49,6 +51,28 @@ def long_and_seceding(block):
     time.sleep(0.2)
     secede()
     return values
+def locked_on_host(block):
+    with lock:
+        return on_host(block)
+def locked_on_device(block):
+    with lock:
+        return on_device(block)
+def locked_with_a_part(block):
+    with lock:
+        return HostFallback(on_host)(block)
+def allocates(block):
+    np.asarray(block)
+    began = time.monotonic()
+    values = np.ones(75_000_000)
+    time.sleep(0.2)
+    note("host", began)
+    return values[:3]
+def computes(block):
+    from distributed import worker_client
+    values = np.asarray(block)
+    time.sleep(0.1)
+    with worker_client() as inner:
+        return values + inner.submit(sum, [1, 2], pure=False).result()
 def state():
     def look(dask_worker):
         plugin = dask_worker.plugins["gpudask-host-threads"]
@@ -60,7 +84,7 @@ def state():
 
 @pytest.fixture(scope="module")
 def kernel():
-    with kernel_with_cupy(1, JUPYTER_GPUDASK_HOST_THREADS="1") as kernel:
+    with kernel_with_cupy(1) as kernel:
         kernel.ok(FUNCTIONS)
         kernel.ok("from jupyter_gpudask.worker.host_threads import HostThreadsPlugin")
         kernel.ok("found = client.register_plugin(HostThreadsPlugin(3))")
@@ -125,6 +149,28 @@ def test_a_task_can_secede_within_a_part_that_has_seceded(kernel):
     assert kernel.ok(code).value == "{1.0}"
 
 
+def test_a_lock_of_the_user_around_parts_holds_nothing_up(kernel, intervals):
+    names = ("locked_on_host", "locked_on_device", "locked_with_a_part")
+    mapped = "da.ones(24, chunks=3)" + "".join(f".map_blocks({name}, dtype=float)" for name in names)
+    assert kernel.ok(f"%%gpudask\nset({mapped}.compute().tolist())").value == "{6.0}"
+    assert len(intervals("host")) == 8 * 2
+    assert most_at_once(intervals("host")) == 1
+
+
+def test_a_function_can_compute_with_the_cluster_within_a_part(kernel):
+    code = "%%gpudask\nset(da.ones(12, chunks=3).map_blocks(computes, dtype=float).compute().tolist())"
+    assert kernel.ok(code).value == "{4.0}"
+    assert eval(kernel.ok("state()").value)[2] == 1  # noqa: S307
+
+
+def test_parts_go_on_while_the_plugin_is_registered_again(kernel, intervals):
+    kernel.ok("%%gpudask\nkept = da.ones(36, chunks=3).map_blocks(on_host, dtype=float).persist()")
+    for _ in range(3):
+        kernel.ok("time.sleep(0.3)\nfound = client.register_plugin(HostThreadsPlugin(3))")
+    assert kernel.ok("set(kept.compute().tolist())").value == "{2.0}"
+    assert len(intervals("host")) == 12
+
+
 def test_an_interrupt_ends_the_parts_and_the_worker_computes_on(kernel, intervals):
     before = kernel.ok("(pid,) = client.run(os.getpid).values()\npid").value
     began = time.monotonic()
@@ -152,3 +198,19 @@ def test_a_profile_measures_parts_that_overlap(kernel, intervals):
     reply = kernel.ok("%%gpudask --profile\nda.ones(24, chunks=3).map_blocks(on_host, dtype=float).compute()")
     assert most_at_once(intervals("host")) == 3
     assert "on_host" in "".join(reply.displayed)
+
+
+@pytest.mark.parametrize("chunks", [3, 20_000_000])
+def test_parts_that_need_much_memory_leave_the_worker_alive(tmp_path, chunks):
+    log = tmp_path / "log"
+    with kernel_with_cupy(2, options="--gpus 1 --memory-limit 3GB") as kernel:
+        kernel.ok(FUNCTIONS + f"\nlog = {str(log)!r}")
+        kernel.ok("from jupyter_gpudask.worker.host_threads import HostThreadsPlugin")
+        kernel.ok("found = client.register_plugin(HostThreadsPlugin(8))")
+        before = kernel.ok("(pid,) = client.run(os.getpid).values()\npid").value
+        code = f"%%gpudask\nda.ones({8 * chunks}, chunks={chunks}).map_blocks(allocates, dtype=float, chunks=(3,))"
+        assert kernel.ok(f"{code}.compute().tolist() == [1.0] * 24").value == "True"
+        assert kernel.ok("(pid,) = client.run(os.getpid).values()\npid").value == before
+    found = sorted((began, ended) for _, began, ended in map(json.loads, log.read_text().splitlines()))
+    assert len(found) == 8, "none ran twice"
+    assert 1 <= most_at_once(found) <= 2

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import threading
+import time
 from types import SimpleNamespace
 from unittest import mock
 
@@ -12,6 +13,7 @@ from dask_cuda.device_host_file import DeviceHostFile
 from distributed import Scheduler, Worker
 from distributed.core import Status
 from distributed.spill import SpillBuffer
+from distributed.threadpoolexecutor import ThreadPoolExecutor, rejoin, secede
 
 from jupyter_gpudask.worker import host_threads, memory
 from jupyter_gpudask.worker.joined import DEVICE, JoinedMetricsPlugin
@@ -225,18 +227,52 @@ def test_there_is_room_while_half_of_the_pool_is_free(monkeypatch, used, expecte
     assert memory.has_room() is expected
 
 
-def test_each_gpu_of_the_cluster_has_its_part_of_the_cores(monkeypatch):
-    monkeypatch.setattr(host_threads, "CPU_COUNT", 16)
-    for devices, cores in (("", 0), ("GPU-1", 16), ("GPU-2,GPU-1", 8), ("2,3,0,1", 4)):
+def test_each_gpu_of_the_machine_has_its_part_of_the_cores(monkeypatch):
+    for devices, on_machine, gpus in (("", 4, 0), ("GPU-1", 1, 1), ("GPU-2,GPU-1", 0, 2), ("3", 4, 4), ("MIG-1,MIG-2", 1, 2)):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", devices)
-        assert host_threads.cores_of_worker() == cores
+        monkeypatch.setattr(host_threads, "count_gpus", lambda count=on_machine: count)
+        assert host_threads.gpus_of_machine() == gpus
 
 
-def test_a_part_at_which_two_threads_look_can_end():
-    plugin = host_threads.HostThreadsPlugin(2)
-    plugin._running, plugin._seceding = {}, threading.Lock()
-    part = plugin.part("busy", lambda: False, ())
-    plugin._running[part] = True
-    plugin._look_at(part)
-    plugin._look_at(part)
-    assert part.was_looked_at.is_set()
+def test_threads_that_leave_the_pool_release_their_plans_and_are_used_again(monkeypatch):
+    caches = {}
+    cupy = SimpleNamespace(config=SimpleNamespace(get_plan_cache=lambda: caches.setdefault(threading.get_ident(), Plans())))
+    monkeypatch.setitem(sys.modules, "cupy.fft", cupy)
+    executor = ThreadPoolExecutor(1)
+    host_threads.KeepingThreadPoolExecutor.take_over(executor)
+    places = []
+
+    def part(others):
+        cupy.config.get_plan_cache()["plan"] = 1
+        secede()
+        others.wait(10)
+        rejoin()
+        places.append(len(executor._threads))
+
+    for _ in range(20):
+        events = [threading.Event() for _ in range(3)]
+        running = [executor.submit(part, event) for event in events]
+        for event in events:
+            event.set()
+        for each in running:
+            each.result(10)
+    assert set(places) == {1}
+    assert len(caches) <= 5
+    assert wait_until(lambda: len(executor._kept) == len(caches) - 1)
+    assert sum(map(len, caches.values())) <= 1
+    executor.shutdown()
+    assert wait_until(lambda: not {thread.ident for thread in threading.enumerate()} & caches.keys())
+
+
+class Plans(dict):
+    """As CuPy's cache, it iterates over pairs."""
+
+    def __iter__(self):
+        return iter(self.items())
+
+
+def wait_until(condition):
+    end = time.monotonic() + 10
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
