@@ -32,7 +32,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TABLES = ("lineitem", "orders", "customer", "part", "partsupp", "supplier", "nation", "region")
-SIDES = ("polars", "cudf-polars", "ours", "by-hand", "plans-ours", "plans-by-hand", "plans-pandas")
+SIDES = (
+    "polars",
+    "cudf-polars",
+    "dask-engine",
+    "polars-cells",
+    "ours",
+    "by-hand",
+    "plans-ours",
+    "plans-by-hand",
+    "plans-pandas",
+)
 """Also ``ours-cpu``: cells with NumPy and pandas, on the CPU."""
 
 
@@ -81,15 +91,45 @@ def agree(answer: list[Any], expected: list[Any]) -> bool:
     )
 
 
-def of_polars(folder: Path, engine: str) -> Callable[[int], Any]:
-    """The queries of cudf-polars, on the GPU or with Polars' streaming engine."""
+def frames_of_polars(folder: Path) -> Callable[[int], Any]:
+    """The queries of cudf-polars."""
     import polars as pl
     from cudf_polars.streaming.benchmarks.pdsh import PDSHQueries
 
     scale = len(pl.read_parquet(folder / "supplier")) / 10_000
     options = types.SimpleNamespace(dataset_path=str(folder), suffix="", scale_factor=scale, qualification=False)
-    chosen = pl.GPUEngine(raise_on_fail=True) if engine == "gpu" else "streaming"
-    return lambda number: getattr(PDSHQueries, f"q{number}")(options).frame.collect(engine=chosen)
+    return lambda number: getattr(PDSHQueries, f"q{number}")(options).frame
+
+
+def of_polars(folder: Path, engine: str) -> Callable[[int], Any]:
+    """The queries on the GPU, with Polars' streaming engine, or with ``DaskEngine`` by hand."""
+    import polars as pl
+
+    chosen: Any = pl.GPUEngine(raise_on_fail=True) if engine == "gpu" else "streaming"
+    if engine == "dask":
+        from cudf_polars.engine.dask import DaskEngine
+        from dask_cuda import LocalCUDACluster
+        from distributed import Client
+
+        chosen = DaskEngine(dask_client=Client(LocalCUDACluster(dashboard_address=None)))
+    frame = frames_of_polars(folder)
+    return lambda number: frame(number).collect(engine=chosen)
+
+
+def of_polars_cells(folder: Path) -> Callable[[int], Any]:
+    """The queries of cudf-polars in cells of one kernel."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "jupyter_gpudask")
+    shell.run_line_magic("gpudask", "start")
+    shell.user_ns["frame"] = frames_of_polars(folder)
+
+    def run(number: int) -> Any:
+        shell.run_cell(f"%%gpudask\nanswer = frame({number}).collect()").raise_error()
+        return shell.user_ns["answer"]
+
+    return run
 
 
 def of_cells(folder: Path, arguments: str, head: str) -> Callable[[int], Any]:
@@ -146,6 +186,8 @@ def run_side(side: str, folder: Path, repeat: int, seconds: float) -> dict[str, 
     run = {
         "polars": lambda: of_polars(folder, "cpu"),
         "cudf-polars": lambda: of_polars(folder, "gpu"),
+        "dask-engine": lambda: of_polars(folder, "dask"),
+        "polars-cells": lambda: of_polars_cells(folder),
         "ours": lambda: of_cells(folder, "", ""),
         "ours-cpu": lambda: of_cells(folder, "--cpu", "--array numpy --dataframe pandas"),
         "by-hand": lambda: of_dask(folder, "cudf", cluster=True),

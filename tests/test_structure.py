@@ -34,7 +34,8 @@ ALLOWED = {
     "overlay": {"inspection"},
     "patches": {"fallback", "random_numbers", "inspection", "overlay"},
     "gpu_libraries": {"comm", "worker"},
-    "switch": {"patches", "inspection", "overlay", "machine"},
+    "polars": {"fallback", "inspection", "overlay", "worker"},
+    "switch": {"patches", "polars", "inspection", "overlay", "machine"},
     # Where cells with --profile are measured: in workers, in the scheduler and in the kernel.
     "profiling": {"graph", "fallback", "worker", "inspection"},
     "session": {"launcher", "client", "gpu_libraries", "switch", "overlay", "inspection", "machine", "protocol"},
@@ -63,7 +64,8 @@ ONLY = {
     "dask_cuda": ["supervisor/engines.py", "worker/command.py"],
     "cupy": ["comm/device_memory.py", "gpu_libraries.py", "patches/", "random_numbers/", "inspection/", "fallback/"],
     "cudf": ["gpu_libraries.py", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
-    "rmm": ["worker/memory.py"],
+    "rmm": ["worker/memory.py", "worker/polars_rank.py"],
+    "polars": ["polars/"],
     "pynvml": ["machine/gpus.py", "machine/nvml.py"],
     "IPython": ["magics/", "errors.py", "__init__.py"],
 }

@@ -48,7 +48,17 @@ def _shared_with_comprehensions(code: CodeType) -> frozenset[str]:
     return frozenset(inlined.intersection(code.co_cellvars))
 
 
-_LIBRARIES = ("dask", "dask_cudf", "distributed", "jupyter_gpudask", "numpy", "pandas", "functools", "contextlib")
+_LIBRARIES = (
+    "dask",
+    "dask_cudf",
+    "distributed",
+    "jupyter_gpudask",
+    "numpy",
+    "pandas",
+    "polars",
+    "functools",
+    "contextlib",
+)
 _MAIN = "__main__"
 
 

@@ -81,7 +81,7 @@ class Footer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         seconds = time.monotonic() - self._began
         self._current.client.wait_until_counted(RESPONSE_TIMEOUT)
-        if self._submitted:
+        if self._submitted or self._record.polars_queries:
             self._line.finish(self._summary(seconds))
 
     @contextmanager
@@ -133,8 +133,9 @@ class Footer:
         busiest = max(peaks, key=lambda name: peaks[name], default=None)
         index = next((worker.gpu_index for worker in state.workers if worker.name == busiest), None) if state else None
         return CellSummary(
-            libraries=tuple(_LIBRARIES[name] for name in self._backends),
+            libraries=self._libraries(),
             cluster=("the " if self._current.is_owned and not ready.has_gpus else "") + describe_cluster(ready, state),
+            polars_in_kernel=bool(self._record.polars_queries) and "cudf" not in self._backends,
             seconds=seconds,
             tasks=self._submitted,
             cancelled=self._interruption.cancelled or 0,
@@ -152,6 +153,13 @@ class Footer:
             failed=result is not None and not result.success,
             end=state.end if state else "",
         )
+
+    def _libraries(self) -> tuple[str, ...]:
+        """The libraries that the cell has used on the cluster."""
+        libraries = [_LIBRARIES[name] for name in self._backends] if self._submitted else []
+        if self._record.polars_queries and "cudf" in self._backends:
+            libraries.append("Polars")
+        return tuple(libraries)
 
     def _lost_workers(self, state: ClusterState | None, began: float) -> tuple[tuple[str, str, int], ...]:
         names = {gpu.uuid: f"the worker on GPU {gpu.index}" for gpu in self._current.ready.gpus}
@@ -230,7 +238,7 @@ class CellProgress(ProgressLine):
 class CellSummary(View):
     """The summary of a cell."""
 
-    libraries: tuple[str, ...]  # the array and dataframe libraries
+    libraries: tuple[str, ...]  # the array and dataframe libraries that were used on the cluster
     cluster: str  # the cluster in a few words
     seconds: float  # the duration of the cell
     tasks: int  # the number of tasks that the cell has submitted
@@ -248,16 +256,15 @@ class CellSummary(View):
     # the workers whose processes ended unexpectedly while the cell ran, how, and how many times
     lost_workers: tuple[tuple[str, str, int], ...] = ()
     failed: bool = False  # whether the cell raised an error
+    polars_in_kernel: bool = False  # whether queries of Polars ran on the CPU, in the kernel
     end: str = ""  # when the cluster will be closed, if that is soon
     # when the cell ended, in seconds since the epoch; only the HTML has it, which a saved notebook shows
     ended: float = field(default_factory=time.time)
 
     def __str__(self) -> str:
-        parts = [
-            f"{' and '.join(self.libraries)} on {self.cluster}",
-            f"{self.seconds:.{1 if self.seconds < 100 else 0}f} s",
-            self._describe_tasks(),
-        ]
+        parts = [*self._places(), f"{self.seconds:.{1 if self.seconds < 100 else 0}f} s"]
+        if self.tasks:
+            parts.append(self._describe_tasks())
         if self.peak is not None:
             where = "" if self.peak_gpu is None else f" on GPU {self.peak_gpu}"
             parts.append(f"peak {format_bytes(self.peak)}{where}")
@@ -280,6 +287,11 @@ class CellSummary(View):
             parts.append(self.end)
         return " · ".join(parts)
 
+    def _places(self) -> list[str]:
+        """Which libraries ran where."""
+        places = [f"{_join(self.libraries)} on {self.cluster}"] if self.libraries else []
+        return [*places, "Polars on the CPU of the kernel"] if self.polars_in_kernel else places
+
     def _describe_tasks(self) -> str:
         if not self.cancelled:
             return format_count(self.tasks, "task")
@@ -294,6 +306,11 @@ class CellSummary(View):
     def to_html(self) -> str:
         """The line with the time, formatted like a `Note`."""
         return Note(f"{self} · {format_time(self.ended)}").to_html()
+
+
+def _join(names: tuple[str, ...]) -> str:
+    """Names as a list, such as ``CuPy, cuDF and Polars``."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def format_energy(joules: float) -> str:

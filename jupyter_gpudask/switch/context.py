@@ -18,6 +18,7 @@ from ..inspection.placement import GPU_BACKENDS
 from ..installation import pip_install
 from ..overlay import Overlay
 from ..patches.apply import patches
+from ..polars.choice import choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +55,8 @@ def switched_to(array: str, dataframe: str, record: CellRecord | None = None) ->
     overlay = Overlay({"array": array, "dataframe": dataframe}, record)
     try:
         overlay.enter()
-        yield
+        with choice.by_cell():
+            yield
     finally:
         overlay.leave()
 

@@ -1,0 +1,212 @@
+"""Polars in `%%gpudask` cells on GPUs: what a cell shows, ports, memory, and interrupts.
+
+    python benchmarks/polars_cells.py [--interrupts 20] [--start "--gpus 2"]
+
+Prints a line for each observation; nothing is asserted, and a part that fails does not stop the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_DATA = Path(tempfile.gettempdir()) / "polars-cells"
+_ROWS, _FILES = int(os.environ.get("ROWS", "20000000")), 8
+_LONG = """
+frames = [scan.select((pl.col('a') * i % 1_000_003).unique().len()) for i in range(3, 400)]
+pl.concat(frames).collect()
+"""
+
+
+@contextmanager
+def part(name: str) -> Iterator[None]:
+    print(f"== {name}", flush=True)
+    began = time.perf_counter()
+    try:
+        yield
+    except BaseException:  # noqa: BLE001
+        traceback.print_exc(limit=-6)
+    print(f"   ({time.perf_counter() - began:.1f} s)", flush=True)
+
+
+def listening(_: Any = None) -> list[str]:
+    """The sockets on which this process listens."""
+    import psutil
+
+    connections = psutil.Process().net_connections("inet")
+    return [f"{each.laddr.ip}:{each.laddr.port}" for each in connections if each.status == "LISTEN"]
+
+
+def allocators() -> list[str]:
+    """The allocators of this process, from the outermost inwards."""
+    import rmm
+
+    resource, names = rmm.mr.get_current_device_resource(), []
+    while resource is not None:
+        names.append(type(resource).__name__)
+        resource = getattr(resource, "upstream_mr", None)
+    return names
+
+
+def used_memory() -> str:
+    """The memory of this process's GPU that is in use."""
+    import cupy
+
+    free, total = cupy.cuda.runtime.memGetInfo()
+    return f"{(total - free) / 2**30:.2f} GiB"
+
+
+def stacks() -> list[str]:
+    """The innermost frames of each thread that runs Polars' engine."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    shown = []
+    for ident, frame in sys._current_frames().items():
+        name = names.get(ident, "?")
+        if "polars" in name or "dask-executor" in name or name == "?":
+            calls = [f"{each.name}:{each.lineno}" for each in traceback.extract_stack(frame)[-4:]]
+            shown.append(f"{name}: {' > '.join(calls)}")
+    return shown
+
+
+class Notebook:
+    """A shell with a cluster, whose errors are lines."""
+
+    def __init__(self, start: str) -> None:
+        from IPython.core.interactiveshell import InteractiveShell
+
+        self.shell = InteractiveShell.instance()
+        self.shell._showtraceback = lambda kind, error, _: print(f"   {kind.__name__}: {error}"[:300], flush=True)
+        self.shell.run_line_magic("load_ext", "jupyter_gpudask")
+        self.shell.run_cell(f"started = %gpudask start {start}\nclient = started.client")
+
+    def cell(self, code: str) -> Any:
+        began = time.perf_counter()
+        result = self.shell.run_cell(code)
+        print(f"   -> {time.perf_counter() - began:.2f} s", flush=True)
+        return result
+
+    def on_workers(self, function: Any) -> list[Any]:
+        return list(self.shell.user_ns["client"].run(function).values())
+
+    def memory(self) -> None:
+        print("   allocators", *self.on_workers(allocators)[0], "memory", self.on_workers(used_memory), flush=True)
+
+
+def try_missing(notebook: Notebook) -> None:
+    frame = "pl.LazyFrame({'a': [1, 2, 3]}).select"
+    function = "pl.col('a').map_elements(lambda x: x + 1, return_dtype=pl.Int64)"
+    notebook.cell(f"%%gpudask\n{frame}({function}).collect()['a'].to_list()")
+    notebook.cell(f"%%gpudask\n{frame}(pl.col('a').ewm_mean(com=1)).collect()['a'].to_list()")
+    notebook.cell(f"%%gpudask --strict\n{frame}(pl.col('a').ewm_mean(com=1)).collect()")
+    notebook.cell("%gpudask fallbacks")
+
+
+def try_files(notebook: Notebook) -> None:
+    import numpy as np
+    import polars as pl
+
+    _DATA.mkdir(exist_ok=True)
+    for number in range(_FILES):
+        values = np.random.default_rng(number).integers(0, 2**40, _ROWS)
+        pl.DataFrame({"a": values, "k": values % 1000}).write_parquet(_DATA / f"{number}.parquet")
+    notebook.shell.user_ns["data"] = str(_DATA)
+    notebook.cell(
+        "%%gpudask\nscan = pl.scan_parquet(f'{data}/*.parquet')\n"
+        "scan.group_by('k').agg(pl.len()).sort('k').collect().sum().row(0)"
+    )
+    notebook.cell(
+        "%%gpudask\n[f.item() for f in pl.collect_all([scan.select(pl.col('a').max()), scan.select(pl.len())])]"
+    )
+    notebook.cell("%%gpudask\nscan.filter(pl.col('k') < 2).sink_parquet(f'{data}.out.parquet')")
+    count = "pl.scan_parquet(f'{data}.out.parquet').select(pl.len()).collect().item()"
+    notebook.cell(f"import os; os.path.isdir(f'{{data}}.out.parquet'), {count}")
+    notebook.cell("%%gpudask\nimport dask.array as da\nfloat(da.ones((20_000, 20_000), chunks=5_000).sum().compute())")
+    notebook.cell("%%gpudask\nscan.select(pl.col('a').max()).collect().item(), float(da.ones(10**8).mean().compute())")
+    notebook.memory()
+    notebook.cell("%gpudask free")
+    notebook.memory()
+
+
+def try_interrupt(notebook: Notebook, *, with_stacks: bool) -> None:
+    """Seconds to the end, seconds of the next query, and whether the workers are the same."""
+    pids = notebook.on_workers(os.getpid)
+    delay = random.uniform(0.3, 3)
+    sent: list[float] = []
+
+    def interrupt() -> None:
+        if with_stacks:
+            print("   stacks", *notebook.on_workers(stacks)[0], sep="\n      ", flush=True)
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(delay, interrupt)
+    timer.start()
+    result = notebook.shell.run_cell(f"%%gpudask\n{_LONG}")
+    ended = time.perf_counter()
+    error = type(result.error_in_exec).__name__
+    if not sent:
+        timer.cancel()
+        print(f"   ended before the interrupt: {error}", flush=True)
+        return
+    after = notebook.shell.run_cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")
+    again = time.perf_counter() - ended
+    print(
+        f"   {delay:.1f} s {error}: {ended - sent[0]:.2f} s, next {again:.2f} s {after.result},"
+        f" same {pids == notebook.on_workers(os.getpid)}, memory {notebook.on_workers(used_memory)}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--interrupts", type=int, default=10)
+    parser.add_argument("--start", default="", help="options of %%gpudask start")
+    parser.add_argument("--ports-only", action="store_true")
+    options = parser.parse_args()
+    notebook = Notebook(options.start)
+    ports = notebook.on_workers(listening)
+    with part("before, the first query, the same again"):
+        notebook.memory()
+        query = (
+            "pl.LazyFrame({'a': [1, 2, 3], 'b': [1, 1, 2]}).group_by('b').agg(pl.col('a').sum()).sort('b').collect()"
+        )
+        notebook.cell(f"%%gpudask\nimport polars as pl\n{query}.rows()")
+        notebook.cell(f"%%gpudask\n{query}.rows()")
+        notebook.memory()
+    with part("sockets on which workers listen, before and with the engine, and the kernel"):
+        print("  ", ports, "\n  ", notebook.on_workers(listening), "\n  ", listening())
+    if options.ports_only:
+        return
+    with part("what cudf-polars lacks"):
+        try_missing(notebook)
+    with part("files, collect_all, sinks, beside Dask"):
+        try_files(notebook)
+    with part("interrupts"):
+        for number in range(options.interrupts):
+            try_interrupt(notebook, with_stacks=number < 2)
+    with part("a worker that is killed"):
+        threading.Timer(1.5, os.kill, (notebook.on_workers(os.getpid)[0], signal.SIGKILL)).start()
+        each = "scan.select(pl.col('a').n_unique() + i)"
+        notebook.cell(f"%%gpudask\npl.concat([{each} for i in range(20)]).collect().sum().item()")
+    with part("restart, query, stop"):
+        notebook.cell("%gpudask restart")
+        notebook.cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")
+        notebook.cell("%gpudask stop")
+        print("  ", listening())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+"""Polars' engine on the GPUs of a cluster: cudf-polars' ``DaskEngine``, one for each client.
+
+An engine starts with the first query, and is kept until its workers are others or the cluster is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+import threading
+import time
+import weakref
+from contextlib import suppress
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from distributed import default_client
+from polars.exceptions import ComputeError
+
+from ..errors import BackendUnavailableError, NotOnGpuError, WorkersEndedError
+from ..fallback.log import Place, fallback_log
+from ..inspection.user_code import user_line
+from ..installation import pip_install
+from ..overlay import current_record
+from ..worker.polars_rank import call_rank, interrupt_rank
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from distributed import Client
+
+_STOP_TIMEOUT = 1.2
+_ANSWER_TIMEOUT = 1.9
+_NAMES = (
+    ("anonymousfunction", "a Python function"),
+    ("opaque python mapfunction", "map_batches"),
+    ("apply inside GroupBy", "map_groups"),
+)
+_LONGEST = 60
+_TRIES = 3
+_RESTART_TIMEOUT = 10.0
+_STIMULUS = "gpudask-polars-interrupted"
+
+
+class EngineLostError(Exception):
+    """A worker has ended while a query ran."""
+
+
+class ClusterClient:
+    """The part of a `distributed.Client` that ``DaskEngine`` uses, for the workers that there are now.
+
+    A function runs in the workers at the same time, in a thread of its own in each. If it fails in one of them, or the
+    cell is interrupted, it is stopped in the others, which would wait for that one.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._workers = self._current_workers()
+        self.is_lost = False
+
+    def scheduler_info(self, n_workers: int = -1) -> dict[str, Any]:
+        """As Dask's."""
+        return dict(self._client.scheduler_info(n_workers))
+
+    @property
+    def size(self) -> int:
+        """The number of workers on which the engine was started."""
+        return len(self._workers)
+
+    def check(self) -> bool:
+        """Whether the workers are those on which the engine was started."""
+        return not self.is_lost and self._client.status == "running" and self._current_workers() == self._workers
+
+    def run(self, function: Callable[..., Any], *args: Any, workers: Sequence[str] | None = None, **kwargs: Any) -> Any:
+        """As Dask's ``run``; the results by the address of the worker. Workers that have ended are left out."""
+        __tracebackhide__ = True
+        addresses = [address for address, _ in self._workers.items() & self._current_workers().items()]
+        addresses = addresses if workers is None else list(workers)
+        try:
+            return self._client.sync(self._run, function, args, kwargs, addresses)
+        except BaseException as error:
+            self.is_lost = True
+            self.stop(addresses)
+            if isinstance(error, OSError):  # the connection to a worker was lost
+                raise EngineLostError from None
+            raise
+
+    async def _run(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], addresses: list[str]
+    ) -> dict[str, Any]:
+        run = partial(self._client._run, call_rank, function, args, kwargs)  # noqa: SLF001
+        calls = [asyncio.ensure_future(run(workers=[address])) for address in addresses]
+        try:
+            await asyncio.wait(calls, return_when=asyncio.FIRST_EXCEPTION)
+            results: dict[str, Any] = {}
+            for call in calls:
+                if call.done():  # else another one has failed, whose error this raises
+                    results |= call.result()
+            return results
+        finally:
+            for call in calls:
+                call.cancel()
+
+    def stop(self, addresses: Sequence[str]) -> None:
+        """Interrupt what runs in the workers; restart those in which it does not end."""
+        with suppress(Exception):  # an error here must not hide the first one
+            self._client.sync(self._stop, addresses, callback_timeout=_ANSWER_TIMEOUT)
+
+    async def _stop(self, addresses: Sequence[str]) -> None:
+        run = self._client._run  # noqa: SLF001
+        stop = partial(run, interrupt_rank, _STOP_TIMEOUT, on_error="ignore")
+        answers = await asyncio.gather(*(stop(workers=[address]) for address in addresses), return_exceptions=True)
+        busy = [
+            address
+            for address, answer in zip(addresses, answers, strict=True)
+            if isinstance(answer, BaseException) or not answer.get(address, True)
+        ]
+        if busy and not getattr(self._client, "is_joined", False):
+            scheduler: Any = self._client.scheduler
+            await scheduler.restart_workers(
+                workers=busy, timeout=_STOP_TIMEOUT, wait_for_workers=False, on_error="return", stimulus_id=_STIMULUS
+            )
+
+    def _current_workers(self) -> dict[str, str]:
+        """The addresses of the workers, with what is different when a worker was restarted at the same address."""
+        workers = self._client.scheduler_info(-1)["workers"]
+        return {address: worker["local_directory"] for address, worker in workers.items()}
+
+
+class _Engines:
+    """The engines of this process, by their clients."""
+
+    def __init__(self) -> None:
+        self._engines: weakref.WeakKeyDictionary[Client, Any] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def current(self) -> Any:
+        """The engine on the cluster of the running cell; a new one if there is none, or the workers are others.
+
+        Raises
+        ------
+        BackendUnavailableError
+            This process has no cudf-polars, or one that does not support this Polars.
+        """
+        engine_class = _engine_class()
+        client = default_client()
+        with self._lock:
+            engine = self._engines.get(client)
+            if engine is not None and not engine.client.check():
+                del self._engines[client]
+                _shut_down(engine)
+                if engine.client.is_lost:  # workers may be starting again
+                    _wait_for_workers(client, engine.client.size)
+                engine = None
+            if engine is None:
+                _wait_for_workers(client, 1)
+                engine = self._engines[client] = engine_class(ClusterClient(client))
+            return engine
+
+    def run(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of the current engine; again with a new one, if a worker has ended meanwhile.
+
+        Raises
+        ------
+        WorkersEndedError
+            A worker has ended each time.
+        """
+        __tracebackhide__ = True
+        for _ in range(_TRIES):
+            with suppress(EngineLostError):
+                return getattr(self.current(), method)(*args, **kwargs)
+        raise WorkersEndedError("polars-query", tries=_TRIES)
+
+    def shut_down(self, client: Client) -> None:
+        """End the engine of a client whose cluster is left or released, and free its memory."""
+        with self._lock:
+            engine = self._engines.pop(client, None)
+        if engine is not None:
+            _shut_down(engine)
+
+    def note_on_cpu(self, operation: str, reason: str, seconds: float = 0.0) -> None:
+        """Note that an operation of the running cell runs on the CPU."""
+        record, line = current_record(), user_line()
+        fallback_log.add_blocks(Place(operation, line, reason), "", 1, seconds)
+        if record is not None:
+            record.on_host[operation] = line
+
+
+def _wait_for_workers(client: Client, number: int) -> None:
+    with suppress(TimeoutError):  # a cluster may be smaller now
+        client.wait_for_workers(number, timeout=_RESTART_TIMEOUT)
+
+
+def _shut_down(engine: Any) -> None:
+    with suppress(Exception):  # its workers may have ended
+        engine.shutdown()
+
+
+@cache
+def _engine_class() -> Callable[[ClusterClient], Any]:
+    """The class of engines; imports cudf-polars, which takes seconds."""
+    try:
+        dask_engine = importlib.import_module("cudf_polars.engine.dask").DaskEngine
+        execute = importlib.import_module("cudf_polars").execute_with_cudf
+    except ImportError as error:
+        install = pip_install("cu13,polars")
+        raise BackendUnavailableError(
+            "polars-missing", version=pl.__version__, error=str(error).rstrip(". "), install=install
+        ) from None
+
+    class ClusterEngine(dask_engine):  # type: ignore[misc, valid-type]
+        """``DaskEngine`` on the kernel's cluster; what it lacks runs on Polars' CPU engine and is noted."""
+
+        def __init__(self, client: ClusterClient) -> None:
+            self.client = client
+            super().__init__(dask_client=client, engine_options=_engine_options())
+
+        def collect(self, lf: Any, *, post_opt_callback: Any = None, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            translation = _Translation(partial(execute, config=self))
+            began = time.monotonic()
+            try:
+                result = super().collect(lf, post_opt_callback=post_opt_callback or translation, **kwargs)
+            except ComputeError:
+                if translation.error is not None:
+                    raise translation.error from None
+                raise
+            for operation, reason in translation.lacking:
+                engines.note_on_cpu(operation, reason, time.monotonic() - began)
+            return result
+
+        def collect_all(self, lfs: Any, *, optimizations: Any) -> list[Any]:
+            __tracebackhide__ = True
+            return [self.collect(lf, optimizations=optimizations) for lf in lfs]
+
+    return ClusterEngine
+
+
+def _engine_options() -> dict[str, Any]:
+    """Options of ``DaskEngine``: the workers' own allocator, and the cores that Dask has bound them to."""
+    options: dict[str, Any] = {"raise_on_fail": True}
+    if "cudf_polars.utils.config" in sys.modules:
+        config = importlib.import_module("cudf_polars.utils.config")
+        binding = importlib.import_module("cudf_polars.engine.hardware_binding")
+        options["memory_resource_config"] = config.MemoryResourceConfig("rmm.mr.get_current_device_resource")
+        options["hardware_binding"] = binding.HardwareBindingPolicy(enabled=False)
+    return options
+
+
+class _Translation:
+    """Translates the plan of a query for GPUs; what cudf-polars lacks is handled as the cell says."""
+
+    def __init__(self, execute: Callable[..., None]) -> None:
+        self._execute = execute
+        self.error: Exception | None = None  # that is raised in the place of Polars', which has only the text
+        self.lacking: list[tuple[str, str]] = []
+
+    def __call__(self, plan: Any, started: int | None) -> None:
+        try:
+            self._execute(plan, started)
+        except NotImplementedError as error:
+            record = current_record()
+            reasons = [str(each) for each in error.args[1]] if len(error.args) > 1 else [str(error)]
+            self.lacking = [(_operation_of(reason), reason) for reason in reasons]
+            if record is None or record.fallback == "host":
+                return
+            operation, reason = self.lacking[0]
+            self.error = NotOnGpuError(operation, "", reason, user_line()) if record.fallback == "strict" else error
+            raise
+
+
+def _operation_of(reason: str) -> str:
+    """A short name of what cudf-polars lacks, as its error says it."""
+    name = next((name for text, name in _NAMES if text in reason), reason.partition("\n")[0])
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
+
+
+engines = _Engines()
+"""The instance of this process."""

@@ -1,0 +1,55 @@
+"""A stand-in for cudf-polars, which cannot run a query without a GPU: its engine runs them in the workers, on the CPU.
+
+It has the interface of cudf-polars 26.10 as far as the package uses it. What it lacks is a choice: Python functions, as
+in the real one, and ``ewm_mean``.
+"""
+
+import os
+from pathlib import Path
+
+import polars as pl
+
+
+def execute_with_cudf(plan, duration_since_start, *, config):  # noqa: ARG001 - as the real one
+    found = []
+
+    def visit(node):
+        plan.set_node(node)
+        try:
+            current = plan.view_current_node()
+            for each in getattr(current, "expr", None) or []:
+                plan.view_expression(each.node)
+        except NotImplementedError as error:
+            found.append(error)
+        for below in plan.get_inputs():
+            visit(below)
+
+    root = plan.get_node()
+    visit(root)
+    plan.set_node(root)
+    if found:
+        error = NotImplementedError(f"Query execution with GPU not possible: unsupported operations.\n{found}", found)
+        if config.config["raise_on_fail"]:
+            raise error
+        return
+    lf = config.running.pop()
+    plan.set_udf(lambda *_: config.evaluate(lf))
+
+
+def evaluate(serialized, uid, dask_worker=None):
+    """What each rank computes: the whole query, of which the first one gives the answer."""
+    import io
+    import time
+
+    contexts = dask_worker.__dict__["_fake_contexts"]
+    rank = contexts[uid]
+    lf = pl.LazyFrame.deserialize(io.BytesIO(serialized))
+    if "slowly" in lf.collect_schema().names():
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            time.sleep(0.01)
+    if "killed" in lf.collect_schema().names() and rank == 0 and not Path(os.environ["FAKE_KILLED"]).exists():
+        Path(os.environ["FAKE_KILLED"]).touch()
+        os._exit(1)
+    frame = lf.with_columns(pid=pl.lit(os.getpid())).collect() if "pid" in lf.collect_schema().names() else lf.collect()
+    return rank, frame if rank == 0 else frame.clear()

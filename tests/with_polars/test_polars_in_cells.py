@@ -1,0 +1,140 @@
+"""Polars in `%%gpudask` cells, on real clusters, with a stand-in for cudf-polars where the cluster has pretend GPUs."""
+
+import os
+import re
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from helpers import Kernel, fake_gpu_environment
+
+pytest.importorskip("polars")
+pytestmark = pytest.mark.cluster
+
+STAND_IN = str(Path(__file__).parents[1] / "fake_polars")
+QUERY = "lf = pl.LazyFrame({'a': [1, 2, 3], 'b': [1, 1, 2]})\nq = lf.group_by('b').agg(pl.col('a').sum()).sort('b')\n"
+WHERE = "pl.LazyFrame({'pid': [0]})"  # the stand-in answers with the process that has computed it
+LACKING = "lf.select(pl.col('a').map_elements(lambda x: x + 1, return_dtype=pl.Int64))"
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    """A kernel with a cluster on two pretend GPUs."""
+    folders = {name: str(tmp_path_factory.mktemp("shared")) for name in ("TMPDIR", "JUPYTER_RUNTIME_DIR")}
+    environment = fake_gpu_environment(FAKE_GPUS="2", FAKE_KILLED=f"{folders['TMPDIR']}/killed", **folders)
+    environment["PYTHONPATH"] = os.pathsep.join([STAND_IN, environment["PYTHONPATH"]])
+    environment["PYTHONWARNINGS"] = "ignore:::polars"
+    kernel = Kernel(environment)
+    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start\nclient = started.client\nimport os, sys")
+    yield kernel
+    kernel.shutdown()
+
+
+def footer(reply):
+    return reply.displayed[-1] if reply.displayed else ""
+
+
+def test_polars_is_not_imported_by_a_cell_that_does_not_import_it(kernel):
+    cell = "%%gpudask\nimport sys\n[name for name in sys.modules if name.partition('.')[0] == 'polars']"
+    assert kernel.ok(cell).value == "[]"
+
+
+def test_a_query_runs_on_the_workers_in_the_cell_that_imports_polars_and_not_after_it(kernel):
+    pids = kernel.ok("sorted(client.run(os.getpid).values())").value
+    reply = kernel.ok(f"%%gpudask\nimport polars as pl\n{QUERY}{WHERE}.collect().item(), q.collect().to_dicts()")
+    pid, answer = re.match(r"\((\d+), (.*)\)", reply.value).groups()
+    assert pid in pids
+    assert answer == "[{'b': 1, 'a': 3}, {'b': 2, 'a': 3}]"
+    assert re.match(r"Polars on 2 × NVIDIA H200 · \d+\.\d s", footer(reply))
+    after = kernel.ok(f"{WHERE}.collect().item(), pl.lazyframe.engine_config.get_engine_affinity_override()")
+    assert (after.value, after.displayed) == ("(0, None)", [])
+
+
+def test_the_engine_is_kept_between_cells(kernel):
+    engines = "len(client.run(lambda dask_worker: list(dask_worker._fake_contexts)).popitem()[1])"
+    ids = "client.run(lambda dask_worker: list(dask_worker._fake_contexts)).popitem()[1]"
+    kernel.ok(f"%%gpudask\nimport polars as pl\n{WHERE}.collect()")
+    before = kernel.ok(ids).value
+    kernel.ok(f"%%gpudask\n{WHERE}.collect()")
+    assert (kernel.ok(ids).value, kernel.ok(engines).value) == (before, "1")
+
+
+def test_collect_all_and_sinks_run_on_the_workers_and_an_engine_of_the_user_wins(kernel, tmp_path):
+    kernel.ok("import polars as pl")
+    every = f"[frame.item() == 0 for frame in pl.collect_all([{WHERE}, {WHERE}])]"
+    assert kernel.ok(f"%%gpudask\n{every}").value == "[False, False]"
+    path = tmp_path / "table.parquet"
+    reply = kernel.ok(f"%%gpudask\n{QUERY}lf.sink_parquet({str(path)!r})\npl.read_parquet({str(path)!r}).height")
+    assert reply.value == "3"
+    assert "Polars on 2" in footer(reply)
+    assert kernel.ok(f"%%gpudask\n{WHERE}.collect(engine='streaming').item()").value == "0"
+    chosen = kernel.ok(f"%%gpudask\npl.Config.set_engine_affinity('in-memory')\n{WHERE}.collect().item()")
+    assert (chosen.value, chosen.displayed) == ("0", [])
+    assert kernel.ok(f"{WHERE}.collect().item(), os.environ['POLARS_ENGINE_AFFINITY']").value == "(0, 'in-memory')"
+    assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item()").value == "0"
+    kernel.ok("pl.Config.set_engine_affinity('auto')")
+    assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item()").value != "0"
+
+
+def test_what_cudf_polars_lacks_runs_on_the_cpu_and_is_named(kernel):
+    kernel.ok("import polars as pl")
+    reply = kernel.ok(f"%%gpudask\n{QUERY}\n{LACKING}.collect()['a'].to_list()")
+    assert reply.value == "[2, 3, 4]"
+    assert footer(reply).endswith("on the CPU: a Python function (line 5)")
+    assert re.search(r"a Python function +5 +1 ", kernel.ok("listed = %gpudask fallbacks\nlisted").value)
+    strict = kernel.run(f"%%gpudask --strict\n{QUERY}{LACKING}.collect()")
+    assert (strict.error, strict.error_value[:40]) == ("NotOnGpuError", "a Python function (line 4) cannot run on")
+    kernel.ok('%config GpuDask.fallback = "error"')
+    assert kernel.run(f"%%gpudask\n{QUERY}{LACKING}.collect()").error == "NotImplementedError"
+    kernel.ok('%config GpuDask.fallback = "host"')
+
+
+def test_beside_dask_the_line_names_both_and_without_cudf_polars_is_left_alone(kernel):
+    kernel.ok("import polars as pl")
+    dask = "import dask\ndask.delayed(sum)([1, 2]).compute()"
+    assert "CuPy, cuDF and Polars on 2 ×" in footer(kernel.ok(f"%%gpudask\n{WHERE}.collect()\n{dask}"))
+    reply = kernel.ok(f"%%gpudask --dataframe pandas\n{WHERE}.collect().item()")
+    assert reply.value == "0"
+    assert footer(reply).startswith("Polars on the CPU of the kernel · ")
+
+
+def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel):
+    kernel.ok("import polars as pl")
+    kernel.ok(f"%%gpudask\n{WHERE}.collect()")
+    pids = "sorted(client.run(os.getpid).values())"
+    before = kernel.ok(pids).value
+    began = time.monotonic()
+    threading.Timer(1, kernel.interrupt).start()
+    interrupted = kernel.run("%%gpudask\npl.LazyFrame({'slowly': [1]}).collect()")
+    assert interrupted.error == "KeyboardInterrupt"
+    assert time.monotonic() - began < 1 + 2
+    assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
+    assert kernel.ok(pids).value == before
+
+
+def test_a_query_that_loses_a_worker_runs_again_on_the_new_ones(kernel):
+    kernel.ok("import polars as pl")
+    reply = kernel.ok("%%gpudask\npl.LazyFrame({'killed': [1]}).collect().item()")
+    assert reply.value == "1"
+
+
+def test_the_engine_follows_a_restart_and_scaling(kernel):
+    kernel.ok("import polars as pl")
+    for command in ("restart", "scale 1", "scale 2"):
+        kernel.ok(f"%gpudask {command}")
+        assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
+
+
+def test_without_a_gpu_polars_streams_and_the_line_says_where(tmp_path_factory):
+    folders = {name: str(tmp_path_factory.mktemp("shared")) for name in ("TMPDIR", "JUPYTER_RUNTIME_DIR")}
+    kernel = Kernel(fake_gpu_environment(FAKE_NVML_ERROR="LIBRARY_NOT_FOUND", FAKE_GPU_PACKAGES="", **folders))
+    try:
+        kernel.ok("%load_ext jupyter_gpudask\nimport polars as pl")
+        engine = "pl.lazyframe.engine_config._select_engine('auto').name"
+        reply = kernel.ok(f"%%gpudask\n{QUERY}({engine}, q.collect()['a'].to_list())")
+        assert reply.value == "('streaming', [3, 3])"
+        assert footer(reply).startswith("Polars on the CPU of the kernel · ")
+        assert kernel.ok(engine).value == "'auto'"
+    finally:
+        kernel.shutdown()
