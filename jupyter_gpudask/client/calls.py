@@ -99,7 +99,7 @@ def cancel_unfinished(client: Client, before: set[Any]) -> list[StuckWorker]:
 
 
 def count_unfinished_tasks(client: Client, before: set[Any]) -> int | None:
-    """The number of tasks that `cancel_unfinished` would cancel; `None` if the scheduler does not respond in time."""
+    """The number of blocks that `cancel_unfinished` would cancel; `None` if the scheduler does not respond in time."""
     keys = _pending_keys(client, before)
     with suppress(Exception):
         return cast("int", ask_scheduler(client, count_unfinished, keys, client.id, limit=_COUNT_TIMEOUT))

@@ -146,7 +146,7 @@ class TaskWrapper:
                 if isinstance(task, Task) and (all_of_them or self._is_to_wrap(task) or _is_delayed(task, program))
             }
             steps = [(changed.get(step.key, step), last) for step, last in steps]
-        return ProgramWithFallback(steps, program.inputs, self._cell, self._refuse)
+        return ProgramWithFallback(steps, program.inputs, program.blocks, self._cell, self._refuse)
 
     def _must_change(self, program: Program) -> bool:
         """Whether some steps of a program cannot be tried as they are."""
@@ -218,7 +218,9 @@ class DelayedWrapper(TaskWrapper):
     def _program(self, program: Program) -> Program:
         if _has_blocks(program):
             return TaskWrapper(self._cell, refuse=self._refuse)._program(program)  # noqa: SLF001 - of its parent
-        return Program([(self.node(step, step.key), last) for step, last in program.steps], program.inputs)
+        return Program(
+            [(self.node(step, step.key), last) for step, last in program.steps], program.inputs, program.blocks
+        )
 
 
 def _is_container(task: Task) -> bool:
@@ -257,8 +259,8 @@ class ProgramWithFallback(Program):
 
     __slots__ = ("cell", "refuse")
 
-    def __init__(self, steps: Any, inputs: tuple[Any, ...], cell: str, refuse: bool) -> None:
-        super().__init__(steps, inputs)
+    def __init__(self, steps: Any, inputs: tuple[Any, ...], blocks: int, cell: str, refuse: bool) -> None:
+        super().__init__(steps, inputs, blocks)
         self.cell = cell
         self.refuse = refuse
 
@@ -267,7 +269,7 @@ class ProgramWithFallback(Program):
         return _run(self, values, run_step, TaskWrapper(self.cell, refuse=self.refuse))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ProgramWithFallback, (self.steps, self.inputs, self.cell, self.refuse)
+        return ProgramWithFallback, (self.steps, self.inputs, self.blocks, self.cell, self.refuse)
 
 
 def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: TaskWrapper) -> Any:

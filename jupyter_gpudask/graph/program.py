@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import operator
+import threading
 from typing import TYPE_CHECKING, Any
 
 from dask._task_spec import Alias, GraphNode, Task, TaskRef, _execute_subgraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+
+running: dict[int, int] = {}
+"""The blocks that programs have computed so far that run in the threads of this process, by the thread's id."""
 
 
 class Program:
@@ -19,13 +24,17 @@ class Program:
 
     `steps`: the tasks in the order in which they run, and the keys of the results that nobody needs after each.
     `inputs`: keys of the results of other tasks, in the order of the arguments of a call.
+    `blocks`: how many blocks it computes, if tasks of several blocks are fused in it; they are counted in `running`.
     """
 
-    __slots__ = ("inputs", "steps")
+    __slots__ = ("blocks", "inputs", "steps")
 
-    def __init__(self, steps: Sequence[tuple[GraphNode, tuple[Any, ...]]], inputs: tuple[Any, ...]) -> None:
+    def __init__(
+        self, steps: Sequence[tuple[GraphNode, tuple[Any, ...]]], inputs: tuple[Any, ...], blocks: int = 1
+    ) -> None:
         self.steps = steps
         self.inputs = inputs
+        self.blocks = blocks
 
     def __call__(self, *inputs: Any) -> Any:
         """The result of the last step."""
@@ -39,14 +48,20 @@ class Program:
         `run_step`: called with each task and the results so far; returns its result.
         """
         result = None
-        for task, unneeded in self.steps:
-            result = values[task.key] = run_step(task, values)
-            for key in unneeded:
-                del values[key]
-        return result
+        thread = threading.get_ident() if self.blocks > 1 else None
+        try:
+            for number, (task, unneeded) in enumerate(self.steps):
+                if thread is not None:
+                    running[thread] = number * self.blocks // len(self.steps)
+                result = values[task.key] = run_step(task, values)
+                for key in unneeded:
+                    del values[key]
+            return result
+        finally:
+            running.pop(thread or 0, None)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Program, (self.steps, self.inputs)
+        return Program, (self.steps, self.inputs, self.blocks)
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "program", self.steps, self.inputs
@@ -64,11 +79,13 @@ def evaluated(arguments: Iterable[Any], values: Mapping[Any, Any]) -> list[Any]:
     ]
 
 
-def as_one_task(key: Any, tasks: Mapping[Any, GraphNode]) -> Task:
+def as_one_task(key: Any, tasks: Mapping[Any, GraphNode], blocks: int = 1) -> Task:
     """One task that gives what `tasks` give for `key`; what they need of other tasks becomes an argument."""
     order = _depth_first(key, tasks)
     inputs = tuple(sorted({other for task in order for other in task.dependencies if other not in tasks}, key=_place))
-    return Task(key, Program(_with_last_uses(order, key), inputs), *map(TaskRef, inputs), _data_producer=not inputs)
+    return Task(
+        key, Program(_with_last_uses(order, key), inputs, blocks), *map(TaskRef, inputs), _data_producer=not inputs
+    )
 
 
 def _depth_first(key: Any, tasks: Mapping[Any, GraphNode]) -> list[GraphNode]:

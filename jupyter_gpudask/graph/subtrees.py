@@ -249,9 +249,11 @@ def fuse_subtrees(
     programs: dict[Any, Any] = {}
     fused = {
         key: graph[key]
-        if len(members) == 1
-        else as_one_task(key, with_programs({member: graph[member] for member in members}, programs))
-        for key, members in subtrees.items()
+        if len(subtree.members) == 1
+        else as_one_task(
+            key, with_programs({member: graph[member] for member in subtree.members}, programs), int(subtree.leaves)
+        )
+        for key, subtree in subtrees.items()
     }
     return without_copies(fused, originals, tasks)
 
@@ -273,8 +275,8 @@ def _find_subtrees(
     wanted: frozenset[Any],
     most_leaves: int,
     most_inputs: int,
-) -> dict[Any, list[Any]]:
-    """The members of each subtree, by the key of its task. In `order` a task comes after all that it needs."""
+) -> dict[Any, _Subtree]:
+    """Each subtree, by the key of its task. In `order` a task comes after all that it needs."""
     dependents = reverse_dict(dependencies)
     barriers = {key for key, task in graph.items() if task.block_fusion}
     # Each output of a P2P shuffle is on one of the workers, which the task learns when it runs: it asks to run there.
@@ -301,7 +303,7 @@ def _find_subtrees(
             for other in inner:
                 del subtrees[other]
         subtrees[key] = subtree
-    return {key: subtree.members for key, subtree in subtrees.items()}
+    return subtrees
 
 
 def _topological(graph: Mapping[Any, GraphNode], dependencies: Mapping[Any, Collection[Any]]) -> Iterator[Any]:

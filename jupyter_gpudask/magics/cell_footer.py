@@ -40,8 +40,6 @@ _LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "numpy": "NumPy", "pandas": "panda
 
 _MAX_GPUS = 8
 _JOULES_PER_WATT_HOUR = 3600
-# With fewer finished tasks, the time that is left is not estimated.
-_MIN_DONE, _MIN_SHARE = 10, 0.1
 _SECONDS_PER_HOUR = 3600
 
 
@@ -139,6 +137,7 @@ class Footer:
             seconds=seconds,
             tasks=self._submitted,
             cancelled=self._interruption.cancelled or 0,
+            fused=state.work.blocks - state.work.tasks if state else 0,
             peak=None if busiest is None else peaks[busiest],
             peak_gpu=index,
             spilled=sum(
@@ -184,7 +183,7 @@ class Footer:
                 return
             with self._lock:
                 if self._may_show and not self._done.is_set():
-                    self._line.show(CellProgress(state, self._submitted, time.monotonic() - self._began))
+                    self._line.show(CellProgress(state, time.monotonic() - self._began))
 
     @property
     def _may_show(self) -> bool:
@@ -202,17 +201,16 @@ def _fallbacks_of(cell: str) -> tuple[tuple[str, int, int], ...]:
 
 @dataclass(repr=False)
 class CellProgress(ProgressLine):
-    """The progress of a running cell, which has submitted `tasks` tasks in `seconds` seconds."""
+    """The progress of a cell that has run for `seconds` seconds."""
 
     state: ClusterState
-    tasks: int
     seconds: float
 
     def __str__(self) -> str:
-        done = self._done
-        parts = [f"{done:,} of {format_count(self.tasks, 'task')} done", f"{self.seconds:.0f} s"]
-        if done >= max(_MIN_DONE, _MIN_SHARE * self.tasks) and done < self.tasks:
-            parts.append(f"about {_format_duration(self.seconds / done * (self.tasks - done))} left")
+        work = self.state.work
+        parts = [f"{work.description} done", f"{self.seconds:.0f} s"]
+        if work.seconds_left:
+            parts.append(f"about {_format_duration(work.seconds_left)} left")
         gpus = [worker for worker in self.state.workers if worker.gpu_index is not None]
         hosts = {worker.host for worker in gpus}
         parts += [_describe_gpu(worker, with_host=len(hosts) > 1) for worker in gpus[:_MAX_GPUS]]
@@ -225,13 +223,10 @@ class CellProgress(ProgressLine):
         parts += filter(None, [self.state.end])
         return " · ".join(parts)
 
-    @property
-    def _done(self) -> int:
-        return max(0, self.tasks - self.state.cell_tasks_unfinished)
-
     def progress(self) -> str:
         """The attributes of the progress bar."""
-        return f'value="{self._done}" max="{self.tasks}" aria-label="tasks"'
+        work = self.state.work
+        return f'value="{work.done}" max="{work.blocks}" aria-label="progress"'
 
 
 @dataclass(repr=False)
@@ -251,7 +246,8 @@ class CellSummary(View):
     on_host: tuple[tuple[str, int], ...]  # names of the collections that stayed on the CPU, with their line numbers
     # operations that the GPU libraries lack: name, line number, and number of blocks that were computed on the CPU
     fallbacks: tuple[tuple[str, int, int], ...] = ()
-    cancelled: int = 0  # the number of those that an interrupt has cancelled
+    cancelled: int = 0  # the number of blocks that an interrupt has cancelled
+    fused: int = 0  # how many more blocks than tasks that is, because some tasks compute several
     lost_hosts: tuple[str, ...] = ()  # the hosts that stopped responding while the cell ran
     # the workers whose processes ended unexpectedly while the cell ran, how, and how many times
     lost_workers: tuple[tuple[str, str, int], ...] = ()
@@ -295,8 +291,11 @@ class CellSummary(View):
     def _describe_tasks(self) -> str:
         if not self.cancelled:
             return format_count(self.tasks, "task")
-        done = max(0, self.tasks - self.cancelled)
-        return f"{done:,} of {format_count(self.tasks, 'task')}, {self.cancelled:,} cancelled"
+        from ..protocol import WorkState  # it imports pydantic
+
+        blocks = self.tasks + self.fused
+        work = WorkState(tasks=self.tasks, blocks=blocks, done=max(0, blocks - self.cancelled))
+        return f"{work.description}, {self.cancelled:,} cancelled"
 
     def _describe_lost_workers(self) -> str:
         lost = [f"{name} ({how}{f', {n} times' if n > 1 else ''})" for name, how, n in self.lost_workers]

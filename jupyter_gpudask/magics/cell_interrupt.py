@@ -26,9 +26,9 @@ _MAX_NAMES = 3
 
 @dataclass
 class Interruption:
-    """The tasks that an interrupt has cancelled."""
+    """What an interrupt has cancelled."""
 
-    # the number of unfinished tasks of the cell; `None` if it was not interrupted, or the number is not known
+    # the number of blocks of unfinished tasks of the cell; `None` if it was not interrupted, or the number is not known
     cancelled: int | None = None
 
 

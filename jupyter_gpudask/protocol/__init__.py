@@ -25,6 +25,7 @@ from .state import (
     TlsCredentials,
     WorkerExit,
     WorkerState,
+    WorkState,
 )
 from .verbs import VERBS, ClusterVerbs, Command, Start, parse_command
 
@@ -54,6 +55,7 @@ __all__ = [
     "Start",
     "StateReport",
     "TlsCredentials",
+    "WorkState",
     "WorkerExit",
     "WorkerState",
     "parse_command",

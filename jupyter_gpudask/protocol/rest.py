@@ -217,6 +217,7 @@ class ClusterInfo(_Answer):
     - `limits`: the actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
     - `automatic`: whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask
       on``.
+    - `busy`: whether the kernel executes a cell, which may use the cluster later.
     - `state`: its last reported state.
     """
 
@@ -244,6 +245,7 @@ class ClusterInfo(_Answer):
     joined: str = ""
     limits: dict[Action, str] = Field(default_factory=dict)
     automatic: bool = False
+    busy: bool = False
     state: ClusterState | None = None
 
 

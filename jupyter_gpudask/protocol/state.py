@@ -215,6 +215,27 @@ class WorkerExit(_Model):
     over_memory_limit: bool = False
 
 
+class WorkState(_Model):
+    """The work in progress: what was submitted since the cluster was last idle, or since the kernel's last cell began.
+
+    - `tasks`: the number of tasks.
+    - `blocks`: the number of blocks that they compute; a task counts as one block, unless several were fused into it.
+    - `done`: how many of these blocks are computed.
+    - `seconds_left`: an estimate of how long the rest takes; `None` while too little is done.
+    """
+
+    tasks: int = 0
+    blocks: int = 0
+    done: int = 0
+    seconds_left: float | None = None
+
+    @property
+    def description(self) -> str:
+        """What is done, such as ``23 of 144 blocks``."""
+        unit = "block" if self.blocks > self.tasks else "task"
+        return f"{self.done:,} of {self.blocks:,} {unit}{'' if self.blocks == 1 else 's'}"
+
+
 class ClusterState(_Model):
     """The state of a cluster at one time.
 
@@ -224,7 +245,7 @@ class ClusterState(_Model):
     - `workers`: its workers, in the order of its GPUs, or by host.
     - `tasks_unfinished`: the number of all unfinished tasks: those that run, and those that wait for a worker or for
       other tasks.
-    - `cell_tasks_unfinished`: the number of those that were submitted since the kernel's last cell began.
+    - `work`: what is done of the tasks that were submitted last.
     - `workers_wanted`: the requested number of workers; `workers` has fewer while one starts, and more while one is
       retired.
     - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
@@ -247,7 +268,7 @@ class ClusterState(_Model):
     time: float
     workers: tuple[WorkerState, ...] = ()
     tasks_unfinished: int = 0
-    cell_tasks_unfinished: int = 0
+    work: WorkState = WorkState()
     workers_wanted: int = 0
     gpus: tuple[str, ...] = ()
     result_bytes: int = 0

@@ -8,8 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from distributed import SchedulerPlugin
+
+from ..protocol import WorkState
+from ..worker.graphs import blocks_of
 from ..worker.interruption import INTERRUPT
 from ..worker.memory import BEGIN_CELL
+from ..worker.preload import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -20,18 +25,45 @@ if TYPE_CHECKING:
 UNFINISHED = frozenset({"waiting", "queued", "no-worker", "processing"})
 """Dask's states of unfinished tasks."""
 
-_EXTENSION = "gpudask-cell-tasks"
+# With fewer blocks done, the time that is left is not estimated.
+_MIN_DONE, _MIN_SHARE = 3, 0.02
 
 
-class CellTasks:
-    """Which tasks were unfinished when the cell began that runs now.
+class WorkCounter:
+    """Counts the work that is submitted from now on."""
+
+    def __init__(self) -> None:
+        self._tasks = self._blocks = 0
+        self._began: float | None = None
+
+    def add(self, tasks: int, blocks: int) -> None:
+        """Count tasks that are submitted, and the blocks that they compute."""
+        self._began = self._began or time.monotonic()
+        self._tasks += tasks
+        self._blocks += blocks
+
+    def state(self, unfinished: int) -> WorkState:
+        """What is done if so many blocks are not."""
+        done = self._blocks - min(self._blocks, max(0, unfinished))
+        left = None
+        if self._began is not None and done >= max(_MIN_DONE, _MIN_SHARE * self._blocks):
+            left = (time.monotonic() - self._began) / done * (self._blocks - done)
+        return WorkState(tasks=self._tasks, blocks=self._blocks, done=done, seconds_left=left)
+
+
+class CellTasks(SchedulerPlugin):
+    """The tasks that were submitted since the last cell began, or since the cluster was last idle.
 
     A cell that begins on an idle cluster costs nothing, and no task is counted when its state changes.
     """
 
+    name = "gpudask-cell-tasks"
+
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler: Any = scheduler
         self._earlier: set[Any] = set()
+        self._work = WorkCounter()
+        self._fused: dict[Any, int] = {}  # the blocks of tasks that compute several, by key
 
     def begin_cell(self) -> None:
         """Note the unfinished tasks: those that run or are ready, and those that wait for them."""
@@ -44,9 +76,33 @@ class CellTasks:
             found |= waiting
             following += waiting
         self._earlier = found
+        self._begin()
 
-    def unfinished(self) -> int:
-        """The number of unfinished tasks that were submitted since the cell began."""
+    def _begin(self) -> None:
+        self._work = WorkCounter()
+        self._fused = {}
+
+    def update_graph(self, scheduler: Scheduler, *, tasks: Collection[Any], **_: Any) -> None:
+        """Count the tasks of a graph; called by Dask before they run."""
+        if not self._count_unfinished():
+            self._begin()
+        blocks = {key: blocks_of(task.run_spec) for key in tasks if (task := scheduler.tasks.get(key))}
+        self._work.add(len(blocks), sum(blocks.values()))
+        self._fused.update((key, number) for key, number in blocks.items() if number > 1)
+
+    def work(self) -> WorkState:
+        """What is done of these tasks."""
+        known = self._scheduler.tasks
+        fused = [task for key in self._fused if (task := known.get(key)) and task.state in UNFINISHED]
+        return self._work.state(self._count_unfinished() - len(fused) + self.blocks_left(fused))
+
+    def blocks_left(self, tasks: Collection[Any]) -> int:
+        """How many blocks unfinished tasks have still to compute, by the last heartbeats of the workers."""
+        heartbeats = [(worker.metrics or {}).get(METRICS) or {} for worker in self._scheduler.workers.values()]
+        done = {key: blocks for each in heartbeats for key, blocks in each.get("blocks", ())}
+        return sum(max(1, self._fused.get(task.key, 1) - done.get(task.key, 0)) for task in tasks)
+
+    def _count_unfinished(self) -> int:
         self._earlier = {task for task in self._earlier if task.state in UNFINISHED}
         return max(0, count_unfinished_in(self._scheduler.task_groups.values()) - len(self._earlier))
 
@@ -58,7 +114,7 @@ def count_unfinished_in(groups: Iterable[Any]) -> int:
 
 def cell_tasks_of(scheduler: Any) -> CellTasks:
     """The `CellTasks` of a scheduler."""
-    tasks: CellTasks = scheduler.extensions[_EXTENSION]
+    tasks: CellTasks = scheduler.plugins[CellTasks.name]
     return tasks
 
 
@@ -67,7 +123,8 @@ def handle_beginnings(scheduler: Scheduler, *, pass_on: bool) -> None:
 
     `pass_on`: whether the workers get the message, too; then all must have the `CellMetricsPlugin`.
     """
-    tasks = scheduler.extensions[_EXTENSION] = CellTasks(scheduler)
+    tasks = CellTasks(scheduler)
+    scheduler.add_plugin(tasks)
 
     def begin_cell(client: str) -> None:  # noqa: ARG001 - as Dask calls it
         tasks.begin_cell()
@@ -130,7 +187,7 @@ async def cancel_tasks(
 
 
 async def count_unfinished(keys: Collection[Any], client: str, dask_scheduler: Any) -> int:
-    """The number of unfinished tasks that `cancel_tasks` would cancel with these keys."""
+    """The number of blocks of unfinished tasks that `cancel_tasks` would cancel with these keys."""
     await _wait_for_submissions(dask_scheduler)
     cancelled = set(keys)
     tasks = [task for key in cancelled if (task := dask_scheduler.tasks.get(key))]
@@ -140,7 +197,9 @@ async def count_unfinished(keys: Collection[Any], client: str, dask_scheduler: A
         for task in state.wants_what
         if state.client_key != client or task.key not in cancelled
     ]
-    return len(_unfinished_below(tasks) - _unfinished_below(kept))
+    cancelled_tasks = _unfinished_below(tasks) - _unfinished_below(kept)
+    counter = dask_scheduler.plugins.get(CellTasks.name)  # a cluster of somebody else has none
+    return len(cancelled_tasks) if counter is None else counter.blocks_left(cancelled_tasks)
 
 
 def _unfinished_below(tasks: Iterable[Any]) -> set[Any]:

@@ -15,7 +15,7 @@ from ..worker.host_threads import HostThreadsPlugin
 from ..worker.interruption import InterruptionPlugin
 from ..worker.joined import DEVICE, READ_DEVICE, JoinedMetricsPlugin, dump_optional
 from ..worker.plugins import PatchPlugin
-from .cells import UNFINISHED, count_unfinished_in
+from .cells import UNFINISHED, WorkCounter, count_unfinished_in
 from .graph_router import GraphRouter
 from .results import bytes_by_worker, held_results, total_bytes
 from .workers import LostHostsPlugin, gpu_of_heartbeat, read_worker
@@ -23,7 +23,7 @@ from .workers import LostHostsPlugin, gpu_of_heartbeat, read_worker
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from ..protocol import GpuState
+    from ..protocol import GpuState, WorkState
 
 JOINED_UPDATE_GRAPH = "gpudask-update-graph"
 """The operation with which joined clients submit graphs; those of other clients are handled as ever."""
@@ -54,6 +54,7 @@ class JoinedClientPlugin(LostHostsPlugin):
         self.tasks: set[Any] = set()
         self.unfinished = 0
         self.earlier: set[Any] = set()
+        self._work = WorkCounter()
         self.registered: list[str] = []
         self.devices: dict[str, dict[str, Any] | None] = {}
         self._client = client
@@ -101,11 +102,19 @@ class JoinedClientPlugin(LostHostsPlugin):
         """Note which tasks are not those of the cell that begins."""
         tasks = self.tasks if self.unfinished else ()
         self.earlier = {key for key in tasks if scheduler.tasks[key].state in UNFINISHED}
+        self._work = WorkCounter()
+
+    def work(self) -> WorkState:
+        """What is done of the tasks that were submitted last."""
+        return self._work.state(self.unfinished - len(self.earlier))
 
     def update_graph(self, scheduler: Any, *, client: str, tasks: Collection[Any], **_: Any) -> None:
         """Count new tasks; called by Dask for each graph that is submitted."""
         if client == self._client:
             new = [key for key in tasks if key not in self.tasks and key in scheduler.tasks]
+            if self.unfinished == len(self.earlier):
+                self._work = WorkCounter()
+            self._work.add(len(new), len(new))
             self.tasks.update(new)
             self.unfinished += sum(scheduler.tasks[key].state in UNFINISHED for key in new)
 
@@ -173,7 +182,7 @@ def read_joined_state(client: str, start_timeout: float, dask_scheduler: Any) ->
         time=time.time(),
         workers=tuple(sorted(workers, key=lambda worker: (worker.host, worker.gpu_index or 0, worker.name))),
         tasks_unfinished=plugin.unfinished,
-        cell_tasks_unfinished=plugin.unfinished - len(plugin.earlier),
+        work=plugin.work(),
         workers_wanted=len(workers),
         result_bytes=total_bytes(held),
         lost_hosts=plugin.lost_hosts(),

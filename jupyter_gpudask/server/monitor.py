@@ -292,6 +292,7 @@ def cluster_info(
         limits=ready.limits if ready else {},
         dashboard=f"{DASHBOARD_PATH}/{cluster.kernel_id}/" if cluster.has_dashboard else None,
         automatic=cluster.automatic,
+        busy=kernels.is_busy(cluster.kernel_id),
         state=None if state is None else with_gpu_metrics(state, gpus),
     )
 

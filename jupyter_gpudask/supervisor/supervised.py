@@ -107,7 +107,7 @@ async def read_state(
         time=time.time(),
         workers=tuple(workers),
         tasks_unfinished=count_unfinished_in(scheduler.task_groups.values()),
-        cell_tasks_unfinished=cell_tasks_of(scheduler).unfinished(),
+        work=cell_tasks_of(scheduler).work(),
         workers_wanted=len(cluster.plan),
         gpus=tuple(gpu.uuid for gpu in plan.gpus if gpu.uuid in cluster.plan),
         result_bytes=total_bytes(held),

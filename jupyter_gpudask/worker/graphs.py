@@ -26,6 +26,7 @@ from distributed.protocol.pickle import loads
 from distributed.protocol.serialize import Serialized, deserialize, serialize, to_serialize
 from distributed.scheduler import _cull, _materialize_graph
 
+from ..graph.program import Program
 from .cuda_context import end_if_broken
 from .task_pickler import PickledValues, TaskPickler, import_named_collections, is_builtin, unpickle_node
 
@@ -41,21 +42,22 @@ class OpaqueNode(GraphNode):
     """A pickled node of a graph, which is unpickled when it runs.
 
     - `payload`: the pickled node, in which an index takes the place of each shared value.
-    - `rest`: the shared values, as a tuple; `data_producer` and `is_coro` of the node.
+    - `rest`: the shared values, as a tuple; `data_producer` and `is_coro` of the node; how many blocks it computes.
     """
 
     payload: bytes
     shared: tuple[PickledValue, ...]
     _data_producer: bool
     _is_coro: bool
+    blocks: int
 
-    __slots__ = ("_data_producer", "_is_coro", "payload", "shared")
+    __slots__ = ("_data_producer", "_is_coro", "blocks", "payload", "shared")
 
     def __init__(self, key: Any, dependencies: frozenset[Any], payload: bytes, *rest: Any) -> None:
         self.key = key
         self._dependencies = dependencies
         self.payload = payload
-        self.shared, self._data_producer, self._is_coro = rest
+        self.shared, self._data_producer, self._is_coro, self.blocks = rest
 
     @property
     def data_producer(self) -> bool:
@@ -88,8 +90,8 @@ class OpaqueNode(GraphNode):
             return node(values)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = (self.key, self._dependencies, self.payload, self.shared, self._data_producer, self._is_coro)
-        return OpaqueNode, arguments
+        rest = (self.shared, self._data_producer, self._is_coro, self.blocks)
+        return OpaqueNode, (self.key, self._dependencies, self.payload, *rest)
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "opaque", self.key, self.payload, self.shared
@@ -99,6 +101,14 @@ class OpaqueNode(GraphNode):
 
     def __repr__(self) -> str:
         return f"<opaque task {self.key!r}, {len(self.payload)} bytes>"
+
+
+def blocks_of(node: Any) -> int:
+    """How many blocks a node of a graph computes."""
+    if isinstance(node, OpaqueNode):
+        return node.blocks
+    function = getattr(node, "func", None)
+    return function.blocks if isinstance(function, Program) else 1
 
 
 def make_opaque(graph: Mapping[Any, GraphNode]) -> dict[Any, GraphNode]:
@@ -122,7 +132,8 @@ def _make_opaque(node: Any, values: PickledValues, keys: Mapping[Any, Any]) -> G
     payload = pickler.pickle(node)
     dependencies = frozenset([keys.get(key, key) for key in node.dependencies])
     is_coro = kind is Task and node.func is not _execute_subgraph and node.is_coro
-    return OpaqueNode(node.key, dependencies, payload, tuple(pickler.shared), node.data_producer, is_coro)
+    rest = (tuple(pickler.shared), node.data_producer, is_coro, blocks_of(node))
+    return OpaqueNode(node.key, dependencies, payload, *rest)
 
 
 MATERIALIZE = "gpudask_materialize"

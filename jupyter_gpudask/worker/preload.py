@@ -16,6 +16,7 @@ from distributed import WorkerPlugin
 from distributed.worker_state_machine import TaskErredMsg
 
 from ..comm import device_memory
+from ..graph.program import running
 from ..machine.directories import LOGS_VARIABLE, worker_log
 from ..machine.lifeline import die_with_parent
 from .memory import pool_metrics
@@ -177,8 +178,11 @@ def _device() -> dict[str, Any] | None:
     return first_device()
 
 
-def read_metrics(worker: Worker) -> dict[str, int | None]:
-    """The metrics in the heartbeat; see `WorkerState` for their meaning."""
+def read_metrics(worker: Worker) -> dict[str, Any]:
+    """The metrics in the heartbeat; see `WorkerState` for their meaning.
+
+    `blocks`: the keys of running tasks into which several were fused, with the blocks that they have computed so far.
+    """
     pool_used, pool_size = pool_metrics()
     to_host, to_disk = read_spilled(worker.data)
     return {
@@ -187,6 +191,7 @@ def read_metrics(worker: Worker) -> dict[str, int | None]:
         "spilled_to_host": to_host,
         "spilled_to_disk": to_disk,
         "executed": worker.state.executed_count,
+        "blocks": [(key, running[thread]) for thread, key in list(worker.active_threads.items()) if thread in running],
     }
 
 

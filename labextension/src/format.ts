@@ -50,6 +50,18 @@ export function formatUsage(
   );
 }
 
+/** Format a duration that is only estimated: "40 s", "3 min", "1.5 h". */
+export function formatDuration(
+  seconds: number,
+  trans: TranslationBundle
+): string {
+  return seconds < 90
+    ? trans.__('%1 s', Math.max(1, Math.round(seconds)))
+    : seconds < 5400
+      ? trans.__('%1 min', Math.round(seconds / 60))
+      : trans.__('%1 h', (seconds / 3600).toFixed(1));
+}
+
 /** A share of a total in percent, from 0 to 100. */
 export function percentage(part: number, total: number): number {
   return total > 0 ? Math.min(100, Math.max(0, (100 * part) / total)) : 0;
@@ -61,7 +73,10 @@ export function percentage(part: number, total: number): number {
  * One text is drawn again several times as fast as an element for each item.
  */
 export function joinItems(items: string[]): string {
-  return items.map(item => item.replace(/ /g, '\u00a0')).join(', ');
+  return items
+    .filter(Boolean)
+    .map(item => item.replace(/ /g, '\u00a0'))
+    .join(', ');
 }
 
 /** The sum of the numbers that are not null. */

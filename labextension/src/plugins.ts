@@ -44,6 +44,7 @@ import {
   StatusItem
 } from './notebook/clusterButton';
 import { CurrentKernel } from './notebook/currentKernel';
+import { showProgressInTitle } from './notebook/pageTitle';
 import { loadNotifier } from './notifications/notices';
 import { createPanel, keepOpen, PANEL_ID } from './panel/panel';
 import { IGpuDask } from './tokens';
@@ -217,6 +218,7 @@ const toolbar = plugin<[IToolbarWidgetRegistry, ICommandPalette, ITranslator]>(
     const acceleration = new Acceleration();
     addAccelerateCommand(gpuDask, acceleration, translator ?? nullTranslator);
     offer(palette, gpuDask, CommandIDs.accelerate);
+    showProgressInTitle(gpuDask);
     registry?.addFactory<Widget & { sessionContext: ISessionContext }>(
       'Notebook',
       'gpudask-cluster',

@@ -1,6 +1,8 @@
 """The line under a cell on pretended GPUs: progress, the summary, the counters of memory and energy, and the report."""
 
 import re
+import threading
+import time
 
 import pytest
 from helpers import promised, wait_until
@@ -125,7 +127,9 @@ def test_while_a_cell_runs_longer_its_line_is_live(kernel):
     reply = kernel.ok(f"{CELL}\n{cell}\nNone")
     live = [line for line in reply.displayed if "done" in line]
     line, _, seen = live[0].partition(" · last seen ")
-    assert re.fullmatch(r"\d+ of 18 tasks done · 2 s · GPU 0 37 % 1\.0 GiB · GPU 1 37 % 1\.0 GiB", line)
+    assert re.fullmatch(
+        r"\d+ of 18 tasks done · 2 s · about \d s left · GPU 0 37 % 1\.0 GiB · GPU 1 37 % 1\.0 GiB", line
+    )
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \w+", seen)  # where the kernel is killed, it is saved
     done = [int(line.split()[0]) for line in live]
     assert done == sorted(done)
@@ -155,7 +159,7 @@ def test_the_line_of_a_cell_does_not_count_the_tasks_of_earlier_cells(request, t
     lines = kernel.ok(cell, on_display=file.touch).displayed
     assert kernel.ok("{task.status for task in later}").value == "{'pending'}"
     kernel.ok("gate.set(); client.gather(later); gate.clear(); del first, later")
-    assert "6 of 7 tasks done" in [line.partition(" · ")[0] for line in lines]
+    assert "0 of 1 task done" in [line.partition(" · ")[0] for line in lines]
 
 
 def test_a_report_is_written_where_it_was_asked_for(kernel, tmp_path):
@@ -282,3 +286,36 @@ def test_a_worker_that_starts_later_has_the_counters_too_and_the_cell_in_which_i
     submit = "client.submit(len, [1], pure=False).result()"
     assert "Wh" not in recorded.ok(f"{CELL}\n{restart}\n{submit}").displayed[-1]
     assert "2 Wh" in recorded.ok(f"{CELL}\n{submit}").displayed[-1]
+
+
+WAIT_FOR_FILES = """
+def touch_and_wait(block, folder, file):
+    import os, tempfile, time
+    os.close(tempfile.mkstemp(dir=folder)[0])
+    while len(os.listdir(folder)) > 20 and not os.path.exists(file): time.sleep(0.05)
+    return block
+"""
+
+
+def test_the_progress_counts_the_blocks_of_fused_tasks_also_after_an_interrupt(kernel, tmp_path):
+    folder, file = tmp_path / "blocks", tmp_path / "file"
+    folder.mkdir()
+    kernel.ok(WAIT_FOR_FILES)
+    cell = f"{CELL}\nda.ones(128, chunks=1).map_blocks(touch_and_wait, {str(folder)!r}, {str(file)!r}).sum().compute()"
+
+    def interrupt_when_all_wait():
+        wait_until(lambda: len(list(folder.iterdir())) > 20, 30)
+        time.sleep(3)  # a heartbeat of the worker, and an update of the line
+        kernel.interrupt()
+
+    interrupting = threading.Thread(target=interrupt_when_all_wait)
+    interrupting.start()
+    reply = kernel.run(cell)
+    interrupting.join()
+    assert reply.error == "KeyboardInterrupt"
+    lines = [match for line in reply.displayed if (match := re.match(r"(\d+) of (\d+) blocks done · ", line))]
+    done, blocks = map(int, lines[-1].groups())
+    assert 10 < done <= 21
+    assert 128 <= blocks < 140
+    assert "left" in lines[-1].string
+    assert f" · {done} of {blocks} blocks, {blocks - done} cancelled" in footer(reply)

@@ -5,7 +5,7 @@ import pytest
 from jupyter_gpudask.magics.cell_footer import CellProgress, CellSummary, cost_of, format_energy
 from jupyter_gpudask.magics.output import format_time, html_table
 from jupyter_gpudask.magics.settings import MagicsSettings
-from jupyter_gpudask.protocol import ClusterState, GpuState, Ready
+from jupyter_gpudask.protocol import ClusterState, GpuState, Ready, WorkState
 
 
 def test_a_quantity_of_a_total_is_not_broken_into_two_lines():
@@ -78,20 +78,18 @@ def test_energy_is_in_watt_hours():
 
 
 @pytest.mark.parametrize(
-    ("tasks", "unfinished", "seconds", "line"),
+    ("work", "line"),
     [
-        (100, 75, 10, "25 of 100 tasks done · 10 s · about 30 s left"),
-        (100, 50, 180, "50 of 100 tasks done · 180 s · about 3 min left"),
-        (100, 80, 3600, "20 of 100 tasks done · 3600 s · about 4.0 h left"),
-        (100, 1, 10, "99 of 100 tasks done · 10 s · about 1 s left"),
-        (100, 91, 10, "9 of 100 tasks done · 10 s"),
-        (100, 0, 10, "100 of 100 tasks done · 10 s"),
-        (20, 11, 60, "9 of 20 tasks done · 60 s"),
-        (1000, 950, 60, "50 of 1,000 tasks done · 60 s"),
+        (WorkState(tasks=100, blocks=100, done=25, seconds_left=30), "25 of 100 tasks done · 10 s · about 30 s left"),
+        (WorkState(tasks=10, blocks=144, done=23, seconds_left=200), "23 of 144 blocks done · 10 s · about 3 min left"),
+        (WorkState(tasks=1, blocks=1, done=0), "0 of 1 task done · 10 s"),
+        (
+            WorkState(tasks=9, blocks=1000, done=99, seconds_left=14400),
+            "99 of 1,000 blocks done · 10 s · about 4.0 h left",
+        ),
+        (WorkState(tasks=5, blocks=5, done=5, seconds_left=0.0), "5 of 5 tasks done · 10 s"),
     ],
 )
-def test_the_time_that_is_left_is_estimated_once_ten_tasks_and_a_tenth_of_them_are_done(
-    tasks, unfinished, seconds, line
-):
-    state = ClusterState(engine="cpu", status="ready", time=0, cell_tasks_unfinished=unfinished)
-    assert str(CellProgress(state, tasks, seconds)) == line
+def test_the_progress_is_that_of_blocks_where_tasks_compute_several(work, line):
+    state = ClusterState(engine="cpu", status="ready", time=0, work=work)
+    assert str(CellProgress(state, 10)) == line

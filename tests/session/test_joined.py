@@ -114,7 +114,7 @@ def test_status_groups_by_host_and_tells_own_tasks_from_those_of_others(joined, 
         tasks = r"Tasks: (1 running, 0|0 running, 1) waiting\.\nUnfinished tasks of others: 3\."
         assert re.search(tasks, shown)
         joined.ok(f"{CELL}\nyours = client.submit(len, [mine])")
-        later = "later = %gpudask status\nlater.state.tasks_unfinished, later.state.cell_tasks_unfinished"
+        later = "later = %gpudask status\nlater.state.tasks_unfinished, later.state.work.tasks"
         assert joined.ok(later).value == "(2, 1)"
         heads, first, second, *_ = shown.splitlines()
         assert heads.split()[:3] == ["host", "worker", "busy"]

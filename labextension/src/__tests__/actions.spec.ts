@@ -62,6 +62,23 @@ describe('stopping a cluster', () => {
     expect(requests).toEqual(['GET']);
   });
 
+  it.each(['stop', 'restart'] as const)(
+    'asks for confirmation while the notebook is running a cell: %s',
+    async act => {
+      const busy = cluster({ ...state(0), busy: true });
+      const acting = actionsOn(() => new Response(JSON.stringify(busy)))[act](
+        cluster(state(0))
+      );
+      await dialogShown();
+      expect(document.body.textContent).toContain(
+        'Its notebook is running a cell.'
+      );
+      await dismissDialog();
+      await acting;
+      expect(requests).toEqual(['GET']);
+    }
+  );
+
   it('does not ask if the tasks have finished in the meantime', async () => {
     await actionsOn(replyWith(0)).stop(cluster(state(3)));
     expect(requests).toEqual(['GET', 'DELETE']);

@@ -85,6 +85,15 @@ describe('the section of clusters', () => {
     ]);
   });
 
+  it('says that a kernel is starting', async () => {
+    shown.show();
+    shown.openNotebook(null, 'initializing');
+    await shown.receive({ gpus: gpuList() });
+    expect(shown.texts('.jp-GpuDask-noticeTitle')).toEqual([
+      'The kernel of mine.ipynb is starting…'
+    ]);
+  });
+
   it('disables what only the owner of a cluster does, and describes why', async () => {
     shown.show();
     const limits = {
@@ -267,7 +276,7 @@ describe('the section of clusters', () => {
     shown.show();
     await shown.receive({ gpus: gpuList(), clusters: [cluster()] });
     expect(shown.texts('.jp-GpuDask-stateLine')).toEqual([
-      'ready4 running, 6 waiting, 3.0 GiB spilled'
+      'ready23 of 144 blocks, about 50 s left, 3.0 GiB spilled'
     ]);
     expect(shown.texts('.jp-GpuDask-workers li')).toEqual([
       'GPU 04 running, 1 assignedpool 80 %, 3.0 GiB spilled'
@@ -296,7 +305,7 @@ describe('the section of clusters', () => {
     const gpus = [gpu(), gpu({ index: 1, uuid: 'GPU-1' })];
     await shown.receive({ gpus: gpuList({ gpus }), clusters: [scaled] });
     expect(shown.texts('.jp-GpuDask-stateLine')).toEqual([
-      'ready4 running, 6 waiting, 1 to 2 workers, as needed, 3.0 GiB spilled, holds 3.0 GiB of results'
+      'ready23 of 144 blocks, about 50 s left, 1 to 2 workers, as needed, 3.0 GiB spilled, holds 3.0 GiB of results'
     ]);
     expect(shown.texts('.jp-GpuDask-cards .jp-GpuDask-details').at(-1)).toBe(
       '1 of 2 × H200'

@@ -88,6 +88,37 @@ describe('the connection', () => {
     expect(FakeSocket.last.url).toContain('since=1234.5');
   });
 
+  it('is silent five seconds after the last message, and stale until the next one', async () => {
+    connection.open();
+    FakeSocket.last.send({});
+    const heardAt = Date.now();
+    await jest.advanceTimersByTimeAsync(4900);
+    FakeSocket.last.send({});
+    await jest.advanceTimersByTimeAsync(4900);
+    expect(connection.isStale).toBe(false);
+    await jest.advanceTimersByTimeAsync(200);
+    expect(connection.status).toEqual({
+      kind: 'silent',
+      since: heardAt + 4900
+    });
+    expect(connection.isStale).toBe(true);
+    FakeSocket.last.send({});
+    expect(connection.status.kind).toBe('live');
+    expect(connection.isStale).toBe(false);
+  });
+
+  it('connects again after a long silence, and stays silent until it hears something', async () => {
+    connection.open();
+    FakeSocket.last.send({});
+    await jest.advanceTimersByTimeAsync(31000);
+    expect(FakeSocket.all).toHaveLength(2);
+    expect(connection.status.kind).toBe('silent');
+    await jest.advanceTimersByTimeAsync(30000);
+    expect(FakeSocket.all).toHaveLength(3);
+    FakeSocket.last.send({});
+    expect(connection.status.kind).toBe('live');
+  });
+
   it('reports a missing extension after a response with status 404', async () => {
     answer = () => new Response('', { status: 404 });
     connection.open();

@@ -175,7 +175,7 @@ describe('a dashboard tab', () => {
     await receive(cluster());
     FakeSocket.last.break();
     await rendered();
-    expect(said()).toMatch(/^The connection to the server is lost/);
+    expect(said()).toMatch(/^No data from the server/);
     expect(isOld()).toBe(true);
   });
 });

@@ -51,6 +51,18 @@ describe('the model', () => {
     expect(model.status.kind).toBe('connecting');
   });
 
+  it('stays connected while the page is hidden and its notebook computes', () => {
+    model.subscribe();
+    model.setCurrent('kernel-1', 'analysis.ipynb');
+    FakeSocket.last.send({ clusters: [cluster()] });
+    hidePage(true);
+    expect(model.status.kind).toBe('live');
+    const state = { ...cluster().state!, tasks_unfinished: 0 };
+    FakeSocket.last.send({ type: 'changes', clusters: [cluster({ state })] });
+    expect(model.status.kind).toBe('closed');
+    hidePage(false);
+  });
+
   it('names clusters with their folders while two have the same name', () => {
     const names = () => [...model.clusters.values()].map(({ name }) => name);
     model.subscribe();

@@ -533,6 +533,21 @@ describe('jupyter-gpudask:commands', () => {
     expect(document.getElementById('jupyter-gpudask-plots')).toBeNull();
   });
 
+  it('sends one request for two clicks, and disables what changes the cluster meanwhile', async () => {
+    await activate('commands', gpuDask, null, null, null);
+    answer = ({ method }) =>
+      new Response(
+        JSON.stringify(method === 'GET' ? { default: {} } : cluster())
+      );
+    const first = app.commands.execute(CommandIDs.start, args);
+    expect(app.commands.isEnabled(CommandIDs.start, args)).toBe(false);
+    const second = app.commands.execute(CommandIDs.start, args);
+    await Promise.all([first, second]);
+    const sent = requests.map(({ method }) => method);
+    expect(sent.filter(method => method === 'POST')).toHaveLength(1);
+    expect(app.commands.isEnabled(CommandIDs.stop, args)).toBe(true);
+  });
+
   it('disables a command for a cluster that was replaced', async () => {
     await activate('commands', gpuDask, null, null, null);
     gpuDask.model.updateCluster(cluster({ since: 3 }));

@@ -71,11 +71,11 @@ export class ShownPanel {
   }
 
   /** Make a notebook the current one. */
-  openNotebook(kernelId: string | null): void {
+  openNotebook(kernelId: string | null, status = 'idle'): void {
     const { current } = this.gpuDask;
     jest
       .spyOn(current, 'session', 'get')
-      .mockReturnValue({} as ISessionContext);
+      .mockReturnValue({ kernelDisplayStatus: status } as ISessionContext);
     jest.spyOn(current, 'name', 'get').mockReturnValue('mine.ipynb');
     jest.spyOn(current, 'kernelId', 'get').mockReturnValue(kernelId);
   }

@@ -21,7 +21,7 @@ import { plotsIcon, scaleIcon } from '../icons';
 import { ClusterStatus, ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
 import type { ClusterActions } from './actions';
-import { isOffered, limitOf } from './offered';
+import { changesCluster, isOffered, limitOf } from './offered';
 import { currentName } from './names';
 import { resultBytes, STARTS } from './snapshot';
 
@@ -80,6 +80,32 @@ export function addClusterCommands(
     return hasServer && isOver && kernelOf(args) !== null;
   };
 
+  /** The kernels whose clusters are being started, stopped or changed: a second click does nothing. */
+  const changing = new Set<string | null>();
+  const isLocked = (
+    command: string,
+    args: ReadonlyPartialJSONObject
+  ): boolean => changesCluster(command) && changing.has(kernelOf(args));
+  const locked = async (
+    command: string,
+    args: ReadonlyPartialJSONObject,
+    act: () => unknown
+  ): Promise<void> => {
+    const kernelId = kernelOf(args);
+    if (!changesCluster(command)) {
+      await act();
+    } else if (!changing.has(kernelId)) {
+      changing.add(kernelId);
+      commands.notifyCommandChanged();
+      try {
+        await act();
+      } finally {
+        changing.delete(kernelId);
+        commands.notifyCommandChanged();
+      }
+    }
+  };
+
   const isVisible =
     (command: string) =>
     (args: ReadonlyPartialJSONObject): boolean =>
@@ -114,6 +140,7 @@ export function addClusterCommands(
           isVisible(id)(args) &&
           cluster !== undefined &&
           !limitOf(id, cluster) &&
+          !isLocked(id, args) &&
           statuses.includes(cluster.status) &&
           condition(cluster)
         );
@@ -121,9 +148,11 @@ export function addClusterCommands(
       execute: async args => {
         const cluster = clusterOf(args);
         if (cluster) {
-          await (typeof act === 'string'
-            ? (await actions())[act](cluster)
-            : act(cluster, args));
+          await locked(id, args, async () =>
+            typeof act === 'string'
+              ? (await actions())[act](cluster)
+              : act(cluster, args)
+          );
         }
       }
     });
@@ -140,12 +169,15 @@ export function addClusterCommands(
       ...options,
       describedBy: { args: KERNEL_ARGS },
       isVisible: isVisible(id),
-      isEnabled: args => isVisible(id)(args) && canStart(args),
+      isEnabled: args =>
+        isVisible(id)(args) && canStart(args) && !isLocked(id, args),
       execute: async args => {
         const kernelId = kernelOf(args);
         if (kernelId) {
           const name = clusterOf(args)?.name ?? currentName(gpuDask);
-          await (await actions())[act](kernelId, name);
+          await locked(id, args, async () =>
+            (await actions())[act](kernelId, name)
+          );
         }
       }
     });

@@ -24,6 +24,11 @@ const DASHBOARDS: readonly string[] = [
   CommandIDs.choosePlot
 ];
 
+/** Whether a command starts, stops or changes a cluster. */
+export function changesCluster(command: string): boolean {
+  return START_COMMANDS.includes(command) || STOPS.includes(command);
+}
+
 /**
  * Whether a command is offered.
  *

@@ -7,7 +7,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../commandIDs';
 import { endReason, ISentences } from '../errors';
-import { sum } from '../format';
+import { formatDuration, percentage, sum } from '../format';
 import {
   ICluster,
   IGpu,
@@ -26,6 +26,15 @@ export interface IAction {
   icon: LabIcon;
 }
 
+/** What is done of the work in progress. */
+export interface IProgress {
+  percent: number;
+  /** "23 of 144 blocks"; a task counts as one block, unless several were fused into it. */
+  done: string;
+  /** "about 50 s left"; empty while that is not known. */
+  left: string;
+}
+
 export interface ISnapshot {
   /** Selects the icon and the style. */
   kind: 'off' | 'starting' | 'ready' | 'stand-in' | 'closing' | 'failed';
@@ -35,6 +44,8 @@ export interface ISnapshot {
   engine: string;
   /** The hardware of a cluster that is ready, else the state. */
   short: string;
+  /** Null while nothing is computed. */
+  progress: IProgress | null;
   /** The GPUs of this machine on which it has workers. */
   gpus: IGpu[];
   /** Why it has ended, and what to do; or why it uses the CPU. */
@@ -87,6 +98,7 @@ export function snapshot(
     state: trans.__('off'),
     engine: '',
     short: trans.__('off'),
+    progress: null,
     gpus: [],
     reason: { message: '', fix: '' },
     problem: null,
@@ -104,6 +116,7 @@ export function snapshot(
     state,
     engine,
     short: cluster.status === 'ready' ? engine : state,
+    progress: progressOf(cluster, trans),
     gpus: gpus.filter(({ uuid }) => active.includes(uuid))
   };
   if (!hasEnded) {
@@ -158,6 +171,30 @@ function stateOf(
       return ['failed', trans.__('failed')];
   }
 }
+
+/** What is done of the work of a cluster; null if there is none. */
+function progressOf(
+  { status, state }: ICluster,
+  trans: TranslationBundle
+): IProgress | null {
+  const { tasks, blocks, done, seconds_left: left } = state?.work ?? NO_WORK;
+  if (status !== 'ready' || !state?.tasks_unfinished || done >= blocks) {
+    return null;
+  }
+  return {
+    percent: Math.floor(percentage(done, blocks)),
+    done:
+      blocks > tasks
+        ? trans.__('%1 of %2 blocks', done, blocks)
+        : trans.__('%1 of %2 tasks', done, blocks),
+    left:
+      left === null
+        ? ''
+        : trans.__('about %1 left', formatDuration(left, trans))
+  };
+}
+
+const NO_WORK = { tasks: 0, blocks: 0, done: 0, seconds_left: null };
 
 /** The CPU, or the number and model of the GPUs. */
 function engineName(

@@ -20,6 +20,7 @@ export function lossWarning(
   const tasks = running + waiting;
   const held = resultBytes(cluster);
   return [
+    cluster.busy && trans.__('Its notebook is running a cell.'),
     tasks > 0 &&
       trans._n('%1 task is not finished.', '%1 tasks are not finished.', tasks),
     held > 0 &&

@@ -2,6 +2,7 @@ import { refreshIcon } from '@jupyterlab/ui-components';
 import React, { useEffect, useState } from 'react';
 
 import { CommandIDs } from '../commandIDs';
+import { formatDuration } from '../format';
 import { ENABLE_COMMAND } from '../snippets';
 import { CommandButton } from './commandButton';
 import { useGpuDask } from './liveWidget';
@@ -87,6 +88,13 @@ function Status(): JSX.Element | null {
           <RetryButton />
         </Notice>
       );
+    case 'silent':
+      return (
+        <Notice title={trans.__('The server does not respond.')}>
+          <Age since={status.since} />
+          <RetryButton />
+        </Notice>
+      );
     case 'no-server':
       return (
         <Notice
@@ -117,18 +125,36 @@ function Status(): JSX.Element | null {
   }
 }
 
-/** A countdown to the next attempt, hidden from screen readers. */
+/** A countdown to the next attempt. */
 function Countdown({ until }: { until: number }): JSX.Element {
   const { trans } = useGpuDask();
+  const seconds = Math.max(1, Math.ceil((until - useNow()) / 1000));
+  return <Clock text={trans.__('Retrying in %1 s', seconds)} />;
+}
+
+/** How old what is shown is. */
+function Age({ since }: { since: number }): JSX.Element {
+  const { trans } = useGpuDask();
+  const seconds = Math.round((useNow() - since) / 1000);
+  return (
+    <Clock text={trans.__('No data for %1', formatDuration(seconds, trans))} />
+  );
+}
+
+/** A text with a time that passes, hidden from screen readers. */
+function Clock({ text }: { text: string }): JSX.Element {
+  return (
+    <span className="jp-GpuDask-secondary" aria-hidden="true">
+      {text}
+    </span>
+  );
+}
+
+function useNow(): number {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), 500);
     return () => clearInterval(timer);
-  }, [until]);
-  const seconds = Math.max(1, Math.ceil((until - now) / 1000));
-  return (
-    <span className="jp-GpuDask-secondary" aria-hidden="true">
-      {trans.__('Retrying in %1 s', seconds)}
-    </span>
-  );
+  }, []);
+  return now;
 }

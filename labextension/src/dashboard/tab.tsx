@@ -85,16 +85,14 @@ export class DashboardTab extends MainAreaWidget<Panel> {
 
   private _update(): void {
     const { plot } = this._dashboard;
-    const { clusters, status } = this._gpuDask.model;
+    const { model } = this._gpuDask;
+    const { clusters } = model;
     const cluster = findCluster(this._dashboard, clusters);
     if (cluster) {
       this._setDashboard(clusterDashboard(cluster, plot, this.id));
     }
     const isAvailable = hasDashboard(cluster);
-    this._frame.toggleClass(
-      'jp-mod-stale',
-      !isAvailable || status.kind === 'lost'
-    );
+    this._frame.toggleClass('jp-mod-stale', !isAvailable || model.isStale);
     const process = processOf(cluster);
     if (isAvailable && process !== this._process) {
       this._process = process;
@@ -142,11 +140,11 @@ function processOf(cluster: ICluster | undefined): string {
 function Status({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
   const gpuDask = useGpuDask();
   const { model, trans } = gpuDask;
-  if (model.status.kind === 'lost') {
+  if (model.isStale) {
     return (
       <Notice
         title={trans.__(
-          'The connection to the server is lost; the dashboard is not up to date.'
+          'No data from the server; the dashboard is not up to date.'
         )}
       >
         <RetryButton />

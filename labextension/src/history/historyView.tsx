@@ -141,10 +141,7 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
         onPng={savePng}
       />
       <h2>{title}</h2>
-      <div
-        className="jp-GpuDask-groups"
-        data-stale={model.status.kind === 'lost'}
-      >
+      <div className="jp-GpuDask-groups" data-stale={model.isStale}>
         {groups.length === 0 && (
           <p className="jp-GpuDask-secondary">
             {trans.__('All charts are hidden. Choose some with “Charts”.')}

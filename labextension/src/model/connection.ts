@@ -13,12 +13,18 @@ export type ConnectionStatus =
   | { kind: 'closed' | 'connecting' | 'live' }
   /** `retryAt` is the time of the next attempt, in milliseconds since the epoch. */
   | { kind: 'lost'; retryAt: number }
+  /** It is open, and the server, which sends a message each second, is silent since then. */
+  | { kind: 'silent'; since: number }
   /** The server lacks the extension, or refuses this user: no automatic retry. */
   | { kind: 'no-server' | 'refused' };
 
 /** The shortest and the longest delay before a retry, in milliseconds. */
 const MIN_DELAY = 1000;
 const MAX_DELAY = 30000;
+
+/** After so many milliseconds without a message the server is silent, and later the connection is made again. */
+const SILENCE = 5000;
+const LONG_SILENCE = 30000;
 
 /** How many seconds of metrics the panel shows. */
 export const PANEL_SECONDS = 60;
@@ -40,6 +46,13 @@ export class Connection implements IDisposable {
 
   get status(): ConnectionStatus {
     return this._status;
+  }
+
+  /** Whether what was received is not what is now. */
+  get isStale(): boolean {
+    return (
+      this._newest !== null && !['live', 'closed'].includes(this._status.kind)
+    );
   }
 
   readonly statusChanged = new Signal<this, ConnectionStatus>(this);
@@ -82,18 +95,33 @@ export class Connection implements IDisposable {
 
   private _connect(): void {
     this._drop();
-    this._setStatus({ kind: 'connecting' });
+    if (this._status.kind !== 'silent') {
+      this._setStatus({ kind: 'connecting' });
+    }
+    this._listen();
     const { settings } = this.rest;
     const socket = new settings.WebSocket(this._url());
     this._socket = socket;
     socket.onmessage = event => {
       this._failures = 0;
+      this._heardAt = Date.now();
+      this._listen();
       this._setStatus({ kind: 'live' });
       const message: IStreamMessage = JSON.parse(event.data);
       this._newest = message.time;
       this.received.emit(message);
     };
     socket.onclose = () => void this._onLost(socket);
+  }
+
+  /** Wait for the next message. */
+  private _listen(): void {
+    clearTimeout(this._timer);
+    this._timer = setTimeout(() => {
+      this._setStatus({ kind: 'silent', since: this._heardAt });
+      const rest = LONG_SILENCE - SILENCE;
+      this._timer = setTimeout(() => this._connect(), rest);
+    }, SILENCE);
   }
 
   private _url(): string {
@@ -154,6 +182,7 @@ export class Connection implements IDisposable {
   }
 
   private _failures = 0;
+  private _heardAt = Date.now();
   private _isDisposed = false;
   private _newest: number | null = null;
   private _socket: WebSocket | null = null;

@@ -17,7 +17,8 @@ export interface IGpuHistory {
 }
 
 /**
- * The model of all views. It is connected to the server while it has a subscriber and the page is visible.
+ * The model of all views. It is connected to the server while it has a subscriber and the page is visible, or its title
+ * shows the progress of the current notebook.
  */
 export class GpuDaskModel implements IDisposable {
   /**
@@ -43,6 +44,11 @@ export class GpuDaskModel implements IDisposable {
 
   get status(): ConnectionStatus {
     return this.connection.status;
+  }
+
+  /** Whether the state is not that of now. */
+  get isStale(): boolean {
+    return this.connection.isStale;
   }
 
   /** Null until the first message. */
@@ -141,7 +147,9 @@ export class GpuDaskModel implements IDisposable {
   private _onVisibility = (): void => this._openOrClose();
 
   private _openOrClose(): void {
-    if (this._subscribers.size > 0 && !document.hidden) {
+    const isWorking = this._clusters.get(this._current.kernelId ?? '')?.state
+      ?.tasks_unfinished;
+    if (this._subscribers.size > 0 && (!document.hidden || isWorking)) {
       this.connection.open();
     } else {
       this.connection.close();
@@ -163,6 +171,9 @@ export class GpuDaskModel implements IDisposable {
     if (isChanged || message.type === 'full' || this._isDue(message.time)) {
       this._lastEmit = message.time;
       this.changed.emit();
+    }
+    if (document.hidden) {
+      this._openOrClose();
     }
   }
 

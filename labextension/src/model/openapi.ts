@@ -221,6 +221,7 @@ export type components = {
      *     - `limits`: the actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
      *     - `automatic`: whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask
      *       on``.
+     *     - `busy`: whether the kernel executes a cell, which may use the cluster later.
      *     - `state`: its last reported state.
      */
     ClusterInfo: {
@@ -327,6 +328,11 @@ export type components = {
        * @default false
        */
       automatic: boolean;
+      /**
+       * Busy
+       * @default false
+       */
+      busy: boolean;
       /** @default null */
       state: components['schemas']['ClusterState'] | null;
     };
@@ -471,7 +477,7 @@ export type components = {
      *     - `workers`: its workers, in the order of its GPUs, or by host.
      *     - `tasks_unfinished`: the number of all unfinished tasks: those that run, and those that wait for a worker or for
      *       other tasks.
-     *     - `cell_tasks_unfinished`: the number of those that were submitted since the kernel's last cell began.
+     *     - `work`: what is done of the tasks that were submitted last.
      *     - `workers_wanted`: the requested number of workers; `workers` has fewer while one starts, and more while one is
      *       retired.
      *     - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
@@ -512,10 +518,14 @@ export type components = {
        */
       tasks_unfinished: number;
       /**
-       * Cell Tasks Unfinished
-       * @default 0
+       * @default {
+       *       "tasks": 0,
+       *       "blocks": 0,
+       *       "done": 0,
+       *       "seconds_left": null
+       *     }
        */
-      cell_tasks_unfinished: number;
+      work: components['schemas']['WorkState'];
       /**
        * Workers Wanted
        * @default 0
@@ -1091,6 +1101,37 @@ export type components = {
       gpus: string[];
       /** Count */
       count: number;
+    };
+    /**
+     * WorkState
+     * @description The work in progress: what was submitted since the cluster was last idle, or since the kernel's last cell began.
+     *
+     *     - `tasks`: the number of tasks.
+     *     - `blocks`: the number of blocks that they compute; a task counts as one block, unless several were fused into it.
+     *     - `done`: how many of these blocks are computed.
+     *     - `seconds_left`: an estimate of how long the rest takes; `None` while too little is done.
+     */
+    WorkState: {
+      /**
+       * Tasks
+       * @default 0
+       */
+      tasks: number;
+      /**
+       * Blocks
+       * @default 0
+       */
+      blocks: number;
+      /**
+       * Done
+       * @default 0
+       */
+      done: number;
+      /**
+       * Seconds Left
+       * @default null
+       */
+      seconds_left: number | null;
     };
     /**
      * WorkerExit

@@ -10,7 +10,7 @@ import { ISnapshot, reasonText, snapshot, STARTS } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
 import { LiveWidget, useGpuDask } from '../components/liveWidget';
 import { StateIcon } from '../components/stateLabel';
-import { formatUsage, sum } from '../format';
+import { formatUsage, joinItems, sum } from '../format';
 import { gpuDaskIcon } from '../icons';
 import { IGpu } from '../model/api';
 import { IGpuDask } from '../tokens';
@@ -50,6 +50,7 @@ function ClusterButton({
   const isAccelerated = acceleration.isOn(kernelId);
   const sentences = [
     stateText(now, gpuDask),
+    now.progress && joinItems([now.progress.done, now.progress.left]),
     isAutomatic &&
       trans.__('Every cell that uses Dask runs on it, by %gpudask on'),
     isAccelerated &&
@@ -58,6 +59,8 @@ function ClusterButton({
   ];
   const label = [
     now.kind !== 'off' && now.short,
+    now.progress && trans.__('%1 %', now.progress.percent),
+    now.progress?.left,
     isAutomatic && trans.__('on'),
     isAccelerated && trans.__('accelerated')
   ]
@@ -67,7 +70,7 @@ function ClusterButton({
     <span
       className="jp-GpuDask-toolbarState"
       data-kind={now.kind}
-      data-stale={model.status.kind === 'lost'}
+      data-stale={model.isStale}
       ref={node}
     >
       <ToolbarButtonComponent
@@ -93,8 +96,8 @@ function ClusterButton({
 }
 
 function stateText(now: ISnapshot, { model, trans }: IGpuDask): string {
-  if (model.status.kind === 'lost') {
-    return trans.__('GPU Dask: the connection to the server is lost');
+  if (model.isStale) {
+    return trans.__('GPU Dask: no data from the server');
   }
   if (model.status.kind === 'no-server') {
     return trans.__('GPU Dask: the server extension is missing');
@@ -143,15 +146,14 @@ export function StatusItem(): JSX.Element | null {
   const busy = sum(gpus.map(gpu => gpu.utilization)) / gpus.length;
   const used = sum(gpus.map(gpu => gpu.memory_used));
   const total = sum(gpus.map(gpu => gpu.memory_total));
-  const isLost = model.status.kind === 'lost';
   return (
     <button
       type="button"
       className="jp-GpuDask-statusItem"
-      data-stale={isLost}
+      data-stale={model.isStale}
       title={
-        isLost
-          ? trans.__('The connection to the server is lost; show the panel')
+        model.isStale
+          ? trans.__('No data from the server; show the panel')
           : trans.__('The GPUs of this notebook’s cluster; show the panel')
       }
       onClick={() => void commands.execute(CommandIDs.showPanel)}

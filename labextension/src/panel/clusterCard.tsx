@@ -14,11 +14,12 @@ import {
   snapshot,
   spilledBytes,
   taskCounts,
-  IAction
+  IAction,
+  IProgress
 } from '../cluster/snapshot';
 import { wantedSentences } from '../cluster/warnings';
 import { CommandIDs } from '../commandIDs';
-import { Card } from '../components/card';
+import { Card, Meter } from '../components/card';
 import { CommandButton } from '../components/commandButton';
 import { useKeptFocus } from '../components/focus';
 import { useGpuDask } from '../components/liveWidget';
@@ -72,8 +73,18 @@ export function ClusterCard({
       </div>
       <div className="jp-GpuDask-stateLine">
         <StateLabel now={now} />
-        {cluster.status === 'ready' && <TaskStatus cluster={cluster} />}
+        {cluster.status === 'ready' && (
+          <TaskStatus cluster={cluster} progress={now.progress} />
+        )}
       </div>
+      {now.progress && (
+        <Meter
+          label={trans.__('Progress of %1', cluster.name)}
+          percent={now.progress.percent}
+          text={now.progress.done}
+          kind="busy"
+        />
+      )}
       {reason && (
         <p className="jp-GpuDask-reason" data-kind={now.kind}>
           <strong>
@@ -124,16 +135,22 @@ function dragCode({ dataTransfer }: React.DragEvent): void {
   dataTransfer.setData('text/plain', CLIENT_CODE);
 }
 
-/** The tasks, spilled bytes and results of a cluster. */
-function TaskStatus({ cluster }: { cluster: ICluster }): JSX.Element {
+interface ITaskStatusProps {
+  cluster: ICluster;
+  progress: IProgress | null;
+}
+
+/** What is done, and how much is spilled and held. */
+function TaskStatus({ cluster, progress }: ITaskStatusProps): JSX.Element {
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
   const { running, waiting } = taskCounts(cluster);
   const spilled = sum((cluster.state?.workers ?? []).map(spilledBytes));
-  const parts =
-    running + waiting > 0
+  const parts = progress
+    ? [progress.done, progress.left]
+    : running + waiting > 0
       ? [trans.__('%1 running', running), trans.__('%1 waiting', waiting)]
-      : [trans.__('idle')];
+      : [cluster.busy ? trans.__('running a cell') : trans.__('idle')];
   const range = cluster.state?.adaptive_range;
   if (range) {
     parts.push(trans.__('%1 to %2 workers, as needed', range[0], range[1]));

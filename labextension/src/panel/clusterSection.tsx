@@ -40,7 +40,7 @@ export function ClusterSection(): JSX.Element {
   const clusters = sortClusters(shown, current.kernelId);
   const hasOwn = model.clusters.has(current.kernelId ?? '');
   return (
-    <div data-stale={kind === 'lost'}>
+    <div data-stale={model.isStale}>
       {!hasOwn && <NoCluster isOnly={clusters.length === 0} />}
       <ul className="jp-GpuDask-cards" aria-label={trans.__('Clusters')}>
         {clusters.map(cluster => (
@@ -69,6 +69,9 @@ export function sortClusters(
   );
 }
 
+/** What JupyterLab says of a kernel that will be there. */
+const STARTING = ['initializing', 'starting', 'connecting', 'restarting'];
+
 /** The notice that no notebook is open, or that it has no kernel or no cluster. */
 function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
   const gpuDask = useGpuDask();
@@ -87,6 +90,10 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
         />
       </Notice>
     ) : null;
+  }
+  const isStarting = STARTING.includes(current.session.kernelDisplayStatus);
+  if (isStarting) {
+    return <Notice title={trans.__('The kernel of %1 is starting…', name)} />;
   }
   if (!current.kernelId) {
     return (

@@ -35,7 +35,7 @@ export function GpuSection(): JSX.Element {
   const count = gpus.gpus.length;
   const why = endReason(gpus, trans);
   return (
-    <div data-stale={status.kind === 'lost'}>
+    <div data-stale={model.isStale}>
       {why.message ? (
         <Notice title={why.message} hint={why.fix} />
       ) : (

@@ -3,7 +3,13 @@
  */
 import { expect, test } from '@jupyterlab/galata';
 
-import { clusterCard, clusterOnServer, openAnalysis, setCode } from './helpers';
+import {
+  clusterCard,
+  clusterOnServer,
+  openAnalysis,
+  setCode,
+  startOnCpu
+} from './helpers';
 
 test('the start shows its progress, the status agrees with the card and the running cell, and is saved in the file', async ({
   page,
@@ -43,9 +49,7 @@ test('the start shows its progress, the status agrees with the card and the runn
   );
   const isCellRun = page.notebook.runCell(2);
   await expect(outputs.filter({ hasText: '0 of 3 tasks done' })).toBeVisible();
-  await expect(
-    clusterCard(page).getByText('2 running, 1 waiting')
-  ).toBeVisible();
+  await expect(clusterCard(page).getByText('0 of 3 tasks')).toBeVisible();
   await expect(widget).toContainText('Tasks: 2 running, 1 waiting.');
   await expect(widget).toContainText(/MiB1\d/);
   const height = async () =>
@@ -127,4 +131,49 @@ sys.modules["cudf.pandas"] = accelerator`
   await page.getByText(entry).click();
   await dialog.getByRole('button', { name: 'Confirm Kernel Restart' }).click();
   await expect(button).toBeHidden();
+});
+
+test('the blocks of fused tasks are counted below the cell, in the card, in the toolbar and in the title of the page', async ({
+  page,
+  request,
+  tmpPath
+}) => {
+  await openAnalysis(page, request, tmpPath);
+  await startOnCpu(page);
+  await setCode(
+    page,
+    0,
+    '%load_ext jupyter_gpudask\nimport time, dask.array as da\n' +
+      'def slow(block):\n    time.sleep(0.4)\n    return block'
+  );
+  await page.notebook.runCell(0);
+  await setCode(
+    page,
+    1,
+    '%%gpudask\nda.ones(256, chunks=1).map_blocks(slow).sum().compute()'
+  );
+  const isRun = page.notebook.runCell(1);
+  const some = /[1-9]\d*\sof\s2\d\d\sblocks.*about\s\d+\ss\sleft/;
+  await expect(
+    page.locator('.jp-OutputArea-output').filter({ hasText: some })
+  ).toBeVisible();
+  const card = clusterCard(page);
+  await expect(card.getByText(some)).toBeVisible();
+  await expect(
+    card.getByRole('meter', { name: 'Progress of analysis.ipynb' })
+  ).toHaveAttribute('aria-valuetext', /\d+ of 2\d\d blocks/);
+  await expect(page.locator('.jp-GpuDask-toolbarState')).toContainText(
+    /\d+ % · about \d+ s left/
+  );
+  await expect(page).toHaveTitle(/^\d+ % · analysis/);
+
+  const { kernel_id: kernelId } = await clusterOnServer(request);
+  await request.post(`/api/kernels/${kernelId}/interrupt`);
+  await isRun;
+  await expect(
+    page
+      .locator('.jp-OutputArea-output')
+      .filter({ hasText: /\d+ of 2\d\d blocks, \d+ cancelled/ })
+  ).toBeVisible();
+  await expect(page).toHaveTitle(/^analysis/);
 });
