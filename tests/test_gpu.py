@@ -256,6 +256,34 @@ def test_the_footer_tells_the_peak_of_the_cell_alone(gpu):
     assert state(kernel)["pool_used"] >= 8e8
 
 
+def test_parts_on_the_host_overlap_and_their_threads_leave_no_plans_of_transforms(gpu):
+    kernel = gpu()
+    kernel.ok(
+        "import time, cupy, numpy as np, dask.array as da, threading\n"
+        "def transformed(block):\n    return abs(cupy.fft.fft(block, axis=1))\n"
+        "def on_host(block):\n    values = np.asarray(block)\n    time.sleep(0.1)\n    return values + 1\n"
+        "def use(dask_worker):\n    import gc\n    from jupyter_gpudask.worker import memory\n    gc.collect()\n"
+        "    return memory.pool_metrics()[0], threading.active_count()"
+    )
+    # A length that is a prime number needs a large work area for its plan.
+    code = (
+        "%%gpudask\nx = da.random.RandomState(1).random_sample((64 * 200, 10007), chunks=(200, 10007))\n"
+        "began = time.monotonic()\n"
+        "total = x.map_blocks(transformed, dtype=float).map_blocks(on_host, dtype=float)"
+        ".map_blocks(transformed, dtype=float).sum().compute()\n"
+        "del x\nround(float(total)), time.monotonic() - began"
+    )
+    value, _ = eval(kernel.ok(code).value)  # noqa: S307
+    ((used, threads),) = eval(kernel.ok("list(client.run(use).values())").value)  # noqa: S307
+    for _ in range(3):
+        again, seconds = eval(kernel.ok(code).value)  # noqa: S307
+        assert again == value
+    ((used_later, threads_later),) = eval(kernel.ok("list(client.run(use).values())").value)  # noqa: S307
+    assert used_later - used < 200 * 10007 * 16 * 4, (used, used_later)
+    assert threads_later <= threads + 2, (threads, threads_later)
+    assert seconds < 64 * 0.1, "one after the other"
+
+
 def test_what_is_held_without_need_is_freed(gpu):
     kernel = gpu()
     kernel.ok(f"%%gpudask\n{RANDOM}result = x.compute()")

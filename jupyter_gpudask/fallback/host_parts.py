@@ -129,10 +129,8 @@ def _is_of_host(function: Any) -> bool:
     if _package_of(function) == _THIS_PACKAGE:
         wrapped = getattr(function, "__wrapped__", None)
         return wrapped is not None and runs_on_host(wrapped)
-    seen = 0
-    for value, names in named_by(function):
-        seen += 1
-        if seen == MOST_VALUES or names & _OF_STATE or not _is_known(value):
+    for number, (value, names) in enumerate(named_by(function), 1):
+        if number == MOST_VALUES or names & _OF_STATE or not _is_known(value):
             return False
     return True
 

@@ -51,4 +51,5 @@ PRIVATE_NAMES = {
     "distributed.client": "_get_global_client _set_global_client",
     "distributed.comm.tcp": "_close_comm",
     "distributed.scheduler": "_cull _materialize_graph",
+    "distributed.threadpoolexecutor": "_worker",
 }

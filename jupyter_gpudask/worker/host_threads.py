@@ -339,16 +339,18 @@ class KeepingThreadPoolExecutor(ThreadPoolExecutor):
     memory, and does not release those of a thread that has ended.
     """
 
-    _kept: list[tuple[threading.Thread, threading.Event]]
-    _changing: threading.Lock
-
     @classmethod
     def take_over(cls, executor: ThreadPoolExecutor) -> None:
         """Make a pool of Dask, with its tasks and threads, one of this class."""
         if not isinstance(executor, cls):
             pool: Any = executor
-            pool._threads, pool._kept, pool._changing = _Members(pool._threads), [], threading.Lock()
             pool.__class__ = cls
+            pool._begin()  # noqa: SLF001
+
+    def _begin(self) -> None:
+        self._threads = _Members(self._threads)
+        self._kept: list[tuple[threading.Thread, threading.Event]] = []
+        self._changing = threading.Lock()
 
     def _adjust_thread_count(self) -> None:
         """Called by Dask, in different threads, when the pool may lack one."""

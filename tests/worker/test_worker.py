@@ -228,7 +228,13 @@ def test_there_is_room_while_half_of_the_pool_is_free(monkeypatch, used, expecte
 
 
 def test_each_gpu_of_the_machine_has_its_part_of_the_cores(monkeypatch):
-    for devices, on_machine, gpus in (("", 4, 0), ("GPU-1", 1, 1), ("GPU-2,GPU-1", 0, 2), ("3", 4, 4), ("MIG-1,MIG-2", 1, 2)):
+    for devices, on_machine, gpus in (
+        ("", 4, 0),
+        ("GPU-1", 1, 1),
+        ("GPU-2,GPU-1", 0, 2),
+        ("3", 4, 4),
+        ("MIG-1,MIG-2", 1, 2),
+    ):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", devices)
         monkeypatch.setattr(host_threads, "count_gpus", lambda count=on_machine: count)
         assert host_threads.gpus_of_machine() == gpus
@@ -236,7 +242,9 @@ def test_each_gpu_of_the_machine_has_its_part_of_the_cores(monkeypatch):
 
 def test_threads_that_leave_the_pool_release_their_plans_and_are_used_again(monkeypatch):
     caches = {}
-    cupy = SimpleNamespace(config=SimpleNamespace(get_plan_cache=lambda: caches.setdefault(threading.get_ident(), Plans())))
+    cupy = SimpleNamespace(
+        config=SimpleNamespace(get_plan_cache=lambda: caches.setdefault(threading.get_ident(), Plans()))
+    )
     monkeypatch.setitem(sys.modules, "cupy.fft", cupy)
     executor = ThreadPoolExecutor(1)
     host_threads.KeepingThreadPoolExecutor.take_over(executor)
