@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from ..errors import GpuDaskError
     from ..overlay import CellRecord
+    from ..scheduler.cells import StuckWorker
 
 _PACKAGE = Path(__file__).parents[1]
 _ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("fallback", "graph", "patches", "profiling", "worker"))
@@ -94,12 +95,15 @@ class KernelClient(Client):
     optimizes: bool = True  # whether it sends graphs of arrays with an optimizer in the place of Dask's
     is_on_gpus: bool = False  # whether the workers of its cluster have GPUs
     device_memory: int = 0  # of the smallest GPU of a worker, in bytes; 0 if it is not known
+    # the workers that were restarted because a query of Polars did not stop; the interrupted cell shows and clears them
+    stuck_workers: list[StuckWorker]
     tasks_submitted = 0  # the number of tasks in its graphs, as the scheduler has counted them so far
     _receives_fallbacks = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._counted = threading.Condition()
         self._uncounted = 0
+        self.stuck_workers = []
         super().__init__(*args, **kwargs)
         self.subscribe_topic(self.id, self._count)
 

@@ -60,7 +60,10 @@ def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster, interr
                 if not counted:
                     count()
                 interruption.cancelled = counted[-1]
-                for worker in cancel_unfinished(client, before):
+                stuck = cancel_unfinished(client, before)
+                stuck += client.stuck_workers
+                client.stuck_workers.clear()
+                for worker in stuck:
                     show_note(shell, describe_stuck_worker(worker, cluster.ready.gpus))
 
 

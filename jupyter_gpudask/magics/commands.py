@@ -147,11 +147,13 @@ class Commands:
     def _free(self, _: LineArguments) -> View:
         from ..client.calls import run_on_workers
         from ..gpu_libraries import release_memory
+        from ..polars.choice import leave
 
         cluster = self._session.cluster
         freed: dict[str, int] = {}
         workers: tuple[WorkerState, ...] = ()
         if cluster is not None and cluster.ready.has_gpus:
+            leave(cluster.client)
             names = run_on_workers(cluster.client, _name_of, _RESPONSE_TIMEOUT)
             released = run_on_workers(cluster.client, release_memory, _RESPONSE_TIMEOUT)
             workers = self._session.state().workers

@@ -108,9 +108,15 @@ def _compare_on_host(cpu: Any, gpu: Any) -> Comparison:
     from .compare_values import compare, give_up
 
     try:
-        return compare(to_host(cpu), to_host(gpu))
+        return compare(to_host(_of_polars(cpu)), to_host(_of_polars(gpu)))
     except Exception as error:  # noqa: BLE001 - of any class: objects of the user, and dtypes that NumPy does not have
         return give_up(f"cannot be compared: {type(error).__name__}: {error}"[:_MOST_CHARACTERS])
+
+
+def _of_polars(value: Any) -> Any:
+    """A dataframe or a series of Polars as one of pandas."""
+    is_of_polars = type(value).__module__.startswith("polars.") and hasattr(value, "to_pandas")
+    return value.to_pandas() if is_of_polars else value
 
 
 async def _run(body: str, file: str, namespace: dict[str, Any], client: Client, where: str) -> Run:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
+    from distributed import Client
+
 _POLARS = "polars"
 _ENGINES = "polars.lazyframe.engine_config"
 
@@ -66,6 +68,13 @@ class Choice:
 
         if isinstance(engines.get_engine_affinity_override(), CellEngine):
             engines.set_engine_affinity_override(None)
+
+
+def leave(client: Client) -> None:
+    """End the engine of a client that leaves its cluster, or of which `free` releases the memory."""
+    module = sys.modules.get("jupyter_gpudask.polars.cluster_engine")
+    if module is not None:
+        module.engines.shut_down(client)
 
 
 def _engines() -> Any:

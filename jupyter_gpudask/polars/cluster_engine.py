@@ -24,6 +24,7 @@ from ..fallback.log import Place, fallback_log
 from ..inspection.user_code import user_line
 from ..installation import pip_install
 from ..overlay import current_record
+from ..scheduler.cells import StuckWorker, restart_busy
 from ..worker.polars_rank import call_rank, interrupt_rank
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-_STOP_TIMEOUT = 1.2
 _ANSWER_TIMEOUT = 1.9
 _NAMES = (
     ("anonymousfunction", "a Python function"),
@@ -41,7 +41,6 @@ _NAMES = (
 _LONGEST = 60
 _TRIES = 3
 _RESTART_TIMEOUT = 10.0
-_STIMULUS = "gpudask-polars-interrupted"
 
 
 class EngineLostError(Exception):
@@ -106,22 +105,22 @@ class ClusterClient:
     def stop(self, addresses: Sequence[str]) -> None:
         """Interrupt what runs in the workers; restart those in which it does not end."""
         with suppress(Exception):  # an error here must not hide the first one
-            self._client.sync(self._stop, addresses, callback_timeout=_ANSWER_TIMEOUT)
+            stuck = self._client.sync(self._stop, addresses, callback_timeout=_ANSWER_TIMEOUT)
+            getattr(self._client, "stuck_workers", []).extend(stuck)
 
-    async def _stop(self, addresses: Sequence[str]) -> None:
-        run = self._client._run  # noqa: SLF001
-        stop = partial(run, interrupt_rank, _STOP_TIMEOUT, on_error="ignore")
+    async def _stop(self, addresses: Sequence[str]) -> list[StuckWorker]:
+        stop = partial(self._client._run, interrupt_rank, on_error="ignore")  # noqa: SLF001
         answers = await asyncio.gather(*(stop(workers=[address]) for address in addresses), return_exceptions=True)
         busy = [
             address
             for address, answer in zip(addresses, answers, strict=True)
             if isinstance(answer, BaseException) or not answer.get(address, True)
         ]
-        if busy and not getattr(self._client, "is_joined", False):
-            scheduler: Any = self._client.scheduler
-            await scheduler.restart_workers(
-                workers=busy, timeout=_STOP_TIMEOUT, wait_for_workers=False, on_error="return", stimulus_id=_STIMULUS
-            )
+        if not busy or getattr(self._client, "is_joined", False):
+            return []
+        restart = self._client._run_on_scheduler(restart_busy, busy)  # noqa: SLF001
+        stuck: list[StuckWorker] = await restart
+        return stuck
 
     def _current_workers(self) -> dict[str, str]:
         """The addresses of the workers, with what is different when a worker was restarted at the same address."""
@@ -230,6 +229,10 @@ def _engine_class() -> Callable[[ClusterClient], Any]:
             for operation, reason in translation.lacking:
                 engines.note_on_cpu(operation, reason, time.monotonic() - began)
             return result
+
+        def execute(self, lf: Any, *, optimizations: Any) -> Any:
+            __tracebackhide__ = True
+            return pl.GPUEngine.execute(self, lf, optimizations=optimizations)
 
         def collect_all(self, lfs: Any, *, optimizations: Any) -> list[Any]:
             __tracebackhide__ = True

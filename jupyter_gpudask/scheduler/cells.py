@@ -239,6 +239,17 @@ async def stop_released_tasks(
     return [worker for worker in stuck if worker is not None]
 
 
+async def restart_busy(addresses: Collection[str], dask_scheduler: Any) -> list[StuckWorker]:
+    """Restart the workers in which a query of Polars has not stopped; restarts may continue after this has returned."""
+    stuck = []
+    for worker in filter(None, map(dask_scheduler.workers.get, addresses)):
+        if worker.nanny:
+            recomputed, lost = _sole_results(worker)
+            _restart(dask_scheduler, worker)
+            stuck.append(StuckWorker(str(worker.name), ("of Polars",), "restarted", recomputed, lost))
+    return stuck
+
+
 async def _wait_for_submissions(scheduler: Any) -> None:
     """Wait for graphs that clients have already sent on other connections."""
     end = time.monotonic() + _SUBMISSION_TIME

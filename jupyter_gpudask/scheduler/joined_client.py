@@ -15,6 +15,7 @@ from ..worker.host_threads import HostThreadsPlugin
 from ..worker.interruption import InterruptionPlugin
 from ..worker.joined import DEVICE, READ_DEVICE, JoinedMetricsPlugin, dump_optional
 from ..worker.plugins import PatchPlugin
+from ..worker.polars_rank import PolarsRankPlugin
 from .cells import UNFINISHED, WorkCounter, count_unfinished_in
 from .graph_router import GraphRouter
 from .results import bytes_by_worker, held_results, total_bytes
@@ -76,6 +77,7 @@ class JoinedClientPlugin(LostHostsPlugin):
             MaterializePlugin(),
             JoinedMetricsPlugin(),
             HostThreadsPlugin(),
+            PolarsRankPlugin(),
         ):
             if plugin.name in scheduler.worker_plugins:
                 continue

@@ -125,8 +125,11 @@ class RunningCluster:
 
     def disconnect(self, end: str, timeout: float) -> None:
         """Close the client after the cluster was closed or lost; code that waits for results raises `end`."""
+        from ..polars.choice import leave
         from ..switch.context import default_client
 
+        if not self.is_owned:
+            leave(self.client)
         if default_client.refuse(self.client, partial(ResultsLostError, "cluster-ended", end=end)):
             # Else closing it would set Dask's scheduler back, and the running cell could compute in this process.
             self.client._set_as_default = False  # noqa: SLF001

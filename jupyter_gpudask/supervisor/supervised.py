@@ -19,6 +19,7 @@ from ..scheduler.cells import (
     cell_tasks_of,
     count_unfinished_in,
     handle_beginnings,
+    restart_busy,
     stop_released_tasks,
 )
 from ..scheduler.graph_router import GraphRouter
@@ -31,6 +32,7 @@ from ..worker.host_threads import HostThreadsPlugin
 from ..worker.interruption import InterruptionPlugin
 from ..worker.memory import CellMetricsPlugin, reset_worker
 from ..worker.plugins import ExitReportPlugin, MetricsRetentionPlugin, PatchPlugin
+from ..worker.polars_rank import PolarsRankPlugin, release_rank
 from ..worker.preload import PathPlugin
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
     await scheduler.register_scheduler_plugin(SchedulerPathPlugin(path), idempotent=True)
     plugins: list[Any] = [PathPlugin(path), PatchPlugin(), InterruptionPlugin(), MetricsRetentionPlugin()]
     if has_gpus(engine):
-        plugins += [MaterializePlugin(), CellMetricsPlugin(), ContextPlugin()]
+        plugins += [MaterializePlugin(), CellMetricsPlugin(), ContextPlugin(), PolarsRankPlugin()]
         GraphRouter(scheduler).install()
         if threads is None:
             plugins.append(HostThreadsPlugin())
@@ -134,6 +136,7 @@ _NAMED_OBJECTS = ("publish", "variables", "queues", "semaphores", "multi_locks",
 _STIMULUS = "gpudask-reset"
 _STOP_TIMEOUT = 1.5
 _WORKER_TIMEOUT = 2.0
+_RANK_TIMEOUT = 4.0
 
 
 async def reset(dask_scheduler: Any) -> list[StuckWorker]:
@@ -153,10 +156,21 @@ async def reset(dask_scheduler: Any) -> list[StuckWorker]:
     _delete_named_objects(scheduler)
     scheduler.report({"op": "restart"})  # connected clients cancel their futures
     stuck = await stop_released_tasks(scheduler, assigned, _STOP_TIMEOUT)
+    stuck += await _release_ranks(scheduler)
     message = {"op": "run", "function": dumps(reset_worker), "wait": True}
     with suppress(TimeoutError):  # a worker that is inside compiled code does it later
         await asyncio.wait_for(scheduler.broadcast(msg=message, on_error="ignore"), _WORKER_TIMEOUT)
     return stuck
+
+
+async def _release_ranks(scheduler: Any) -> list[StuckWorker]:
+    """End Polars' engine in the workers; restarts those in which its query does not stop."""
+    message = {"op": "run", "function": dumps(release_rank), "wait": True}
+    answers: dict[str, Any] = {}
+    with suppress(TimeoutError):
+        answers = await asyncio.wait_for(scheduler.broadcast(msg=message, on_error="ignore"), _RANK_TIMEOUT)
+    busy = [address for address, answer in answers.items() if answer.get("result") is False]
+    return await restart_busy(busy, dask_scheduler=scheduler)
 
 
 def _delete_named_objects(scheduler: Any) -> None:

@@ -12,6 +12,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from distributed import WorkerPlugin
+
 from .interruption import TaskInterruptedError, TaskRun
 
 if TYPE_CHECKING:
@@ -19,28 +21,43 @@ if TYPE_CHECKING:
 
     from distributed import Worker
 
-_ATTRIBUTE = "gpudask_polars_rank"
 _CONTEXT = "_cudf_polars_mp_context_"
+_ENGINE = "cudf_polars.engine.dask"
 _INTERVAL = 0.02
+_STOP_TIMEOUT = 1.0
+_RELEASE_TIMEOUT = 2.0
 
 
 class QueryInterruptedError(RuntimeError):
     """The query was interrupted in this worker."""
 
 
-class PolarsRank:
-    """The thread in which cudf-polars makes its context, runs queries, and ends its context.
+class PolarsRankPlugin(WorkerPlugin):
+    """Has the thread in which cudf-polars makes its context, runs queries, and ends its context.
 
     Its allocator is that of the process during its calls only, so that Dask's tasks keep theirs.
     """
 
+    name = "gpudask-polars"
+
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="gpudask-polars")
+        self._thread: ThreadPoolExecutor | None = None
         self._resource: Any = None
         self._run: TaskRun | None = None
+        self._worker: Worker
+
+    def setup(self, worker: Worker) -> None:
+        """Called by Dask when the worker has joined the scheduler."""
+        self._worker = worker
+
+    async def teardown(self, worker: Worker) -> None:  # noqa: ARG002 - Dask's signature
+        """Release the contexts; called by Dask when the plugin is unregistered, or when the worker closes."""
+        await self.release()
 
     async def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function in the thread."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix=self.name)
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._call, function, args, kwargs)
 
     def _call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -80,25 +97,46 @@ class PolarsRank:
             await asyncio.sleep(_INTERVAL)
         return self._run is not run
 
+    async def release(self) -> bool:
+        """End the contexts of engines whose kernels have left; whether that was possible in time."""
+        contexts = [name for name in vars(self._worker) if name.startswith(_CONTEXT)]
+        if not await self.interrupt(_STOP_TIMEOUT):
+            return False
+        if contexts:
+            end = self.call(self._release, (contexts,), {})
+            await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(end)), _RELEASE_TIMEOUT)
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
+            self._thread = self._resource = None
+        return True
+
+    def _release(self, contexts: list[str]) -> None:
+        for name in contexts:
+            teardown = sys.modules[_ENGINE]._teardown_worker  # noqa: SLF001 - what ``DaskEngine.shutdown`` sends
+            teardown(uid=name.removeprefix(_CONTEXT), dask_worker=self._worker)
+
 
 async def call_rank(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], dask_worker: Worker
 ) -> Any:
     """Call a function of cudf-polars in the thread of this worker's rank; sent by the kernel."""
-    rank = _rank_of(dask_worker)
     if "dask_worker" in inspect.signature(function).parameters:
         kwargs = kwargs | {"dask_worker": dask_worker}
-    return await rank.call(function, args, kwargs)
+    return await _rank_of(dask_worker).call(function, args, kwargs)
 
 
-async def interrupt_rank(limit: float, dask_worker: Worker) -> bool:
+async def interrupt_rank(dask_worker: Worker) -> bool:
     """Interrupt what runs in the thread of this worker's rank; whether nothing runs there any more."""
-    rank = getattr(dask_worker, _ATTRIBUTE, None)
-    return rank is None or await rank.interrupt(limit)
+    return await _rank_of(dask_worker).interrupt(_STOP_TIMEOUT)
 
 
-def _rank_of(worker: Worker) -> PolarsRank:
-    if not hasattr(worker, _ATTRIBUTE):
-        setattr(worker, _ATTRIBUTE, PolarsRank())
-    rank: PolarsRank = getattr(worker, _ATTRIBUTE)
+async def release_rank(dask_worker: Worker) -> bool:
+    """End the contexts in this worker, after its kernel has left; whether that was possible in time."""
+    rank = dask_worker.plugins.get(PolarsRankPlugin.name)
+    return not isinstance(rank, PolarsRankPlugin) or await rank.release()
+
+
+def _rank_of(worker: Worker) -> PolarsRankPlugin:
+    rank = worker.plugins[PolarsRankPlugin.name]
+    assert isinstance(rank, PolarsRankPlugin)
     return rank

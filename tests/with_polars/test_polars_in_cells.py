@@ -22,7 +22,7 @@ LACKING = "lf.select(pl.col('a').map_elements(lambda x: x + 1, return_dtype=pl.I
 def kernel(tmp_path_factory):
     """A kernel with a cluster on two pretend GPUs."""
     folders = {name: str(tmp_path_factory.mktemp("shared")) for name in ("TMPDIR", "JUPYTER_RUNTIME_DIR")}
-    environment = fake_gpu_environment(FAKE_GPUS="2", FAKE_KILLED=f"{folders['TMPDIR']}/killed", **folders)
+    environment = fake_gpu_environment(cupy=True, FAKE_GPUS="2", FAKE_KILLED=f"{folders['TMPDIR']}/killed", **folders)
     environment["PYTHONPATH"] = os.pathsep.join([STAND_IN, environment["PYTHONPATH"]])
     environment["PYTHONWARNINGS"] = "ignore:::polars"
     kernel = Kernel(environment)
@@ -51,13 +51,22 @@ def test_a_query_runs_on_the_workers_in_the_cell_that_imports_polars_and_not_aft
     assert (after.value, after.displayed) == ("(0, None)", [])
 
 
-def test_the_engine_is_kept_between_cells(kernel):
-    engines = "len(client.run(lambda dask_worker: list(dask_worker._fake_contexts)).popitem()[1])"
-    ids = "client.run(lambda dask_worker: list(dask_worker._fake_contexts)).popitem()[1]"
+CONTEXTS = "sorted(name for names in client.run(lambda dask_worker: [name for name in vars(dask_worker) "
+CONTEXTS += "if name.startswith('_cudf_polars_mp_context_')]).values() for name in names)"
+
+
+def test_the_engine_is_kept_between_cells_and_ends_with_free_and_with_the_kernels_cluster(kernel):
     kernel.ok(f"%%gpudask\nimport polars as pl\n{WHERE}.collect()")
-    before = kernel.ok(ids).value
+    before = kernel.ok(CONTEXTS).value
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
-    assert (kernel.ok(ids).value, kernel.ok(engines).value) == (before, "1")
+    assert (kernel.ok(CONTEXTS).value, before.count("context")) == (before, 2)
+    kernel.ok("%gpudask free")
+    assert kernel.ok(CONTEXTS).value == "[]"
+    kernel.ok(f"%%gpudask\n{WHERE}.collect()")
+    kernel.ok("cluster = get_ipython().magics_manager.registry['GpuDaskMagics'].session.cluster")
+    kernel.ok("cluster.ask(cluster.process.reset)")  # what the Jupyter server does when the kernel is restarted
+    assert kernel.ok(CONTEXTS).value == "[]"
+    kernel.ok("%gpudask free")  # this kernel goes on
 
 
 def test_collect_all_and_sinks_run_on_the_workers_and_an_engine_of_the_user_wins(kernel, tmp_path):
@@ -99,6 +108,17 @@ def test_beside_dask_the_line_names_both_and_without_cudf_polars_is_left_alone(k
     assert footer(reply).startswith("Polars on the CPU of the kernel · ")
 
 
+def test_compare_runs_a_query_on_both_and_accepts_another_order_of_rows(kernel):
+    kernel.ok("import polars as pl")
+    cell = f"{QUERY}totals = q.collect()\nwhere = {WHERE}.collect()['pid']\n"
+    cell += "rows = totals.sort('b', descending=(where > 0).any())"
+    compared = kernel.ok(f"%%gpudask --compare\n{cell}")
+    table = compared.value or compared.displayed[-1]
+    assert re.search(r"rows +yes +equal, in another order", table)
+    assert re.search(r"totals +yes", table)
+    assert re.search(r"where +NO", table)
+
+
 def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel):
     kernel.ok("import polars as pl")
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
@@ -111,6 +131,18 @@ def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel
     assert time.monotonic() - began < 1 + 2
     assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
     assert kernel.ok(pids).value == before
+
+
+def test_a_worker_in_which_a_query_does_not_stop_is_restarted_and_the_cell_says_so(kernel):
+    kernel.ok("import polars as pl")
+    kernel.ok(f"%%gpudask\n{WHERE}.collect()")
+    began = time.monotonic()
+    threading.Timer(1, kernel.interrupt).start()
+    interrupted = kernel.run("%%gpudask\npl.LazyFrame({'stuck': [1]}).collect()")
+    assert interrupted.error == "KeyboardInterrupt"
+    assert time.monotonic() - began < 1 + 2.5
+    assert any("The task of Polars on GPU 0 did not stop" in shown for shown in interrupted.displayed)
+    assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
 
 
 def test_a_query_that_loses_a_worker_runs_again_on_the_new_ones(kernel):
