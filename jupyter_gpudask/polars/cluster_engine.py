@@ -13,6 +13,7 @@ import time
 import weakref
 from contextlib import suppress
 from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, requires, version
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -25,6 +26,7 @@ from ..inspection.user_code import user_line
 from ..installation import pip_install
 from ..overlay import current_record
 from ..scheduler.cells import StuckWorker, restart_busy
+from ..worker.polars_ports import PortsError, Ranks
 from ..worker.polars_rank import call_rank, interrupt_rank
 
 if TYPE_CHECKING:
@@ -52,11 +54,22 @@ class ClusterClient:
 
     A function runs in the workers at the same time, in a thread of its own in each. If it fails in one of them, or the
     cell is interrupted, it is stopped in the others, which would wait for that one.
+
+    Raises
+    ------
+    BackendUnavailableError
+        The workers are on several machines, and the user has not allowed them to listen on the network.
     """
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._workers = self._current_workers()
+        record = current_record()
+        may_listen = record is not None and record.polars_over_network
+        machines = {worker["host"] for worker in client.scheduler_info(-1)["workers"].values()}
+        if len(machines) > 1 and not may_listen:
+            raise BackendUnavailableError("polars-network", machines=len(machines))
+        self._ranks = Ranks(len(self._workers), len(machines) == 1, may_listen)
         self.is_lost = False
 
     def scheduler_info(self, n_workers: int = -1) -> dict[str, Any]:
@@ -84,12 +97,14 @@ class ClusterClient:
             self.stop(addresses)
             if isinstance(error, OSError):  # the connection to a worker was lost
                 raise EngineLostError from None
+            if isinstance(error, PortsError):
+                raise BackendUnavailableError("polars-ports", error=error) from None
             raise
 
     async def _run(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], addresses: list[str]
     ) -> dict[str, Any]:
-        run = partial(self._client._run, call_rank, function, args, kwargs)  # noqa: SLF001
+        run = partial(self._client._run, call_rank, function, self._ranks, args, kwargs)  # noqa: SLF001
         calls = [asyncio.ensure_future(run(workers=[address])) for address in addresses]
         try:
             await asyncio.wait(calls, return_when=asyncio.FIRST_EXCEPTION)
@@ -201,13 +216,12 @@ def _shut_down(engine: Any) -> None:
 def _engine_class() -> Callable[[ClusterClient], Any]:
     """The class of engines; imports cudf-polars, which takes seconds."""
     try:
+        _check_version()
         dask_engine = importlib.import_module("cudf_polars.engine.dask").DaskEngine
         execute = importlib.import_module("cudf_polars").execute_with_cudf
-    except ImportError as error:
-        install = pip_install("cu13,polars")
-        raise BackendUnavailableError(
-            "polars-missing", version=pl.__version__, error=str(error).rstrip(". "), install=install
-        ) from None
+    except (ImportError, AttributeError) as error:
+        reason, install = str(error).rstrip(". "), pip_install("polars-cu13")
+        raise BackendUnavailableError("polars-missing", version=pl.__version__, error=reason, install=install) from None
 
     class ClusterEngine(dask_engine):  # type: ignore[misc, valid-type]
         """``DaskEngine`` on the kernel's cluster; what it lacks runs on Polars' CPU engine and is noted."""
@@ -239,6 +253,17 @@ def _engine_class() -> Callable[[ClusterClient], Any]:
             return [self.collect(lf, optimizations=optimizations) for lf in lfs]
 
     return ClusterEngine
+
+
+def _check_version() -> None:
+    """Raise `ImportError` if the installed cudf-polars does not support the installed Polars."""
+    from packaging.requirements import Requirement
+
+    for name in ("cudf-polars-cu13", "cudf-polars-cu12"):
+        with suppress(PackageNotFoundError):
+            for requirement in map(Requirement, requires(name) or ()):
+                if requirement.name == "polars" and not requirement.specifier.contains(pl.__version__):
+                    raise ImportError(f"{name} {version(name)} needs polars{requirement.specifier}")
 
 
 def _engine_options() -> dict[str, Any]:

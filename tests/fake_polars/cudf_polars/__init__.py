@@ -41,7 +41,7 @@ def evaluate(serialized, uid, dask_worker=None):
     import io
     import time
 
-    rank, _ = getattr(dask_worker, f"_cudf_polars_mp_context_{uid}")
+    rank, *_ = getattr(dask_worker, f"_cudf_polars_mp_context_{uid}")
     lf = pl.LazyFrame.deserialize(io.BytesIO(serialized))
     if "slowly" in lf.collect_schema().names():
         end = time.monotonic() + 20
