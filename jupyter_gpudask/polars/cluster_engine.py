@@ -20,12 +20,15 @@ import polars as pl
 from distributed import default_client
 from polars.exceptions import ComputeError
 
+from ..device_errors import is_out_of_device_memory
 from ..errors import BackendUnavailableError, NotOnGpuError, WorkersEndedError
 from ..fallback.log import Place, fallback_log
 from ..inspection.user_code import user_line
 from ..installation import pip_install
 from ..overlay import current_record
+from ..quantities import format_bytes
 from ..scheduler.cells import StuckWorker, restart_busy
+from ..scheduler.results import report_held
 from ..worker.polars_ports import PortsError, Ranks
 from ..worker.polars_rank import call_rank, interrupt_rank
 
@@ -64,6 +67,7 @@ class ClusterClient:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._workers = self._current_workers()
+        self._present: dict[str, str] = {}
         record = current_record()
         may_listen = record is not None and record.polars_over_network
         machines = {worker["host"] for worker in client.scheduler_info(-1)["workers"].values()}
@@ -83,12 +87,16 @@ class ClusterClient:
 
     def check(self) -> bool:
         """Whether the workers are those on which the engine was started."""
-        return not self.is_lost and self._client.status == "running" and self._current_workers() == self._workers
+        if self.is_lost or self._client.status != "running":
+            return False
+        self._present = self._current_workers()
+        return self._present == self._workers
 
     def run(self, function: Callable[..., Any], *args: Any, workers: Sequence[str] | None = None, **kwargs: Any) -> Any:
         """As Dask's ``run``; the results by the address of the worker. Workers that have ended are left out."""
         __tracebackhide__ = True
-        addresses = [address for address, _ in self._workers.items() & self._current_workers().items()]
+        present, self._present = self._present or self._current_workers(), {}  # a query has just checked them
+        addresses = [address for address, _ in self._workers.items() & present.items()]
         addresses = addresses if workers is None else list(workers)
         try:
             return self._client.sync(self._run, function, args, kwargs, addresses)
@@ -183,8 +191,14 @@ class _Engines:
         """
         __tracebackhide__ = True
         for _ in range(_TRIES):
-            with suppress(EngineLostError):
+            try:
                 return getattr(self.current(), method)(*args, **kwargs)
+            except EngineLostError:
+                continue
+            except Exception as error:
+                if is_out_of_device_memory(str(error)):
+                    error.add_note(_describe_memory(default_client()))
+                raise
         raise WorkersEndedError("polars-query", tries=_TRIES)
 
     def shut_down(self, client: Client) -> None:
@@ -200,6 +214,18 @@ class _Engines:
         fallback_log.add_blocks(Place(operation, line, reason), "", 1, seconds)
         if record is not None:
             record.on_host[operation] = line
+
+
+def _describe_memory(client: Client) -> str:
+    """Say what holds the device memory of the workers besides a query that has no more of it."""
+    only_client = client.id if getattr(client, "is_joined", False) else None
+    total = client.sync(client._run_on_scheduler, report_held, {}, only_client).total  # noqa: SLF001
+    if not total:
+        return "The workers hold no results of Dask: the query itself needs more device memory than there is."
+    return (
+        f"The workers hold {format_bytes(total)} of results of Dask. "
+        "To see which variables hold them, type: %gpudask held"
+    )
 
 
 def _wait_for_workers(client: Client, number: int) -> None:

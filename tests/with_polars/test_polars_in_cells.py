@@ -175,13 +175,28 @@ def test_a_worker_in_which_a_query_does_not_stop_is_restarted_and_the_cell_says_
     assert interrupted.error == "KeyboardInterrupt"
     assert time.monotonic() - began < 1 + 2.5
     assert any("The task of Polars on GPU 0 did not stop" in shown for shown in interrupted.displayed)
-    assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
+    after = kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0")
+    assert (after.value, "lost" in footer(after)) == ("True", False)
 
 
 def test_a_query_that_loses_a_worker_runs_again_on_the_new_ones(kernel):
     kernel.ok("import polars as pl")
     reply = kernel.ok("%%gpudask\npl.LazyFrame({'killed': [1]}).collect().item()")
     assert reply.value == "1"
+    assert "lost the worker on GPU" in footer(reply)
+
+
+def test_a_query_that_needs_too_much_memory_says_what_else_is_in_it(kernel):
+    kernel.ok("import dask.array as da\nimport polars as pl")
+    query = "pl.LazyFrame({'large': [1]}).collect()"
+    alone = kernel.run(f"%%gpudask\n{query}")
+    assert "The workers hold no results of Dask" in "".join(alone.traceback)
+    kernel.ok("%%gpudask\nkept = da.ones(2**20, chunks=2**20).persist()")
+    beside = kernel.run(f"%%gpudask\nfrom distributed import wait\nwait(kept)\n{query}")
+    assert "The workers hold 8.0 MiB of results of Dask" in "".join(beside.traceback)
+    kernel.ok("del kept")
+    profiled = kernel.ok(f"%%gpudask --profile\n{WHERE}.collect()")
+    assert any(shown.endswith("Queries of Polars are not profiled.") for shown in profiled.displayed)
 
 
 def test_the_engine_follows_a_restart_and_scaling(kernel):
