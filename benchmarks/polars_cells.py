@@ -11,6 +11,7 @@ import argparse
 import os
 import random
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -48,6 +49,19 @@ def listening(_: Any = None) -> list[str]:
 
     connections = psutil.Process().net_connections("inet")
     return [f"{each.laddr.ip}:{each.laddr.port}" for each in connections if each.status == "LISTEN"]
+
+
+def reachable(_: Any = None) -> list[str]:
+    """Those of the sockets that accept a connection, tried in this process."""
+    addresses = [address.rpartition(":") for address in listening()]
+    found = []
+    for host, _, port in addresses:
+        try:
+            socket.create_connection((host, int(port)), timeout=0.5).close()  # 0.0.0.0 is this machine
+            found.append(f"{host}:{port}")
+        except OSError:
+            pass
+    return found
 
 
 def allocators() -> list[str]:
@@ -170,6 +184,17 @@ def try_interrupt(notebook: Notebook, *, with_stacks: bool) -> None:
     )
 
 
+def try_kill(notebook: Notebook) -> None:
+    """Kill the first worker in a query that takes longer; the cell says so, if the query had not ended by then."""
+    notebook.cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")
+    timer = threading.Timer(0.5, os.kill, (notebook.on_workers(os.getpid)[0], signal.SIGKILL))
+    timer.start()
+    notebook.cell(f"%%gpudask\n{_LONG}")
+    if timer.is_alive():
+        timer.cancel()
+        print("   ended before the worker was killed", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interrupts", type=int, default=10)
@@ -188,6 +213,7 @@ def main() -> None:
         notebook.memory()
     with part("sockets on which workers listen, before and with the engine, and the kernel"):
         print("  ", ports, "\n  ", notebook.on_workers(listening), "\n  ", listening())
+        print("   that accept a connection", notebook.on_workers(reachable))
     if options.ports_only:
         return
     with part("what cudf-polars lacks"):
@@ -198,9 +224,7 @@ def main() -> None:
         for number in range(options.interrupts):
             try_interrupt(notebook, with_stacks=number < 2)
     with part("a worker that is killed"):
-        threading.Timer(1.5, os.kill, (notebook.on_workers(os.getpid)[0], signal.SIGKILL)).start()
-        each = "scan.select(pl.col('a').n_unique() + i)"
-        notebook.cell(f"%%gpudask\npl.concat([{each} for i in range(20)]).collect().sum().item()")
+        try_kill(notebook)
     with part("restart, query, stop"):
         notebook.cell("%gpudask restart")
         notebook.cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")

@@ -75,7 +75,7 @@ def cell_context(
         if arguments.profile:
             from .cell_reports import measure_cell
 
-            stack.enter_context(measure_cell(shell, cluster, arguments.move))
+            stack.enter_context(measure_cell(shell, cluster, arguments.move, record))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
         stack.enter_context(cancel_on_interrupt(shell, cluster, interruption))
