@@ -13,7 +13,7 @@ from dask.dataframe.dask_expr._concat import Concat
 
 from jupyter_gpudask.fallback.missing import DifferentResultError
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
-from jupyter_gpudask.patches.frames.as_pandas import replaced
+from jupyter_gpudask.patches.frames.as_pandas import AsTypeAsPandas, replaced
 from jupyter_gpudask.patches.frames.missing_values import concatenated
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -147,19 +147,41 @@ def test_values_are_those_of_pandas(compute, has_dtypes):
     assert_equal(result, expected, check_dtype=has_dtypes)
 
 
+class AnyNumber(Series):
+    """Converts as cuDF, which makes an integer of any number."""
+
+    __module__ = Series.__module__
+
+    def astype(self, dtype, **options):
+        dtype = pd.api.types.pandas_dtype(dtype)
+        plain = pd.Series(self)
+        if not hasattr(dtype, "numpy_dtype") or dtype.kind == "f":
+            return AnyNumber(plain.astype(dtype, **options))
+        numbers = plain.fillna(0).to_numpy("float64").astype("bool" if dtype.kind == "b" else "int64")
+        return AnyNumber(pd.Series(numbers.astype(dtype.numpy_dtype)).astype(dtype).mask(self.isna()))
+
+
+@pytest.mark.parametrize("wanted", ["Int8", "UInt8", "Int64", "boolean", "Float32", "int8[pyarrow]", "bool[pyarrow]"])
 @pytest.mark.parametrize(
-    "convert",
+    "series",
     [
-        lambda f: (f.x / 2).astype("Int64"),
-        lambda f: f[["x", "k"]].assign(x=f.x / 2).astype({"x": "Int8", "k": "float32"}),
-        lambda f: (f.x / 2).astype("boolean"),
+        *(pd.Series([1, 0], dtype=dtype) for dtype in ("float64", "Float64", "int64", "uint8", "int64[pyarrow]")),
+        *(pd.Series([300, 1], dtype=dtype) for dtype in ("float32", "Float64", "int64", "Int16", "int64[pyarrow]")),
+        *(pd.Series([-1, 0], dtype=dtype) for dtype in ("float64", "Float64", "int64", "Int16", "int64[pyarrow]")),
+        *(pd.Series([1.5, None], dtype=dtype) for dtype in ("float64", "float32", "Float64")),
+        *(pd.Series([1, None], dtype=dtype) for dtype in ("float64", "Float64", "Int16", "int64[pyarrow]")),
     ],
+    ids=lambda series: f"{series.tolist()} {series.dtype}",
 )
-def test_a_fraction_becomes_no_nullable_integer(convert):
-    frame = dd.from_pandas(FRAME, npartitions=3)
-    for each in (frame, to_gpu(frame)):
+def test_a_number_becomes_a_nullable_one_or_an_error(series, wanted):
+    convert = AsTypeAsPandas.operation
+    try:
+        expected = series.astype(wanted)
+    except (ValueError, TypeError):
         with pytest.raises(TypeError):
-            convert(each).compute()
+            convert(AnyNumber(series), wanted)
+        return
+    pd.testing.assert_series_equal(convert(AnyNumber(series), wanted).to_pandas(), expected)
 
 
 @pytest.mark.parametrize("columns", ["x", "k", ["k", "x"]], ids=str)

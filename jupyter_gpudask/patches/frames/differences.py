@@ -168,7 +168,12 @@ def _ufunc(expression: Any) -> str:
     is_plain = name in _POWERS and isinstance(given[0], Expr) and isinstance(given[-1], int | float) and given[-1] != 0
     if name in _WITH_NAN and not is_plain and any(_kinds(frame) & set("fmM") for frame in expression.dependencies()):
         return f"cuDF has missing values where {name} has none"
-    return _rounded(expression.frame, [*given, *(expression.kwargs or {}).values()]) if name == "clip" else ""
+    if name in ("floor_divide", "remainder"):
+        reason = _by_zero(*given[:2])
+    else:
+        limits = [*given, *(expression.kwargs or {}).values()]
+        reason = _rounded(expression.frame, limits) if name == "clip" else ""
+    return reason
 
 
 def _elemwise(expression: Any) -> str:
