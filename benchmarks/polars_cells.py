@@ -8,6 +8,8 @@ Prints a line for each observation; nothing is asserted, and a part that fails d
 from __future__ import annotations
 
 import argparse
+import functools
+import io
 import os
 import random
 import signal
@@ -17,7 +19,7 @@ import tempfile
 import threading
 import time
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +30,7 @@ _DATA = Path(tempfile.gettempdir()) / "polars-cells"
 _ROWS, _FILES = int(os.environ.get("ROWS", "20000000")), 8
 _LONG = """
 frames = [scan.select((pl.col('a') * i % 1_000_003).unique().len()) for i in range(3, 400)]
-pl.concat(frames).collect()
+answer = pl.concat(frames).collect()
 """
 
 
@@ -184,6 +186,50 @@ def try_interrupt(notebook: Notebook, *, with_stacks: bool) -> None:
     )
 
 
+def try_costs(notebook: Notebook) -> None:
+    """Milliseconds of a query in a cell, by the same engine without a cell, and in the parts of a cell."""
+    import polars as pl
+
+    from jupyter_gpudask.client import calls
+    from jupyter_gpudask.magics.cell_footer import Footer
+    from jupyter_gpudask.polars.cluster_engine import ClusterClient, engines
+    from jupyter_gpudask.session.session import Session
+
+    seconds: dict[str, list[float]] = {}
+    parts = [(Footer, "__enter__"), (Footer, "__exit__"), (Session, "state"), (calls, "cell_metrics")]
+    for owner, name in [*parts, (ClusterClient, "check"), (ClusterClient, "run")]:
+        function = getattr(owner, name)
+
+        @functools.wraps(function)
+        def timed(*args: Any, function: Any = function, name: str = name, **kwargs: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                seconds.setdefault(name, []).append(time.perf_counter() - began)
+
+        setattr(owner, name, timed)
+    notebook.cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")
+    engine = engines._engines[notebook.shell.user_ns["client"]]
+    for query in ("pl.LazyFrame({'a': [1]}).select(pl.col('a') + 1)", "scan.select(pl.col('k').max())"):
+        lf, repeat = eval(query, {"pl": pl, **notebook.shell.user_ns}), 20  # noqa: S307
+        times = []
+        for run in (
+            lambda query=query: notebook.shell.run_cell(f"%%gpudask\nx = {query}.collect()"),
+            lambda lf=lf: lf.collect(engine=engine),
+        ):
+            with redirect_stdout(io.StringIO()):
+                run()
+                seconds.clear()
+                began = time.perf_counter()
+                for _ in range(repeat):
+                    run()
+            times.append((time.perf_counter() - began) / repeat * 1000)
+            if len(times) == 1:
+                shown = {name: round(sum(each) / repeat * 1000, 2) for name, each in seconds.items()}
+        print(f"   cell {times[0]:.1f} ms, engine {times[1]:.1f} ms, parts {shown}", flush=True)
+
+
 def try_kill(notebook: Notebook) -> None:
     """Kill the first worker in a query that takes longer; the cell says so, if the query had not ended by then."""
     notebook.cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")
@@ -220,6 +266,8 @@ def main() -> None:
         try_missing(notebook)
     with part("files, collect_all, sinks, beside Dask"):
         try_files(notebook)
+    with part("what a cell costs"):
+        try_costs(notebook)
     with part("interrupts"):
         for number in range(options.interrupts):
             try_interrupt(notebook, with_stacks=number < 2)
