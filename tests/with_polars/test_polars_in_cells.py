@@ -102,6 +102,27 @@ def test_nobody_can_connect_to_the_ranks_of_one_machine_and_one_rank_does_not_li
     kernel.ok("%gpudask scale 2")
 
 
+def test_ports_that_cannot_be_closed_are_an_error_unless_the_user_allows_them(kernel):
+    kernel.ok(
+        "import polars as pl\n"
+        "def set_closing(works):\n"
+        "    from jupyter_gpudask.worker import polars_ports\n"
+        "    def refuse(_): raise OSError('Protocol not available')\n"
+        "    kept = polars_ports.__dict__.setdefault('kept', polars_ports._drop_packets)\n"
+        "    polars_ports._drop_packets = kept if works else refuse"
+    )
+    kernel.ok("%gpudask free")
+    kernel.ok("done = client.run(set_closing, False)")
+    try:
+        assert kernel.run(f"%%gpudask\n{WHERE}.collect()").error == "BackendUnavailableError"
+        kernel.ok("%config GpuDask.polars_over_network = True")
+        assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
+    finally:
+        kernel.ok("%config GpuDask.polars_over_network = False")
+        kernel.ok("done = client.run(set_closing, True)")
+        kernel.ok("%gpudask free")
+
+
 def test_collect_all_and_sinks_run_on_the_workers_and_an_engine_of_the_user_wins(kernel, tmp_path):
     kernel.ok("import polars as pl")
     every = f"[frame.item() == 0 for frame in pl.collect_all([{WHERE}, {WHERE}])]"
