@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -239,6 +241,24 @@ def test_a_polars_that_cudf_polars_does_not_support_is_refused_with_the_command(
     assert refused.error == "BackendUnavailableError"
     assert "polars-cu13" in refused.error_value
     assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
+
+
+OLD = """
+import sys
+sys.path.insert(0, {folder!r})
+from jupyter_gpudask.polars.choice import choice
+for _ in range(2):
+    with choice.by_cell():
+        import polars
+"""
+
+
+def test_an_older_polars_is_one_warning(tmp_path):
+    (tmp_path / "polars").mkdir()
+    (tmp_path / "polars" / "__init__.py").write_text("__version__ = '1.43.2'\nclass LazyFrame: pass\n")
+    command = [sys.executable, "-c", OLD.format(folder=str(tmp_path))]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    assert told.count("Polars 1.43.2") == 1
 
 
 def test_without_a_gpu_polars_streams_and_the_line_says_where(tmp_path_factory):
