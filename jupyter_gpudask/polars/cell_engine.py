@@ -15,12 +15,13 @@ from .cluster_engine import engines
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_config: Any = engine_config  # its functions are private, or not exported
 _STREAMING = "streaming"
 _ON_CPU = ("collect_async", "collect_all_async", "collect_batches")
 """Methods for which Polars does not call an engine for GPUs."""
 
 
-class CellEngine(Engine):  # type: ignore[misc]
+class CellEngine(Engine):
     """In a cell for GPUs, the engine of its cluster; in one on a CPU cluster, Polars' streaming engine.
 
     Elsewhere Polars chooses, as it does without this engine: in other threads, in callbacks, and after the cell.
@@ -38,8 +39,9 @@ class CellEngine(Engine):  # type: ignore[misc]
 
     def _without_gpus(self) -> Engine:
         is_on_cpu_cluster = current_overlay() is not None and not getattr(default_client(), "is_on_gpus", True)
-        name = _STREAMING if is_on_cpu_cluster else engine_config.get_engine_affinity()
-        return engine_config._engine_from_name(name)  # noqa: SLF001
+        name = _STREAMING if is_on_cpu_cluster else _config.get_engine_affinity()
+        engine: Engine = _config._engine_from_name(name)  # noqa: SLF001
+        return engine
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -51,7 +53,7 @@ class CellEngine(Engine):  # type: ignore[misc]
             return getattr(self._without_gpus(), method)(*args, **kwargs)
         if method in _ON_CPU:
             engines.note_on_cpu(method, "Polars does not call an engine for GPUs.")
-            return getattr(engine_config._engine_from_name(_STREAMING), method)(*args, **kwargs)  # noqa: SLF001
+            return getattr(_config._engine_from_name(_STREAMING), method)(*args, **kwargs)  # noqa: SLF001
         return engines.run(method, *args, **kwargs)
 
     def collect(self, *args: Any, **kwargs: Any) -> Any:

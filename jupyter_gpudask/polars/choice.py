@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder
@@ -30,6 +31,7 @@ class Choice:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cells = 0
+        self._has_warned = False
         self._finder = _WhenImported(self._set)
 
     @contextmanager
@@ -50,6 +52,8 @@ class Choice:
 
     def _set(self) -> None:
         engines = _engines()
+        if engines is None and hasattr(sys.modules.get(_POLARS), "LazyFrame"):
+            self._warn_of_version()
         with self._lock:
             if engines is None or not self._cells or engines.get_engine_affinity_override() is not None:
                 return
@@ -57,6 +61,15 @@ class Choice:
                 from .cell_engine import CellEngine
 
                 engines.set_engine_affinity_override(CellEngine())
+
+    def _warn_of_version(self) -> None:
+        from ..errors import BackendUnavailableError
+        from ..installation import pip_install
+
+        if not self._has_warned:
+            self._has_warned = True
+            version, install = sys.modules[_POLARS].__version__, pip_install("polars-cu13")
+            warnings.warn(str(BackendUnavailableError("polars-old", version=version, install=install)), stacklevel=4)
 
     def _reset(self) -> None:
         if self._finder in sys.meta_path:
@@ -78,7 +91,7 @@ def leave(client: Client) -> None:
 
 
 def _engines() -> Any:
-    """Polars' module of the default engine; `None` before Polars is imported, and for a Polars below 1.43."""
+    """Polars' module of the default engine; `None` before Polars is imported, and for a Polars below 1.44."""
     module = sys.modules.get(_ENGINES)
     return module if hasattr(module, "get_engine_affinity") else None
 

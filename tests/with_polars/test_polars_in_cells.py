@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -100,6 +102,27 @@ def test_nobody_can_connect_to_the_ranks_of_one_machine_and_one_rank_does_not_li
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
     assert kernel.ok("list(client.run(ports).values()), client.run(len, ()).__len__()").value == "([[]], 1)"
     kernel.ok("%gpudask scale 2")
+
+
+def test_ports_that_cannot_be_closed_are_an_error_unless_the_user_allows_them(kernel):
+    kernel.ok(
+        "import polars as pl\n"
+        "def set_closing(works):\n"
+        "    from jupyter_gpudask.worker import polars_ports\n"
+        "    def refuse(_): raise OSError('Protocol not available')\n"
+        "    kept = polars_ports.__dict__.setdefault('kept', polars_ports._drop_packets)\n"
+        "    polars_ports._drop_packets = kept if works else refuse"
+    )
+    kernel.ok("%gpudask free")
+    kernel.ok("done = client.run(set_closing, False)")
+    try:
+        assert kernel.run(f"%%gpudask\n{WHERE}.collect()").error == "BackendUnavailableError"
+        kernel.ok("%config GpuDask.polars_over_network = True")
+        assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
+    finally:
+        kernel.ok("%config GpuDask.polars_over_network = False")
+        kernel.ok("done = client.run(set_closing, True)")
+        kernel.ok("%gpudask free")
 
 
 def test_collect_all_and_sinks_run_on_the_workers_and_an_engine_of_the_user_wins(kernel, tmp_path):
@@ -218,6 +241,24 @@ def test_a_polars_that_cudf_polars_does_not_support_is_refused_with_the_command(
     assert refused.error == "BackendUnavailableError"
     assert "polars-cu13" in refused.error_value
     assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
+
+
+OLD = """
+import sys
+sys.path.insert(0, {folder!r})
+from jupyter_gpudask.polars.choice import choice
+for _ in range(2):
+    with choice.by_cell():
+        import polars
+"""
+
+
+def test_an_older_polars_is_one_warning(tmp_path):
+    (tmp_path / "polars").mkdir()
+    (tmp_path / "polars" / "__init__.py").write_text("__version__ = '1.43.2'\nclass LazyFrame: pass\n")
+    command = [sys.executable, "-c", OLD.format(folder=str(tmp_path))]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    assert told.count("Polars 1.43.2") == 1
 
 
 def test_without_a_gpu_polars_streams_and_the_line_says_where(tmp_path_factory):
