@@ -8,15 +8,18 @@ Prints a line for each observation; nothing is asserted, and a part that fails d
 from __future__ import annotations
 
 import argparse
+import functools
+import io
 import os
 import random
 import signal
+import socket
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +30,7 @@ _DATA = Path(tempfile.gettempdir()) / "polars-cells"
 _ROWS, _FILES = int(os.environ.get("ROWS", "20000000")), 8
 _LONG = """
 frames = [scan.select((pl.col('a') * i % 1_000_003).unique().len()) for i in range(3, 400)]
-pl.concat(frames).collect()
+answer = pl.concat(frames).collect()
 """
 
 
@@ -48,6 +51,19 @@ def listening(_: Any = None) -> list[str]:
 
     connections = psutil.Process().net_connections("inet")
     return [f"{each.laddr.ip}:{each.laddr.port}" for each in connections if each.status == "LISTEN"]
+
+
+def reachable(_: Any = None) -> list[str]:
+    """Those of the sockets that accept a connection, tried in this process."""
+    addresses = [address.rpartition(":") for address in listening()]
+    found = []
+    for host, _, port in addresses:
+        try:
+            socket.create_connection((host, int(port)), timeout=0.5).close()  # 0.0.0.0 is this machine
+            found.append(f"{host}:{port}")
+        except OSError:
+            pass
+    return found
 
 
 def allocators() -> list[str]:
@@ -170,6 +186,61 @@ def try_interrupt(notebook: Notebook, *, with_stacks: bool) -> None:
     )
 
 
+def try_costs(notebook: Notebook) -> None:
+    """Milliseconds of a query in a cell, by the same engine without a cell, and in the parts of a cell."""
+    import polars as pl
+
+    from jupyter_gpudask.client import calls
+    from jupyter_gpudask.magics.cell_footer import Footer
+    from jupyter_gpudask.polars.cluster_engine import ClusterClient, engines
+    from jupyter_gpudask.session.session import Session
+
+    seconds: dict[str, list[float]] = {}
+    parts = [(Footer, "__enter__"), (Footer, "__exit__"), (Session, "state"), (calls, "cell_metrics")]
+    for owner, name in [*parts, (ClusterClient, "check"), (ClusterClient, "run")]:
+        function = getattr(owner, name)
+
+        @functools.wraps(function)
+        def timed(*args: Any, function: Any = function, name: str = name, **kwargs: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                seconds.setdefault(name, []).append(time.perf_counter() - began)
+
+        setattr(owner, name, timed)
+    notebook.cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")
+    engine = engines._engines[notebook.shell.user_ns["client"]]
+    for query in ("pl.LazyFrame({'a': [1]}).select(pl.col('a') + 1)", "scan.select(pl.col('k').max())"):
+        lf, repeat = eval(query, {"pl": pl, **notebook.shell.user_ns}), 20  # noqa: S307
+        times = []
+        for run in (
+            lambda query=query: notebook.shell.run_cell(f"%%gpudask\nx = {query}.collect()"),
+            lambda lf=lf: lf.collect(engine=engine),
+        ):
+            with redirect_stdout(io.StringIO()):
+                run()
+                seconds.clear()
+                began = time.perf_counter()
+                for _ in range(repeat):
+                    run()
+            times.append((time.perf_counter() - began) / repeat * 1000)
+            if len(times) == 1:
+                shown = {name: round(sum(each) / repeat * 1000, 2) for name, each in seconds.items()}
+        print(f"   cell {times[0]:.1f} ms, engine {times[1]:.1f} ms, parts {shown}", flush=True)
+
+
+def try_kill(notebook: Notebook) -> None:
+    """Kill the first worker in a query that takes longer; the cell says so, if the query had not ended by then."""
+    notebook.cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")
+    timer = threading.Timer(0.5, os.kill, (notebook.on_workers(os.getpid)[0], signal.SIGKILL))
+    timer.start()
+    notebook.cell(f"%%gpudask\n{_LONG}")
+    if timer.is_alive():
+        timer.cancel()
+        print("   ended before the worker was killed", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interrupts", type=int, default=10)
@@ -188,19 +259,20 @@ def main() -> None:
         notebook.memory()
     with part("sockets on which workers listen, before and with the engine, and the kernel"):
         print("  ", ports, "\n  ", notebook.on_workers(listening), "\n  ", listening())
+        print("   that accept a connection", notebook.on_workers(reachable))
     if options.ports_only:
         return
     with part("what cudf-polars lacks"):
         try_missing(notebook)
     with part("files, collect_all, sinks, beside Dask"):
         try_files(notebook)
+    with part("what a cell costs"):
+        try_costs(notebook)
     with part("interrupts"):
         for number in range(options.interrupts):
             try_interrupt(notebook, with_stacks=number < 2)
     with part("a worker that is killed"):
-        threading.Timer(1.5, os.kill, (notebook.on_workers(os.getpid)[0], signal.SIGKILL)).start()
-        each = "scan.select(pl.col('a').n_unique() + i)"
-        notebook.cell(f"%%gpudask\npl.concat([{each} for i in range(20)]).collect().sum().item()")
+        try_kill(notebook)
     with part("restart, query, stop"):
         notebook.cell("%gpudask restart")
         notebook.cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")

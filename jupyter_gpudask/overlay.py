@@ -51,6 +51,7 @@ class CellRecord:
     # it on the host, ``"strict"`` raises `jupyter_gpudask.errors.NotOnGpuError`
     fallback: Fallback = "error"
     id: str = field(default_factory=lambda: uuid4().hex)  # the id of the cell: what its tasks report has it
+    polars_over_network: bool = False  # whether Polars' engine may listen on the network
     polars_queries: int = 0  # the number of queries of Polars, except those for which the user has named an engine
 
     @property

@@ -320,6 +320,25 @@ def test_xgboost_finds_what_the_data_were_made_of(start):
     assert run.figures() == 1
 
 
+def test_queries_of_polars_run_on_the_cluster_or_stream_on_the_cpu(start):
+    run = start("polars")
+    needs(run, *(["cudf_polars"] if run.on_gpus else ["polars"]))
+    run.until("dask")
+    where = "Polars on 1 ×|Polars on \\d+ ×" if run.on_gpus else "Polars on the CPU of the kernel"
+    for name in ("query", "together", "lacking"):
+        assert re.search(where, run.shown(name)), name
+    assert ("a Python function (line 3)" in run.shown("lacking")) == run.on_gpus
+    assert run.value("zones['trips'].sum() == 8 * rows, zones['zone'].to_list() == list(range(50))") == (True, True)
+    assert run.value("zones['paid'].to_list()") == pytest.approx([3.25] * 50, abs=0.05)  # 3 and 2.5 for each of 4 miles
+    assert run.value("pl.read_parquet(folder / 'long').height") == run.value(
+        "trips.filter(pl.col('miles') > 5).select(pl.len()).collect().item()"
+    )
+    assert (run.replies["compare"].error == "UsageError") != run.on_gpus
+    assert not re.search(r"^\w+ +NO", run.shown("compare"), re.MULTILINE)
+    paid = run.value("trips.select(pl.col('paid').sum()).collect().item()")
+    assert ast.literal_eval(run.replies["dask"].value) == pytest.approx((8 * run.value("rows"), paid))
+
+
 def test_the_search_and_the_clusters_are_right_and_each_model_is_that_of_its_quantile(start):
     run = start("scikit-learn")
     if run.on_gpus:

@@ -89,6 +89,9 @@ class _Parser(MagicArgumentParser):
     def parse(self, words: list[str]) -> dict[str, Any]:
         """The values of the arguments, by name."""
         self._words = words
+        spaced = re.search(r"(\S+,) +(\d\S*)", " ".join(self._words))
+        if spaced:
+            raise usage_error("space-after-comma", text=spaced[0], joined=spaced[1] + spaced[2])
         return vars(self.parse_args(words))
 
     def error(self, message: str) -> NoReturn:
@@ -112,6 +115,8 @@ class _Parser(MagicArgumentParser):
 
     def _nearest(self, word: str) -> str | None:
         """What a word may stand for: its only completion, or else the most similar one; none for ``help``."""
+        if word.lower() in self._known:
+            return word.lower()
         completions = [known for known in self._known if known.startswith(word)]
         if len(completions) == 1:
             return completions[0]
@@ -122,6 +127,8 @@ class _Parser(MagicArgumentParser):
 def parse_line(line: str) -> LineArguments:
     """Parse the arguments of ``%gpudask``; without any the command is ``status``."""
     command, _, rest = line.strip().partition(" ")
+    if {"--help", "-h"} & set(line.split()):
+        return LineArguments("help", {}, 0, None)
     if command == "on":
         check_on_options(rest)
         return LineArguments(command, {}, 0, None, rest.strip())
@@ -136,7 +143,7 @@ def _parse_command(line: str) -> LineArguments:
     parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)
     parser.add_argument("numbers", nargs="*")
     parser.add_argument("--workers", dest="count")
-    parser.add_argument("--lines", type=int)
+    parser.add_argument("--lines")
     parser.add_argument("--release", default="")
     for flag, option in start_options().items():
         if option.is_repeatable:
@@ -153,7 +160,7 @@ def _parse_command(line: str) -> LineArguments:
         raise usage_error("release-not-taken", command=command, names=",".join(release))
     if lines is not None and command != "logs":
         raise usage_error("lines-not-taken", command=command, lines=lines)
-    if lines is not None and not 1 <= lines <= _MOST_LINES:
+    if lines is not None and not (re.fullmatch("[0-9]+", lines) and 1 <= int(lines) <= _MOST_LINES):
         raise usage_error("lines-out-of-range", lines=lines, most=f"{_MOST_LINES:,}")
     if given and command not in ("start", "restart"):
         raise usage_error(
@@ -162,7 +169,7 @@ def _parse_command(line: str) -> LineArguments:
     return LineArguments(
         command,
         _fill_in(given),
-        _LINES if lines is None else lines,
+        _LINES if lines is None else int(lines),
         number,
         release=release,
         maximum=maximum,

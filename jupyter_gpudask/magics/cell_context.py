@@ -50,7 +50,7 @@ def cell_context(
     """Switch Dask to the GPU backends and to `cluster` while a cell runs, and show what the cell did."""
     # Imported here, because the start of the cluster imports Dask in the background.
     from ..switch.context import default_client, switched_to
-    from ..switch.moving import host_collections, move_collections
+    from ..switch.moving import check_variables, host_collections, move_collections
 
     on_gpus = cluster.ready.has_gpus
     backends = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
@@ -75,7 +75,7 @@ def cell_context(
         if arguments.profile:
             from .cell_reports import measure_cell
 
-            stack.enter_context(measure_cell(shell, cluster, arguments.move))
+            stack.enter_context(measure_cell(shell, cluster, arguments.move, record))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
         stack.enter_context(cancel_on_interrupt(shell, cluster, interruption))
@@ -83,6 +83,8 @@ def cell_context(
         if on_gpus:
             gone = stack.enter_context(move_collections(arguments.move, shell.user_ns, mentioned=list(outside)))
             record.on_host.update({name: line for name, line in outside.items() if name not in gone})
+        else:
+            check_variables(arguments.move, shell.user_ns)
         if line is not None:
             stack.enter_context(line.live())  # left first, so that cancelled tasks do not count as done
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .output import show_note
 
@@ -49,7 +49,7 @@ def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster, interr
 
     # `compute` releases its futures before the cell ends, and the scheduler then forgets their tasks.
     client.on_interrupt = count
-    with _responsive_event_loop():
+    with _responsive_event_loop(), _short_tracebacks(shell):
         try:
             yield
         finally:
@@ -91,6 +91,38 @@ def was_interrupted(shell: InteractiveShell) -> bool:
     """Whether the last cell ended by an interrupt."""
     result = shell.last_execution_result
     return result is not None and isinstance(result.error_in_exec, _INTERRUPTS)
+
+
+@contextmanager
+def _short_tracebacks(shell: InteractiveShell) -> Iterator[None]:
+    """Let the traceback of an interrupt end at the line of the user that has called Dask."""
+    if shell.custom_exceptions:  # of the user
+        yield
+        return
+    shell.set_custom_exc((KeyboardInterrupt,), _show_interrupt)
+    try:
+        yield
+    finally:
+        shell.set_custom_exc((), None)
+
+
+def _show_interrupt(
+    shell: InteractiveShell,
+    kind: type[BaseException],
+    error: BaseException,
+    traceback: Any,
+    tb_offset: int | None = None,
+) -> None:
+    last = traceback
+    while last.tb_next is not None and not _is_of_dask(last.tb_next):
+        last = last.tb_next
+    last.tb_next = None
+    shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
+
+
+def _is_of_dask(traceback: Any) -> bool:
+    package = str(traceback.tb_frame.f_globals.get("__name__")).partition(".")[0]
+    return package in ("dask", "distributed", __name__.partition(".")[0])
 
 
 @contextmanager

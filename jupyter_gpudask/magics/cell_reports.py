@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
+    from ..overlay import CellRecord
     from ..profiling.measurements import CellMeasurements, Operation
     from ..session.launch import RunningCluster
 
+_NOTHING = "There is nothing to profile: no task of the cell has finished on the cluster."
+_WITHOUT_POLARS = "Queries of Polars are not profiled."
 _UNFINISHED = "The cell was interrupted: the tasks that it cancelled are not in this profile."
 _DASH = "–"
 _MAX_OPERATIONS = 12
@@ -73,7 +76,9 @@ def report_to(file: str) -> Iterator[None]:
 
 
 @contextmanager
-def measure_cell(shell: InteractiveShell, cluster: RunningCluster, moved: tuple[str, ...]) -> Iterator[None]:
+def measure_cell(
+    shell: InteractiveShell, cluster: RunningCluster, moved: tuple[str, ...], record: CellRecord
+) -> Iterator[None]:
     """Profile the code in this context, also if it ends with an error or an interrupt; show the profile after it.
 
     A cluster that does not respond does not fail the cell; a note says why there is no profile.
@@ -99,10 +104,12 @@ def measure_cell(shell: InteractiveShell, cluster: RunningCluster, moved: tuple[
             if measured is None:
                 show_note(shell, "There is no profile of this cell: another cell was profiled at the same time.")
             elif not measured.operations:
-                display(Note("There is nothing to profile: no task of the cell has finished on the cluster."))
+                display(Note(f"{_NOTHING} {_WITHOUT_POLARS}" if record.polars_queries else _NOTHING))
             else:
                 shown = replace(_with_names_of_gpus(measured, cluster), moved=moved)
-                display(MeasurementsView(shown, [_UNFINISHED] if was_interrupted(shell) else advice(shown)))
+                sentences = [_UNFINISHED] if was_interrupted(shell) else list(advice(shown))
+                sentences += [_WITHOUT_POLARS] if record.polars_queries else []
+                display(MeasurementsView(shown, sentences))
 
 
 def _with_names_of_gpus(measured: CellMeasurements, cluster: RunningCluster) -> CellMeasurements:

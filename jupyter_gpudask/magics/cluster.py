@@ -64,7 +64,7 @@ class StartProgress(ProgressLine):
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        what = f"Starting: {self.ready} of {self.total} workers are up" if self.total else "Starting a cluster"
+        what = f"Starting: {self.ready} of {self.total} workers are up" if self.total else "Preparing the cluster"
         return " · ".join([f"{what} ... {self.seconds} s", *self.notes])
 
     def progress(self) -> str:

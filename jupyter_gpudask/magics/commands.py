@@ -6,6 +6,7 @@ import gc
 import os
 from dataclasses import dataclass
 from html import escape
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GpuUnavailableError
@@ -14,7 +15,8 @@ from ..quantities import format_bytes
 from .arguments import usage_error
 from .cell_transform import describe_on
 from .cluster import ClusterView
-from .output import Note, View, format_table, html_table, show_note
+from .declarations import commands_help, start_help
+from .output import Note, Text, View, format_table, html_table, show_note
 from .status import GpusView, LogsView, StatusView
 
 if TYPE_CHECKING:
@@ -47,6 +49,12 @@ class Commands:
         """Run a command, and return what it shows."""
         command: Callable[[LineArguments], View] = getattr(self, f"_{arguments.command}")
         return command(arguments)
+
+    def _help(self, _: LineArguments) -> View:
+        return Text(f"{commands_help()}\n\nOptions of start and restart:\n{start_help()}")
+
+    def _version(self, _: LineArguments) -> View:
+        return Note(", ".join(f"{name} {version(name)}" for name in ("jupyter_gpudask", "dask", "distributed")))
 
     def _start(self, arguments: LineArguments) -> View:
         cluster, new = self._access.launch(arguments.options)

@@ -97,6 +97,8 @@ COMMANDS = {
         _AS_START,
     ),
     "disconnect": Command("disconnect from that cluster, which stays as it was"),
+    "help": Command("show the commands, and the options of start"),
+    "version": Command("show the versions of this package and of Dask"),
 }
 """The commands of ``%gpudask``."""
 

@@ -54,6 +54,20 @@ class Note(View):
         return f'<div style="{self.STYLE}">{escape(self.text)}</div>'
 
 
+@dataclass(repr=False)
+class Text(View):
+    """Lines that keep their columns."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_html(self) -> str:
+        """The lines as they are."""
+        return f"<pre>{escape(self.text)}</pre>"
+
+
 class ProgressLine(View):
     """A line about what goes on, with a progress bar.
 

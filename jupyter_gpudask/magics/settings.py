@@ -40,6 +40,11 @@ class MagicsSettings(Configurable):
     on_options = Unicode(
         default_value="", help="The options of %%gpudask for these cells, such as `--results gpu --dataframe pandas`."
     ).tag(config=True)
+    polars_over_network = Bool(
+        default_value=False,
+        help="Whether Polars' engine may use a cluster on several machines. Its workers then accept connections from "
+        "the network, without encryption and authentication.",
+    ).tag(config=True)
     optimize = Bool(
         default_value=True,
         help="Whether to optimize graphs beyond what Dask does: fewer, larger tasks, with the same results.",
@@ -64,6 +69,7 @@ class MagicsSettings(Configurable):
     def record_of(self, arguments: CellArguments, *, on_gpus: bool = True) -> CellRecord:
         """The record of a new cell: its options, and where it has none, these settings."""
         record = CellRecord(results=arguments.results or ("gpu" if self.results == "gpu" else "host"))
+        record.polars_over_network = self.polars_over_network
         if on_gpus:
             record.fallback = "strict" if arguments.strict else "host" if self.fallback == "host" else "error"
         return record

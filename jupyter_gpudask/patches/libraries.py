@@ -17,7 +17,8 @@ def estimator_metadata(original: Callable[..., Any], /, *args: Any, **kwargs: An
     """As the function by which dask-ml asks an estimator for metadata: the estimator gets an array on the host."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
-    call.arguments["model_fn"] = HostMetadata(call.arguments["model_fn"])
+    if place_of(call.arguments["input_dask_ar"]) == "gpu":
+        call.arguments["model_fn"] = HostMetadata(call.arguments["model_fn"])
     return original(*call.args, **call.kwargs)
 
 

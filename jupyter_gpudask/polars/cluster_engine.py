@@ -13,18 +13,23 @@ import time
 import weakref
 from contextlib import suppress
 from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, requires, version
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from distributed import default_client
 from polars.exceptions import ComputeError
 
+from ..device_errors import is_out_of_device_memory
 from ..errors import BackendUnavailableError, NotOnGpuError, WorkersEndedError
 from ..fallback.log import Place, fallback_log
 from ..inspection.user_code import user_line
 from ..installation import pip_install
 from ..overlay import current_record
+from ..quantities import format_bytes
 from ..scheduler.cells import StuckWorker, restart_busy
+from ..scheduler.results import report_held
+from ..worker.polars_ports import PortsError, Ranks
 from ..worker.polars_rank import call_rank, interrupt_rank
 
 if TYPE_CHECKING:
@@ -52,11 +57,23 @@ class ClusterClient:
 
     A function runs in the workers at the same time, in a thread of its own in each. If it fails in one of them, or the
     cell is interrupted, it is stopped in the others, which would wait for that one.
+
+    Raises
+    ------
+    BackendUnavailableError
+        The workers are on several machines, and the user has not allowed them to listen on the network.
     """
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._workers = self._current_workers()
+        self._present: dict[str, str] = {}
+        record = current_record()
+        may_listen = record is not None and record.polars_over_network
+        machines = {worker["host"] for worker in client.scheduler_info(-1)["workers"].values()}
+        if len(machines) > 1 and not may_listen:
+            raise BackendUnavailableError("polars-network", machines=len(machines))
+        self._ranks = Ranks(len(self._workers), len(machines) == 1, may_listen)
         self.is_lost = False
 
     def scheduler_info(self, n_workers: int = -1) -> dict[str, Any]:
@@ -70,12 +87,16 @@ class ClusterClient:
 
     def check(self) -> bool:
         """Whether the workers are those on which the engine was started."""
-        return not self.is_lost and self._client.status == "running" and self._current_workers() == self._workers
+        if self.is_lost or self._client.status != "running":
+            return False
+        self._present = self._current_workers()
+        return self._present == self._workers
 
     def run(self, function: Callable[..., Any], *args: Any, workers: Sequence[str] | None = None, **kwargs: Any) -> Any:
         """As Dask's ``run``; the results by the address of the worker. Workers that have ended are left out."""
         __tracebackhide__ = True
-        addresses = [address for address, _ in self._workers.items() & self._current_workers().items()]
+        present, self._present = self._present or self._current_workers(), {}  # a query has just checked them
+        addresses = [address for address, _ in self._workers.items() & present.items()]
         addresses = addresses if workers is None else list(workers)
         try:
             return self._client.sync(self._run, function, args, kwargs, addresses)
@@ -84,12 +105,14 @@ class ClusterClient:
             self.stop(addresses)
             if isinstance(error, OSError):  # the connection to a worker was lost
                 raise EngineLostError from None
+            if isinstance(error, PortsError):
+                raise BackendUnavailableError("polars-ports", error=error) from None
             raise
 
     async def _run(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], addresses: list[str]
     ) -> dict[str, Any]:
-        run = partial(self._client._run, call_rank, function, args, kwargs)  # noqa: SLF001
+        run = partial(self._client._run, call_rank, function, self._ranks, args, kwargs)  # noqa: SLF001
         calls = [asyncio.ensure_future(run(workers=[address])) for address in addresses]
         try:
             await asyncio.wait(calls, return_when=asyncio.FIRST_EXCEPTION)
@@ -168,8 +191,14 @@ class _Engines:
         """
         __tracebackhide__ = True
         for _ in range(_TRIES):
-            with suppress(EngineLostError):
+            try:
                 return getattr(self.current(), method)(*args, **kwargs)
+            except EngineLostError:
+                continue
+            except Exception as error:
+                if is_out_of_device_memory(str(error)):
+                    error.add_note(_describe_memory(default_client()))
+                raise
         raise WorkersEndedError("polars-query", tries=_TRIES)
 
     def shut_down(self, client: Client) -> None:
@@ -187,6 +216,18 @@ class _Engines:
             record.on_host[operation] = line
 
 
+def _describe_memory(client: Client) -> str:
+    """Say what holds the device memory of the workers besides a query that has no more of it."""
+    only_client = client.id if getattr(client, "is_joined", False) else None
+    total = client.sync(client._run_on_scheduler, report_held, {}, only_client).total  # noqa: SLF001
+    if not total:
+        return "The workers hold no results of Dask: the query itself needs more device memory than there is."
+    return (
+        f"The workers hold {format_bytes(total)} of results of Dask. "
+        "To see which variables hold them, type: %gpudask held"
+    )
+
+
 def _wait_for_workers(client: Client, number: int) -> None:
     with suppress(TimeoutError):  # a cluster may be smaller now
         client.wait_for_workers(number, timeout=_RESTART_TIMEOUT)
@@ -201,13 +242,12 @@ def _shut_down(engine: Any) -> None:
 def _engine_class() -> Callable[[ClusterClient], Any]:
     """The class of engines; imports cudf-polars, which takes seconds."""
     try:
+        _check_version()
         dask_engine = importlib.import_module("cudf_polars.engine.dask").DaskEngine
         execute = importlib.import_module("cudf_polars").execute_with_cudf
-    except ImportError as error:
-        install = pip_install("cu13,polars")
-        raise BackendUnavailableError(
-            "polars-missing", version=pl.__version__, error=str(error).rstrip(". "), install=install
-        ) from None
+    except (ImportError, AttributeError) as error:
+        reason, install = str(error).rstrip(". "), pip_install("polars-cu13")
+        raise BackendUnavailableError("polars-missing", version=pl.__version__, error=reason, install=install) from None
 
     class ClusterEngine(dask_engine):  # type: ignore[misc, valid-type]
         """``DaskEngine`` on the kernel's cluster; what it lacks runs on Polars' CPU engine and is noted."""
@@ -239,6 +279,17 @@ def _engine_class() -> Callable[[ClusterClient], Any]:
             return [self.collect(lf, optimizations=optimizations) for lf in lfs]
 
     return ClusterEngine
+
+
+def _check_version() -> None:
+    """Raise `ImportError` if the installed cudf-polars does not support the installed Polars."""
+    from packaging.requirements import Requirement
+
+    for name in ("cudf-polars-cu13", "cudf-polars-cu12"):
+        with suppress(PackageNotFoundError):
+            for requirement in map(Requirement, requires(name) or ()):
+                if requirement.name == "polars" and not requirement.specifier.contains(pl.__version__):
+                    raise ImportError(f"{name} {version(name)} needs polars{requirement.specifier}")
 
 
 def _engine_options() -> dict[str, Any]:

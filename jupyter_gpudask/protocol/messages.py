@@ -161,6 +161,7 @@ class Progress(_OfEngine):
 
     - `gpus`: UUIDs of the GPUs that the cluster holds, which are known before the first worker is up.
     - `notes`: sentences on what the start waits for, such as jobs of a batch system.
+    - `place`: the place in the line for GPUs, from 1; 0 if it does not wait for them.
     """
 
     type: Literal["progress"] = "progress"
@@ -168,6 +169,7 @@ class Progress(_OfEngine):
     ready: int
     total: int
     notes: tuple[str, ...] = ()
+    place: int = 0
 
 
 class Ready(_OfEngine):

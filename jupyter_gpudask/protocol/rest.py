@@ -203,6 +203,7 @@ class ClusterInfo(_Answer):
     - `workers_ready`, `workers_total`: the progress of the start.
     - `notes`: sentences on what a start waits for, on hosts that are lost, and on jobs of a batch system without a
       worker.
+    - `place`: the place of a start in the line for GPUs, from 1; 0 if it does not wait for them.
     - `wanted_by`: who waits for its GPUs and gets them at `given_over_at`, such as ``user anna since 14:05``; empty for
       nobody.
     - `given_over_at`: when the cluster is closed for that, in seconds since the epoch; `None` if it is not.
@@ -235,6 +236,7 @@ class ClusterInfo(_Answer):
     workers_ready: int = 0
     workers_total: int = 0
     notes: tuple[str, ...] = ()
+    place: int = 0
     wanted_by: str = ""
     given_over_at: float | None = None
     engine: Engine | None = None

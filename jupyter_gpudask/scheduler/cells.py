@@ -15,6 +15,7 @@ from ..worker.graphs import blocks_of
 from ..worker.interruption import INTERRUPT
 from ..worker.memory import BEGIN_CELL
 from ..worker.preload import METRICS
+from .workers import WorkerFailuresPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -326,6 +327,9 @@ def _sole_results(worker: Any) -> tuple[int, tuple[str, ...]]:
 def _restart(scheduler: Any, worker: Any) -> None:
     # Its tasks are released first, so that they do not count as tasks that kill workers. It is not removed from the
     # scheduler, because a worker that the scheduler does not know shuts down together with its nanny.
+    failures = scheduler.plugins.get(WorkerFailuresPlugin.name)
+    if failures is not None:  # a cluster that somebody else started has none
+        failures.expect_exit(worker.pid)
     scheduler.handle_worker_status_change("paused", worker, _STIMULUS)
     scheduler.transitions({task.key: "released" for task in worker.processing}, _STIMULUS)
     scheduler._ongoing_background_tasks.call_soon(_kill, scheduler, worker.nanny)  # noqa: SLF001

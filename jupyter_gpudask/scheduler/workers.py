@@ -104,6 +104,7 @@ class WorkerFailuresPlugin(LostHostsPlugin):
         """In bytes, by process: it may be gone from the scheduler when its nanny tells why, or still have for the nanny
         the address of the one before."""
         self._over_limit: dict[tuple[str, int], str] = {}
+        self._restarted: deque[int] = deque(maxlen=_KEPT_EXITS)
         self._lost_contexts: deque[tuple[str, str]] = deque(maxlen=_KEPT_EXITS)
         self._breaks = ("", 0)
 
@@ -123,6 +124,10 @@ class WorkerFailuresPlugin(LostHostsPlugin):
         what = f" in {function}{where}" if function else ""
         self._lost_contexts.append((worker, f"lost its CUDA context{what}: {reason}"))
         return self._breaks[1]
+
+    def expect_exit(self, pid: int) -> None:
+        """Note that a worker process is being restarted after an interrupt; its exit is not unexpected."""
+        self._restarted.append(pid)
 
     def add_worker(self, scheduler: Any, worker: str) -> None:
         """Note the memory limit of a worker that joins; called by Dask."""
@@ -149,6 +154,8 @@ class WorkerFailuresPlugin(LostHostsPlugin):
         elif topic == EXIT_TOPIC:
             self._limits.pop(msg["pid"], None)
             excess = self._over_limit.pop((msg["worker"], msg["pid"]), None)
+            if msg["pid"] in self._restarted:
+                return
             lost_context = dict(self._lost_contexts).get(msg["worker"])
             over_limit, reason = excess is not None, excess or lost_context or describe_exit(msg["exitcode"])
             self.exits.append(

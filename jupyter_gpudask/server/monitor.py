@@ -282,6 +282,7 @@ def cluster_info(
         workers_ready=progress.ready if progress else 0,
         workers_total=progress.total if progress else 0,
         notes=_notes(state) if state else progress.notes if progress and not ready else (),
+        place=progress.place if progress and cluster.status == "starting" else 0,
         wanted_by=notice.user if notice else "",
         given_over_at=notice.deadline if notice else None,
         engine=ready.engine if ready else None,

@@ -389,7 +389,8 @@ class DaskCluster(SupervisedCluster):
             return plan, None
         engine = engine_with(gpus=True)
         return await plan_and_lease(
-            request, lambda note: on_progress(Progress(engine=engine, ready=0, total=0, notes=(note,)))
+            request,
+            lambda note, place: on_progress(Progress(engine=engine, ready=0, total=0, notes=(note,), place=place)),
         )
 
     def _directory_of_sockets(self) -> Path | None:

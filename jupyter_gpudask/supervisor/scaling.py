@@ -178,13 +178,13 @@ def check_limit(workers: int, limit: int | None) -> None:
 _INTERVAL = 0.5
 
 
-async def plan_and_lease(request: Start, on_wait: Callable[[str], None]) -> tuple[Plan, OwnLease | None]:
+async def plan_and_lease(request: Start, on_wait: Callable[[str, int], None]) -> tuple[Plan, OwnLease | None]:
     """Plan the cluster of a request, and take the lease on its GPUs.
 
     `request`: the request; with ``wait`` it stands in line while others hold the GPUs, and leaves the line if
-    cancelled. `on_wait`: called with a sentence on its place in the line, whenever that changes. Raises `GpuHeldError`,
-    `GpuUnavailableError`, `GpuPackagesMissingError` or `LimitError` if a cluster with these options is not possible.
-    Raises `ClusterStartError` if the lease cannot be written.
+    cancelled. `on_wait`: called with a sentence on its place in the line, and the place, whenever that changes. Raises
+    `GpuHeldError`, `GpuUnavailableError`, `GpuPackagesMissingError` or `LimitError` if a cluster with these options is
+    not possible. Raises `ClusterStartError` if the lease cannot be written.
     """
     folder = LeaseFolder()
     if not request.spec.wait:
@@ -200,7 +200,7 @@ async def plan_and_lease(request: Start, on_wait: Callable[[str], None]) -> tupl
                 number = len(folder.line.before(place, place.gpus)) + 1
                 sentence = f"Waiting for GPUs at place {number} in line. {error.reason}"
                 if sentence != said:
-                    on_wait(said := sentence)
+                    on_wait(said := sentence, number)
             await asyncio.sleep(_INTERVAL)
     finally:
         if place is not None:

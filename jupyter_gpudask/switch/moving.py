@@ -59,6 +59,13 @@ def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[
     return found
 
 
+def check_variables(names: Sequence[str], namespace: Mapping[str, Any]) -> None:
+    """Raise `MoveError` if a variable is missing; for clusters without GPUs, where nothing is moved."""
+    for name in names:
+        if name not in (ALL, *namespace):
+            raise MoveError("no-such-variable", name=name)
+
+
 @contextmanager
 def move_collections(
     names: Sequence[str], namespace: MutableMapping[str, Any], *, mentioned: Sequence[str]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from distributed import Worker
 
+    from .polars_ports import Ranks
+
 _CONTEXT = "_cudf_polars_mp_context_"
 _ENGINE = "cudf_polars.engine.dask"
 _INTERVAL = 0.02
@@ -117,9 +119,10 @@ class PolarsRankPlugin(WorkerPlugin):
 
 
 async def call_rank(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], dask_worker: Worker
+    function: Callable[..., Any], ranks: Ranks, args: tuple[Any, ...], kwargs: dict[str, Any], dask_worker: Worker
 ) -> Any:
     """Call a function of cudf-polars in the thread of this worker's rank; sent by the kernel."""
+    function = ranks.set_up(function)
     if "dask_worker" in inspect.signature(function).parameters:
         kwargs = kwargs | {"dask_worker": dask_worker}
     return await _rank_of(dask_worker).call(function, args, kwargs)

@@ -79,7 +79,8 @@ WRONG_LINES = {
     "logs --lines 0": "--lines 0: give a number from 1 to 10,000.",
     "logs --lines 10001": "--lines 10001: give a number",
     "status --lines 3": "%gpudask status does not take --lines. Type: %gpudask logs --lines 3",
-    "logs --lines x": "Argument --lines: ",
+    "logs --lines x": "--lines x: give a number from 1 to 10,000.",
+    "start --gpus 0, 1": 'There is a space after the comma in "0, 1". Leave it out: 0,1',
 }
 WRONG_CELLS = {
     "--strict # exact": 'IPython passes the whole line to %%gpudask, comments too. Remove: "# exact"',
@@ -105,6 +106,7 @@ def test_arguments_that_are_wrong_are_one_sentence():
 def test_a_word_that_is_nearly_known_is_suggested_and_nothing_for_help_or_other_words():
     for parse, line, meant in (
         (parse_line, "strat", "start"),
+        (parse_line, "START", "start"),
         (parse_line, "stat", "status"),
         (parse_line, "start --gpu 2", "--gpus"),
         (parse_line, "start --gpus=2 --pol=3", "--pool"),
@@ -114,7 +116,8 @@ def test_a_word_that_is_nearly_known_is_suggested_and_nothing_for_help_or_other_
         said = error_of(parse, line)
         assert f"Did you mean {meant}?" in said
         assert "choose from" not in said
-    for line in ("help", "helpp", "--help", "sing", "start --lines x", "start --nothing 1"):
+    assert [parse_line(line).command for line in ("help", "--help", "-h", "start --help")] == ["help"] * 4
+    for line in ("helpp", "sing", "start --nothing 1"):
         said = error_of(parse_line, line)
         assert "Type %gpudask? for help." in said
         assert "Did you mean" not in said

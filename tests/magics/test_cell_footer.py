@@ -292,7 +292,7 @@ WAIT_FOR_FILES = """
 def touch_and_wait(block, folder, file):
     import os, tempfile, time
     os.close(tempfile.mkstemp(dir=folder)[0])
-    while len(os.listdir(folder)) > 20 and not os.path.exists(file): time.sleep(0.05)
+    while len(os.listdir(folder)) > 60 and not os.path.exists(file): time.sleep(0.05)
     return block
 """
 
@@ -301,10 +301,10 @@ def test_the_progress_counts_the_blocks_of_fused_tasks_also_after_an_interrupt(k
     folder, file = tmp_path / "blocks", tmp_path / "file"
     folder.mkdir()
     kernel.ok(WAIT_FOR_FILES)
-    cell = f"{CELL}\nda.ones(128, chunks=1).map_blocks(touch_and_wait, {str(folder)!r}, {str(file)!r}).sum().compute()"
+    cell = f"{CELL}\nda.ones(640, chunks=1).map_blocks(touch_and_wait, {str(folder)!r}, {str(file)!r}).sum().compute()"
 
     def interrupt_when_all_wait():
-        wait_until(lambda: len(list(folder.iterdir())) > 20, 30)
+        wait_until(lambda: len(list(folder.iterdir())) > 60, 30)
         time.sleep(3)  # a heartbeat of the worker, and an update of the line
         kernel.interrupt()
 
@@ -313,9 +313,16 @@ def test_the_progress_counts_the_blocks_of_fused_tasks_also_after_an_interrupt(k
     reply = kernel.run(cell)
     interrupting.join()
     assert reply.error == "KeyboardInterrupt"
+    assert "touch_and_wait" in reply.traceback  # the line of the user, and none of Dask
+    assert "dask/base.py" not in reply.traceback
     lines = [match for line in reply.displayed if (match := re.match(r"(\d+) of (\d+) blocks done · ", line))]
     done, blocks = map(int, lines[-1].groups())
-    assert 10 < done <= 21
-    assert 128 <= blocks < 140
+    assert 30 < done <= 61
+    assert 640 <= blocks < 720  # and the sums of several
     assert "left" in lines[-1].string
     assert f" · {done} of {blocks} blocks, {blocks - done} cancelled" in footer(reply)
+
+
+def test_a_typo_in_move_is_found_without_a_gpu(with_cluster):
+    reply = with_cluster.run("%%gpudask --move nothere\n1")
+    assert "--move names nothere, and there is no such variable." in reply.printed

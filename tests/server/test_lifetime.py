@@ -95,7 +95,7 @@ catalog()  # other users cannot read it
 WAIT = """
 os.environ["JUPYTER_RUNTIME_DIR"] = str(own)
 request = Start(spec=ClusterSpec.parse({"gpus": 1, "wait": True}), parent=os.getpid(), path=())
-plan, lease = asyncio.run(plan_and_lease(request, lambda sentence: print(sentence, flush=True)))
+plan, lease = asyncio.run(plan_and_lease(request, lambda sentence, place: print(sentence, flush=True)))
 print("got", plan.gpus[0].uuid, flush=True)
 """
 

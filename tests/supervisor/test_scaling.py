@@ -204,7 +204,7 @@ def test_starts_that_wait_get_their_gpus_in_turn_and_nobody_two(folder):
 
         async def wait(number):
             request = Start(spec=ClusterSpec.parse({"gpus": [0], "wait": True}), path=())
-            _, held_by[number] = await plan_and_lease(request, said[number].append)
+            _, held_by[number] = await plan_and_lease(request, lambda sentence, _: said[number].append(sentence))
 
         starts = []
         for number in range(3):

@@ -252,6 +252,7 @@ def test_a_partition_without_texts_adds_no_separator(texts, partitions):
 
 
 DIGITS, TIMES = "cuDF writes nine digits of a number", "cuDF writes times in another format"
+BY_ZERO = "cuDF makes floats of nullable integers that are divided by 0"
 THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
 
 
@@ -273,6 +274,24 @@ THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
         (lambda f: f.dropna(thresh=2, subset="x"), THRESH),
         (lambda f: f.dropna(thresh=2, subset=pd.Index(["x", "k"])), ""),
         (lambda f: f.dropna(subset=["x"]), ""),
+        (lambda f: f.k.astype("Int64") // f.k, BY_ZERO),
+        (lambda f: 7 % f[["k"]].astype("Int64"), BY_ZERO),
+        (lambda f: f[["k", "x"]].astype("Int64") // np.array([1, 2]), BY_ZERO),
+        (lambda f: f.k.astype("Int64") % pd.NA, BY_ZERO),
+        (lambda f: f.k.astype("Int64").floordiv(f.k), BY_ZERO),
+        (lambda f: f.k.astype("Int64").mod(0), BY_ZERO),
+        (lambda f: f.k.astype("Int64").rmod(7), BY_ZERO),
+        (lambda f: f.k.astype("Int64").mod(f.k.partitions[[0]], fill_value=1), BY_ZERO),
+        (lambda f: f.k.astype("Int64") % f.k.repartition(npartitions=2), BY_ZERO),
+        (lambda f: f.k.astype("Int64").rmod(f.k), BY_ZERO),
+        (lambda f: np.floor_divide(f.k.astype("Int64"), f.k), BY_ZERO),
+        (lambda f: np.mod(f[["k"]].astype("Int64"), 0), BY_ZERO),
+        (lambda f: np.remainder(f.k.astype("Int64"), 3), ""),
+        (lambda f: f.k.astype("Int64").floordiv(2), ""),
+        (lambda f: f.k.astype("Int64") % 2, ""),
+        (lambda f: f[["k"]] // np.array([0]), ""),
+        (lambda f: f.k.mod(f.k), ""),
+        (lambda f: f.k ** f.k.repartition(npartitions=2), ""),
     ],
 )
 def test_conversions_and_rows_that_cudf_has_otherwise_are_for_the_host(convert, reason):

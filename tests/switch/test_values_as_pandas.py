@@ -13,7 +13,7 @@ from dask.dataframe.dask_expr._concat import Concat
 
 from jupyter_gpudask.fallback.missing import DifferentResultError
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
-from jupyter_gpudask.patches.frames.as_pandas import replaced
+from jupyter_gpudask.patches.frames.as_pandas import AsTypeAsPandas, replaced
 from jupyter_gpudask.patches.frames.missing_values import concatenated
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -74,6 +74,7 @@ COMPUTATIONS = {
         lambda f: f[["x", "k"]].astype("bool"),
         lambda f: f[["x", "k"]].astype({"x": bool}),
         lambda f: f[["x", "k"]].astype({"x": bool, "k": float}).x,
+        lambda f: f[["x", "k"]].astype({"x": bool, "k": "Int64"}),
         lambda f: f.x.astype("boolean"),
         lambda f: f.k.astype(bool),
     ],
@@ -144,6 +145,43 @@ WITH_DTYPES = {
 def test_values_are_those_of_pandas(compute, has_dtypes):
     expected, result = on_both(compute)
     assert_equal(result, expected, check_dtype=has_dtypes)
+
+
+class AnyNumber(Series):
+    """Converts as cuDF, which makes an integer of any number."""
+
+    __module__ = Series.__module__
+
+    def astype(self, dtype, **options):
+        dtype = pd.api.types.pandas_dtype(dtype)
+        plain = pd.Series(self)
+        if not hasattr(dtype, "numpy_dtype") or dtype.kind == "f":
+            return AnyNumber(plain.astype(dtype, **options))
+        numbers = plain.fillna(0).to_numpy("float64").astype("bool" if dtype.kind == "b" else "int64")
+        return AnyNumber(pd.Series(numbers.astype(dtype.numpy_dtype)).astype(dtype).mask(self.isna()))
+
+
+@pytest.mark.parametrize("wanted", ["Int8", "UInt8", "Int64", "boolean", "Float32", "int8[pyarrow]", "bool[pyarrow]"])
+@pytest.mark.parametrize(
+    "series",
+    [
+        *(pd.Series([1, 0], dtype=dtype) for dtype in ("float64", "Float64", "int64", "uint8", "int64[pyarrow]")),
+        *(pd.Series([300, 1], dtype=dtype) for dtype in ("float32", "Float64", "int64", "Int16", "int64[pyarrow]")),
+        *(pd.Series([-1, 0], dtype=dtype) for dtype in ("float64", "Float64", "int64", "Int16", "int64[pyarrow]")),
+        *(pd.Series([1.5, None], dtype=dtype) for dtype in ("float64", "float32", "Float64")),
+        *(pd.Series([1, None], dtype=dtype) for dtype in ("float64", "Float64", "Int16", "int64[pyarrow]")),
+    ],
+    ids=lambda series: f"{series.tolist()} {series.dtype}",
+)
+def test_a_number_becomes_a_nullable_one_or_an_error(series, wanted):
+    convert = AsTypeAsPandas.operation
+    try:
+        expected = series.astype(wanted)
+    except (ValueError, TypeError):
+        with pytest.raises(TypeError):
+            convert(AnyNumber(series), wanted)
+        return
+    pd.testing.assert_series_equal(convert(AnyNumber(series), wanted).to_pandas(), expected)
 
 
 @pytest.mark.parametrize("columns", ["x", "k", ["k", "x"]], ids=str)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from helpers import Kernel, fake_gpu_environment
 
-pytest.importorskip("polars")
 pytestmark = pytest.mark.cluster
 
 STAND_IN = str(Path(__file__).parents[1] / "fake_polars")
@@ -67,6 +66,40 @@ def test_the_engine_is_kept_between_cells_and_ends_with_free_and_with_the_kernel
     kernel.ok("cluster.ask(cluster.process.reset)")  # what the Jupyter server does when the kernel is restarted
     assert kernel.ok(CONTEXTS).value == "[]"
     kernel.ok("%gpudask free")  # this kernel goes on
+
+
+CONNECT = """
+import socket
+def listen(dask_worker):
+    from rapidsmpf.communicator import ucxx
+    dask_worker.listening = ucxx.Communicator()
+    return dask_worker.listening.listener.getsockname()[1]
+def ports(dask_worker):
+    contexts = [each for name, each in vars(dask_worker).items() if name.startswith('_cudf_polars_mp_context_')]
+    found = [each[2] for each in contexts if hasattr(each[2], 'listener')]
+    return [(each.listener.getsockname()[1], each.transports) for each in found]
+def connects(port):
+    try:
+        socket.create_connection(('127.0.0.1', port), timeout=0.5).close()
+    except OSError:
+        return False
+    return True
+"""
+
+
+def test_nobody_can_connect_to_the_ranks_of_one_machine_and_one_rank_does_not_listen(kernel):
+    kernel.ok(f"import polars as pl{CONNECT}")
+    kernel.ok(f"%%gpudask\n{WHERE}.collect()")
+    assert kernel.ok("{connects(port) for port in client.run(listen).values()}").value == "{True}"
+    kernel.ok("found = [each for all in client.run(ports).values() for each in all]")
+    expected = "({False}, {'self,posix,cma,cuda'}, 2)"
+    found = kernel.ok("{connects(port) for port, _ in found}, {transports for _, transports in found}, len(found)")
+    assert found.value == expected
+    assert kernel.ok("client.run(os.environ.get, 'UCX_TLS').values()").value == "dict_values([None, None])"
+    kernel.ok("%gpudask scale 1")
+    kernel.ok(f"%%gpudask\n{WHERE}.collect()")
+    assert kernel.ok("list(client.run(ports).values()), client.run(len, ()).__len__()").value == "([[]], 1)"
+    kernel.ok("%gpudask scale 2")
 
 
 def test_collect_all_and_sinks_run_on_the_workers_and_an_engine_of_the_user_wins(kernel, tmp_path):
@@ -142,13 +175,28 @@ def test_a_worker_in_which_a_query_does_not_stop_is_restarted_and_the_cell_says_
     assert interrupted.error == "KeyboardInterrupt"
     assert time.monotonic() - began < 1 + 2.5
     assert any("The task of Polars on GPU 0 did not stop" in shown for shown in interrupted.displayed)
-    assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
+    after = kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0")
+    assert (after.value, "lost" in footer(after)) == ("True", False)
 
 
 def test_a_query_that_loses_a_worker_runs_again_on_the_new_ones(kernel):
     kernel.ok("import polars as pl")
     reply = kernel.ok("%%gpudask\npl.LazyFrame({'killed': [1]}).collect().item()")
     assert reply.value == "1"
+    assert "lost the worker on GPU" in footer(reply)
+
+
+def test_a_query_that_needs_too_much_memory_says_what_else_is_in_it(kernel):
+    kernel.ok("import dask.array as da\nimport polars as pl")
+    query = "pl.LazyFrame({'large': [1]}).collect()"
+    alone = kernel.run(f"%%gpudask\n{query}")
+    assert "The workers hold no results of Dask" in "".join(alone.traceback)
+    kernel.ok("%%gpudask\nkept = da.ones(2**20, chunks=2**20).persist()")
+    beside = kernel.run(f"%%gpudask\nfrom distributed import wait\nwait(kept)\n{query}")
+    assert "The workers hold 8.0 MiB of results of Dask" in "".join(beside.traceback)
+    kernel.ok("del kept")
+    profiled = kernel.ok(f"%%gpudask --profile\n{WHERE}.collect()")
+    assert any(shown.endswith("Queries of Polars are not profiled.") for shown in profiled.displayed)
 
 
 def test_the_engine_follows_a_restart_and_scaling(kernel):
@@ -156,6 +204,20 @@ def test_the_engine_follows_a_restart_and_scaling(kernel):
     for command in ("restart", "scale 1", "scale 2"):
         kernel.ok(f"%gpudask {command}")
         assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
+
+
+def test_a_polars_that_cudf_polars_does_not_support_is_refused_with_the_command(kernel, tmp_path):
+    info = tmp_path / "cudf_polars_cu13-26.10.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: cudf-polars-cu13\nVersion: 26.10.2\nRequires-Dist: polars<1.36,>=1.35\n")
+    kernel.ok("from jupyter_gpudask.polars import cluster_engine\ncluster_engine._engine_class.cache_clear()")
+    kernel.ok("%gpudask free")
+    kernel.ok(f"import sys\nimport polars as pl\nsys.path.insert(0, {str(tmp_path)!r})")
+    refused = kernel.run(f"%%gpudask\n{WHERE}.collect()")
+    kernel.ok("del sys.path[0]")
+    assert refused.error == "BackendUnavailableError"
+    assert "polars-cu13" in refused.error_value
+    assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
 
 
 def test_without_a_gpu_polars_streams_and_the_line_says_where(tmp_path_factory):

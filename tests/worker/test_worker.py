@@ -36,7 +36,7 @@ class OnDevice:
 
 
 def metrics(data):
-    return read_metrics(SimpleNamespace(data=data, state=SimpleNamespace(executed_count=7)))
+    return read_metrics(SimpleNamespace(data=data, state=SimpleNamespace(executed_count=7), active_threads={}))
 
 
 @pytest.fixture

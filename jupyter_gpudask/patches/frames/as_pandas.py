@@ -252,8 +252,8 @@ _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
 class AsTypeAsPandas(_expr.AsType):
     """A conversion that pandas does for missing values, too: NaN is true, and NaT the smallest integer.
 
-    In cuDF these stay missing, so that filters lose rows. In a nullable dtype a computed NaN is missing, and a fraction
-    is an error; cuDF makes integers of both.
+    In cuDF these stay missing, so that filters lose rows. In a nullable dtype a computed NaN is missing, and a number
+    that it cannot hold is an error; cuDF makes integers of both.
     """
 
     @staticmethod
@@ -261,26 +261,41 @@ class AsTypeAsPandas(_expr.AsType):
         """The result for one partition."""
         given = {frame.name: frame.dtype} if frame.ndim == 1 else dict(frame.dtypes.items())
         wanted = dtypes if isinstance(dtypes, dict) else dict.fromkeys(given, dtypes)
-        is_nullable = any(map(_is_nullable, wanted.values()))
-        if is_nullable and is_type_of_gpu(type(frame)):
-            return _as_nullable(OneMissing.operation(frame), dtypes, given, wanted)
+        common = given.keys() & wanted.keys()
+        is_on_gpu = is_type_of_gpu(type(frame))
+        if is_on_gpu and any(_kind(given[name]) == "f" and _is_nullable(wanted[name]) for name in common):
+            frame = OneMissing.operation(frame)
         result = frame.astype(dtypes)
-        values = {name: _of_missing(given[name], wanted[name]) for name in given.keys() & wanted.keys()}
+        for name in common if is_on_gpu else ():
+            if _is_checked(given[name], wanted[name]):
+                _refuse_changes(*(each if frame.ndim == 1 else each[name] for each in (frame, result)))
+        values = {name: _of_missing(given[name], wanted[name]) for name in common}
         values = {name: value for name, value in values.items() if value is not None}
         if not values:
             return result
         return result.fillna(value=next(iter(values.values())) if frame.ndim == 1 else values)
 
 
-def _as_nullable(frame: Any, dtypes: Any, given: dict[Any, Any], wanted: dict[Any, Any]) -> Any:
-    result = frame.astype(dtypes)
-    for name in given.keys() & wanted.keys():
-        dtype = pd.api.types.pandas_dtype(wanted[name])
-        if getattr(given[name], "kind", "O") == "f" and _is_nullable(dtype) and dtype.kind in "iub":
-            one, other = (each if frame.ndim == 1 else each[name] for each in (frame, result))
-            if not (other.astype("float64") == one.astype("float64")).fillna(value=True).all():
-                raise TypeError(f"cannot safely cast non-equivalent {given[name]} to {dtype}")
-    return result
+def _is_checked(given: Any, wanted: Any) -> bool:
+    """Whether pandas refuses numbers that change; it lets those of a nullable dtype of its own change."""
+    wanted = pd.api.types.pandas_dtype(wanted)
+    if _kind(given) not in "iuf" or not _is_nullable(wanted) or wanted.kind == "f":
+        return False
+    if isinstance(wanted, pd.ArrowDtype):
+        may_change = wanted.kind == "b"
+    else:
+        may_change = not isinstance(given, np.dtype | pd.ArrowDtype)
+    plain = [getattr(dtype, "numpy_dtype", dtype) for dtype in (given, wanted)]
+    return not may_change and not np.can_cast(*plain)
+
+
+def _refuse_changes(given: Any, result: Any) -> None:
+    if not (result.astype("float64") == given.astype("float64")).fillna(value=True).all():
+        raise TypeError(f"cannot safely cast non-equivalent {given.dtype} to {result.dtype}")
+
+
+def _kind(dtype: Any) -> str:
+    return str(getattr(dtype, "kind", "O"))
 
 
 def _is_nullable(dtype: Any) -> bool:
@@ -291,7 +306,7 @@ def _is_nullable(dtype: Any) -> bool:
 
 def _of_missing(given: Any, wanted: Any) -> Any:
     """What pandas makes of a missing value; `None` if that is a missing value, or an error."""
-    kind, name = getattr(given, "kind", "O"), str(pd.api.types.pandas_dtype(wanted))
+    kind, name = _kind(given), str(pd.api.types.pandas_dtype(wanted))
     if kind == "f" and isinstance(given, np.dtype) and name == "bool":
         return True
     return np.iinfo("int64").min if kind in "mM" and name == "int64" else None

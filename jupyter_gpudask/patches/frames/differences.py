@@ -168,7 +168,12 @@ def _ufunc(expression: Any) -> str:
     is_plain = name in _POWERS and isinstance(given[0], Expr) and isinstance(given[-1], int | float) and given[-1] != 0
     if name in _WITH_NAN and not is_plain and any(_kinds(frame) & set("fmM") for frame in expression.dependencies()):
         return f"cuDF has missing values where {name} has none"
-    return _rounded(expression.frame, [*given, *(expression.kwargs or {}).values()]) if name == "clip" else ""
+    if name in ("floor_divide", "remainder"):
+        reason = _by_zero(*given[:2])
+    else:
+        limits = [*given, *(expression.kwargs or {}).values()]
+        reason = _rounded(expression.frame, limits) if name == "clip" else ""
+    return reason
 
 
 def _elemwise(expression: Any) -> str:
@@ -190,10 +195,14 @@ def _dropna(expression: Any) -> str:
     return "cuDF's dropna ignores a thresh of more values than there are columns" if too_many else ""
 
 
-def _power(expression: Any) -> str:
+def _operator(expression: Any) -> str:
+    """For an operator as a method, or of two dataframes that Dask aligns first."""
     names = expression._parameters  # noqa: SLF001
-    operator = expression.operand("op" if "op" in names else "name")
-    filled = operator in ("pow", "rpow") and expression.operand("fill_value") is not None
+    name = expression.operand("op" if "op" in names else "name").strip("_")
+    if name in ("floordiv", "mod", "rfloordiv", "rmod"):
+        sides = [expression.operand(side) for side in names if side in ("left", "right", "frame", "other")]
+        return _by_zero(*(sides[::-1] if name.startswith("r") else sides))
+    filled = name in ("pow", "rpow") and "fill_value" in names and expression.operand("fill_value") is not None
     return "cuDF's pow fills values that both operands lack" if filled else ""
 
 
@@ -342,16 +351,15 @@ def _replace(expression: Any) -> str:
     return "cuDF replaces no value by a missing one" if any(map(_is_missing, values)) else ""
 
 
-def _by_zero(expression: Any) -> str:
+def _by_zero(left: Any, right: Any) -> str:
     """For the quotient or remainder of nullable integers, by other integers of which one may be 0."""
-    left, right = expression.left, expression.right
     is_nullable = any(
         isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.kind in "iu"
         for side in (left, right)
         if isinstance(side, Expr)
         for dtype in _dtypes(side._meta).values()  # noqa: SLF001
     )
-    may_be_zero = isinstance(right, Expr) or right == 0
+    may_be_zero = not np.isscalar(right) or right == 0
     return "cuDF makes floats of nullable integers that are divided by 0" if is_nullable and may_be_zero else ""
 
 
@@ -370,14 +378,15 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
         "" if _are_of_numpy(found) and not _kinds(found.frame) & set("mM") else "cuDF does not describe such columns"
     ),
     "DropnaFrame": _dropna,
-    "FloorDiv": _by_zero,
+    "FloorDiv": lambda found: _by_zero(found.left, found.right),
     "GetCategories": lambda _: "cuDF has categories in the order of a hash table",
     "Isin": _isin,
     "Merge": _merge,
-    "MethodOperator": _power,
-    "Mod": _by_zero,
-    "MethodOperatorAlign": _power,
+    "MethodOperator": _operator,
+    "Mod": lambda found: _by_zero(found.left, found.right),
+    "MethodOperatorAlign": _operator,
     "NuniqueApprox": lambda _: "cuDF has another hash than pandas",
+    "OpAlignPartitions": _operator,
     "RenameAxis": _rename_axis,
     "Replace": _replace,
     "ResampleAgg": _resample,

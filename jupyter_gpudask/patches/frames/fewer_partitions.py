@@ -74,7 +74,7 @@ def counted(values: Any, **options: Any) -> Any:
     return values.value_counts(**options)
 
 
-class CountsAsPandas(ValueCounts):
+class ValueCountsAsPandas(ValueCounts):
     """As `ValueCounts`, with all categories."""
 
     reduction_chunk = staticmethod(counted)
@@ -83,7 +83,7 @@ class CountsAsPandas(ValueCounts):
 class ValueCountsInFewer(_InFewer, ValueCounts):
     """As `ValueCounts`; the counts of one partition are sorted, as with ``split_out=1``."""
 
-    _original = CountsAsPandas
+    _original = ValueCountsAsPandas
 
     def in_fewer(self) -> Any:
         """Dask's expression, with fewer output partitions."""

@@ -288,7 +288,8 @@ def _with_integers(result: Any, frame: Any, other: Any) -> Any:
         return result
     # Without `OneMissing`, NaN as an integer is the smallest one.
     if frame.ndim == 1:
-        return OneMissing.operation(result).astype(_dtype_of_pandas(frame, result))
+        dtype = _dtype_of_pandas(frame, result)
+        return result if dtype == result.dtype else OneMissing.operation(result).astype(dtype)
     dtypes = {name: _dtype_of_pandas(frame[name], result[name]) for name in frame.columns}
     changed = {name: dtype for name, dtype in dtypes.items() if dtype != result[name].dtype}
     return OneMissing.operation(result).astype(changed) if changed else result

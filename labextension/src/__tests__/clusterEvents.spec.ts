@@ -34,6 +34,17 @@ function withWorkers(
   });
 }
 
+it('reports that a cluster is ready whose start has waited in line', () => {
+  const detector = new ClusterEventDetector();
+  const kinds = (changes: Partial<ICluster>): string[] =>
+    detector.detect([cluster(changes)]).map(({ kind }) => kind);
+  const starting = { status: 'starting' as const, pid: null, state: null };
+  expect(kinds({ ...starting, place: 2, since: 1 })).toEqual([]);
+  expect(kinds({ ...starting, place: 0, since: 1 })).toEqual([]);
+  expect(kinds({ since: 2 })).toEqual(['got-gpus']);
+  expect(kinds({ since: 2 })).toEqual([]);
+});
+
 describe('the events of clusters', () => {
   it('do not include the state at the start of the page', () => {
     expect(eventsAfter(cluster({ status: 'failed' }))).toEqual([[]]);

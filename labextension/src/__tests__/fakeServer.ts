@@ -159,6 +159,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
     workers_ready: 1,
     workers_total: 1,
     notes: [],
+    place: 0,
     wanted_by: '',
     given_over_at: null,
     engine: 'cuda',

@@ -152,9 +152,11 @@ function stateOf(
     case 'starting':
       return [
         'starting',
-        total > 0
-          ? trans.__('starting %1 of %2', ready, total)
-          : trans.__('starting')
+        cluster.place > 0
+          ? trans.__('in line, place %1', cluster.place)
+          : total > 0
+            ? trans.__('starting %1 of %2', ready, total)
+            : trans.__('starting')
       ];
     case 'ready':
       return joined

@@ -85,7 +85,12 @@ function StartForm({
         {...form}
         fields={fields}
         uiSchema={uiSchema}
-        context={{ gpus, share: values.share, units, trans }}
+        context={{
+          gpus,
+          isHeldTaken: values.share || values.wait,
+          units,
+          trans
+        }}
       />
       <MagicLine
         line={toMagic(toSpec(values, options), options)}
@@ -112,14 +117,15 @@ function defaultText(
 
 interface IGpuContext {
   gpus: IGpu[];
-  share: boolean;
+  /** Whether GPUs that others hold can be chosen, to share them or to wait for them. */
+  isHeldTaken: boolean;
   units: Units;
   trans: TranslationBundle;
 }
 
 /** A checkbox for each GPU, with the clusters that hold it; the value has the UUIDs with commas. */
 function GpuWidget({ value, onChange, formContext }: WidgetProps): JSX.Element {
-  const { gpus, share, units, trans } = formContext as IGpuContext;
+  const { gpus, isHeldTaken, units, trans } = formContext as IGpuContext;
   const all = gpus.map(({ uuid }) => uuid).join();
   const chosen = String(value ?? all).split(',');
   const select = (uuid: string): void =>
@@ -132,12 +138,19 @@ function GpuWidget({ value, onChange, formContext }: WidgetProps): JSX.Element {
   return (
     <div className="jp-GpuDask-gpuOptions">
       {gpus.length === 0 && trans.__('This machine has no GPU.')}
+      {gpus.length > 0 && !gpus.some(gpu => isAvailable(gpu, isHeldTaken)) && (
+        <span className="jp-GpuDask-allHeld">
+          {trans.__(
+            'All GPUs are held. Wait for them or share them, or run on the CPU.'
+          )}
+        </span>
+      )}
       {gpus.map(gpu => (
         <label key={gpu.uuid} className="jp-GpuDask-gpuOption">
           <input
             type="checkbox"
             checked={chosen.includes(gpu.uuid)}
-            disabled={!isAvailable(gpu, share)}
+            disabled={!isAvailable(gpu, isHeldTaken)}
             onChange={() => select(gpu.uuid)}
           />
           <span>

@@ -39,6 +39,12 @@ export function createHistoryView(
   };
 }
 
+/** A name with the time, so that the next file does not replace this one: "gpu-history-2026-11-27T13-05-10.csv". */
+function fileName(suffix: string): string {
+  const time = new Date().toISOString().slice(0, 19).replace(/:/g, '-');
+  return `gpu-history-${time}.${suffix}`;
+}
+
 /** The charts and tables of the metrics of all GPUs, of all workers and of the machine. */
 function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
   const { model, current, trans, language } = useGpuDask();
@@ -99,7 +105,7 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
   };
   const saveCsv = (): void => {
     const text = toCsv(withoutHidden(groups, hidden), times, range);
-    download(new Blob([text], { type: 'text/csv' }), 'gpu-history.csv');
+    download(new Blob([text], { type: 'text/csv' }), fileName('csv'));
   };
   const savePng = async (): Promise<void> => {
     charts.current.forEach(chart => chart.draw());
@@ -118,7 +124,7 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
     };
     const image = await toPng(picture);
     if (image) {
-      download(image, 'gpu-history.png');
+      download(image, fileName('png'));
     }
   };
   return (

@@ -207,6 +207,7 @@ export type components = {
      *     - `workers_ready`, `workers_total`: the progress of the start.
      *     - `notes`: sentences on what a start waits for, on hosts that are lost, and on jobs of a batch system without a
      *       worker.
+     *     - `place`: the place of a start in the line for GPUs, from 1; 0 if it does not wait for them.
      *     - `wanted_by`: who waits for its GPUs and gets them at `given_over_at`, such as ``user anna since 14:05``; empty for
      *       nobody.
      *     - `given_over_at`: when the cluster is closed for that, in seconds since the epoch; `None` if it is not.
@@ -279,6 +280,11 @@ export type components = {
        * @default []
        */
       notes: string[];
+      /**
+       * Place
+       * @default 0
+       */
+      place: number;
       /**
        * Wanted By
        * @default

@@ -11,6 +11,7 @@ export interface IClusterEvent {
   kind:
     | 'end'
     | 'gpus-wanted'
+    | 'got-gpus'
     | 'closes-soon'
     | 'worker-lost'
     | 'out-of-host-memory'
@@ -29,6 +30,8 @@ interface ILastState {
   workers: Map<string, IWorker>;
   /** The exits of workers; null if not known yet. */
   exits: IWorkerExit[] | null;
+  /** Whether its start has waited in line for GPUs. */
+  hasWaited: boolean;
 }
 
 /**
@@ -59,7 +62,8 @@ function nextState(cluster: ICluster, last?: ILastState): ILastState {
   const workers = new Map(old?.workers);
   cluster.state?.workers.forEach(worker => workers.set(worker.name, worker));
   const exits = cluster.state?.worker_exits ?? old?.exits ?? null;
-  return { cluster, workers, exits };
+  const hasWaited = cluster.place > 0 || Boolean(last?.hasWaited);
+  return { cluster, workers, exits, hasWaited };
 }
 
 function compare(last: ILastState, cluster: ICluster): IClusterEvent[] {
@@ -72,7 +76,7 @@ function compare(last: ILastState, cluster: ICluster): IClusterEvent[] {
 }
 
 function statusEvents(
-  { cluster: old }: ILastState,
+  { cluster: old, hasWaited }: ILastState,
   cluster: ICluster
 ): IClusterEvent[] {
   if (cluster.status === old.status && cluster.since === old.since) {
@@ -80,6 +84,9 @@ function statusEvents(
   }
   const { status, reason } = cluster;
   const wasStarting = old.status === 'starting';
+  if (status === 'ready' && wasStarting && hasWaited) {
+    return [{ kind: 'got-gpus', cluster, workers: [] }];
+  }
   // A cluster that the user has stopped has no reason.
   return status === 'failed' || (status === 'closed' && reason)
     ? [{ kind: 'end', cluster, workers: [], wasStarting }]

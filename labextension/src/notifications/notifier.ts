@@ -133,6 +133,11 @@ export class Notifier implements IDisposable {
           actions: this._action(trans.__('Keep'), CommandIDs.keep, cluster)
         };
       }
+      case 'got-gpus':
+        return {
+          type: 'info',
+          text: name => trans.__('%1 has its GPUs: its cluster is ready.', name)
+        };
       case 'closes-soon': {
         const time = timesIn(language).time(state?.closes_at ?? 0);
         return {

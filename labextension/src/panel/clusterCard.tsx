@@ -104,12 +104,20 @@ export function ClusterCard({
         />
       )}
       {reason && (
-        <p className="jp-GpuDask-reason" data-kind={now.kind}>
+        <div className="jp-GpuDask-reason" data-kind={now.kind}>
           <strong>
             <CodeText text={now.reason.message} />
           </strong>
-          {now.reason.fix && <CodeText text={` ${now.reason.fix}`} />}
-        </p>
+          {now.reason.fix &&
+            (now.starts.length > 2 ? (
+              <details>
+                <summary>{trans.__('Details')}</summary>
+                <CodeText text={now.reason.fix} />
+              </details>
+            ) : (
+              <CodeText text={` ${now.reason.fix}`} />
+            ))}
+        </div>
       )}
       <Notes cluster={cluster} />
       <Wanted cluster={cluster} />

@@ -72,14 +72,14 @@ function WaitingLine({
   );
   const title = trans.__('In line for GPUs');
   return places.length > 0 ? (
-    <>
+    <div className="jp-GpuDask-line">
       <h3>{title}</h3>
       <ul className="jp-GpuDask-notes" aria-label={title}>
         {places.map(place => (
           <li key={place}>{place}</li>
         ))}
       </ul>
-    </>
+    </div>
   ) : null;
 }
 

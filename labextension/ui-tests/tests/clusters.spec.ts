@@ -32,8 +32,13 @@ test('each notebook has its own card, and a refused start offers what is possibl
   const cards = panel
     .getByRole('list', { name: 'Clusters', exact: true })
     .locator('> li');
+  /** A card in one line has a menu only. */
   const stop = async (card: Locator): Promise<void> => {
-    await card.getByRole('button', { name: 'Stop' }).click();
+    if ((await card.getAttribute('data-short')) === 'true') {
+      await chooseAction(card, 'Stop Cluster');
+    } else {
+      await card.getByRole('button', { name: 'Stop' }).click();
+    }
     await expect(card).toBeHidden();
   };
   /** Click a button of a refused start, and wait until it is over. */
@@ -69,12 +74,15 @@ test('each notebook has its own card, and a refused start offers what is possibl
     for (const name of ['GPU 0: other.ipynb', 'GPU 1: analysis.ipynb']) {
       await expect(panel.getByRole('button', { name })).toBeVisible();
     }
-    // The cluster of the notebook in front is the first.
+    // The cards keep their places whatever notebook is in front.
     await expect(cards.first()).toHaveAccessibleName(
       'Cluster of analysis.ipynb'
     );
     await page.activity.activateTab('other.ipynb');
-    await expect(cards.first()).toHaveAccessibleName('Cluster of other.ipynb');
+    await expect(other).toHaveAttribute('data-current', 'true');
+    await expect(cards.first()).toHaveAccessibleName(
+      'Cluster of analysis.ipynb'
+    );
   });
 
   await test.step('a click on the name of a cluster shows its notebook, also one that was closed', async () => {
@@ -96,7 +104,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
     const pid = async (name?: string): Promise<number> =>
       (await clusterOnServer(request, name)).pid;
     await submitTasks(page, 3);
-    await expect(ours.getByText('1 running, 2 waiting')).toBeVisible();
+    await expect(ours.getByText('0 of 3 tasks')).toBeVisible();
     const [before, others] = [await pid(), await pid('other.ipynb')];
     await chooseAction(ours, 'Restart Cluster');
     await expect(dialog).toContainText('3 tasks are not finished');
@@ -152,7 +160,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
 
   await test.step('it waits in line, and starts when the other one stops', async () => {
     await start();
-    await choose('Wait for GPUs', 'starting');
+    await choose('Wait for GPUs', 'in line, place 1');
     const line = panel.getByRole('list', { name: 'In line for GPUs' });
     await expect(line.getByRole('listitem')).toHaveText(
       /^1\. user .* since .*: 2 GPUs$/
@@ -172,7 +180,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
     const { kernel_id: id } = await kernelOf('other.ipynb');
     const data = { kernel_id: id, spec: { gpus: [0] } };
     await request.post('/gpudask/api/clusters', { data });
-    await expect(other.getByText('ready')).toBeVisible();
+    await expect(other.getByText('idle')).toBeVisible();
     await start();
     await stop(other);
     await expect(ours).toContainText(
@@ -184,7 +192,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
     await request.post('/gpudask/api/clusters', {
       data: { kernel_id: id, spec: { gpus: [0], share: true } }
     });
-    await expect(other.getByText('ready')).toBeVisible();
+    await expect(other.getByText('idle')).toBeVisible();
     await start();
     await choose('Share GPUs');
     await expect(ours).toContainText('2 × H200');

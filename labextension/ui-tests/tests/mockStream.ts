@@ -21,6 +21,8 @@ export interface IScene {
   gpuList?: object;
   /** Whether the connection is lost after the first message, and cannot be restored. */
   isLost?: boolean;
+  /** Whether the server sends nothing more. */
+  isSilent?: boolean;
 }
 
 /** An error of the catalog, as the server sends it. */
@@ -242,6 +244,16 @@ function message(scene: IScene, tick: number, past: number): string {
   });
 }
 
+const NO_CHANGES = JSON.stringify({
+  type: 'changes',
+  time: START,
+  gpus: null,
+  clusters: [],
+  removed: [],
+  memory_total: 1024 * GIB,
+  history: []
+});
+
 /** Replaces the scene in all streams of a page at once. */
 export type ShowScene = (next: IScene) => void;
 
@@ -250,7 +262,7 @@ export type ShowScene = (next: IScene) => void;
  *
  * @param page - the page
  * @param first - the state that the streams report first; streams with an interval follow its changes
- * @param interval - milliseconds between two messages; 0 for only one message
+ * @param interval - milliseconds between two messages; 0 for messages without changes, which say that the server is there
  */
 export async function playScene(
   page: Page,
@@ -274,15 +286,18 @@ export async function playScene(
     streams.set(socket, sendAll);
     sendAll();
     let tick = 0;
-    const timer = interval
-      ? setInterval(() => {
-          tick += 1;
-          socket.send(message(scene, tick, 1));
-          if (scene.isLost) {
-            void socket.close();
-          }
-        }, interval)
-      : undefined;
+    const timer = setInterval(() => {
+      if (!interval && !scene.isSilent) {
+        socket.send(NO_CHANGES);
+      }
+      if (interval) {
+        tick += 1;
+        socket.send(message(scene, tick, 1));
+        if (scene.isLost) {
+          void socket.close();
+        }
+      }
+    }, interval || 1000);
     socket.onClose(() => {
       clearInterval(timer);
       streams.delete(socket);

@@ -41,12 +41,14 @@ def evaluate(serialized, uid, dask_worker=None):
     import io
     import time
 
-    rank, _ = getattr(dask_worker, f"_cudf_polars_mp_context_{uid}")
+    rank, *_ = getattr(dask_worker, f"_cudf_polars_mp_context_{uid}")
     lf = pl.LazyFrame.deserialize(io.BytesIO(serialized))
     if "slowly" in lf.collect_schema().names():
         end = time.monotonic() + 20
         while time.monotonic() < end:
             time.sleep(0.01)
+    if "large" in lf.collect_schema().names():
+        raise MemoryError("std::bad_alloc: out_of_memory: CUDA error at: mm.hpp:171: cudaErrorMemoryAllocation")
     if "stuck" in lf.collect_schema().names():
         time.sleep(20)
     if "killed" in lf.collect_schema().names() and rank == 0 and not Path(os.environ["FAKE_KILLED"]).exists():

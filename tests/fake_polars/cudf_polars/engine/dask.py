@@ -4,17 +4,30 @@ import threading
 import uuid
 
 import polars as pl
+from rapidsmpf.communicator.ucxx import barrier, get_root_ucxx_address, new_communicator
 
 import cudf_polars
 
+_OPTIONS = {"ucx_worker": None, "options": None, "progress_thread": None}
 
-def _setup_worker(ranks, uid, dask_worker=None):
-    context = (ranks.index(dask_worker.address), threading.get_ident())
-    setattr(dask_worker, f"_cudf_polars_mp_context_{uid}", context)
+
+def _setup_root(nranks, *, uid, dask_worker=None):
+    communicator = new_communicator(nranks=nranks, root_ucxx_address=None, **_OPTIONS)
+    setattr(dask_worker, f"_cudf_polars_mp_context_{uid}", communicator)
+    return get_root_ucxx_address(communicator)
+
+
+def _setup_worker(root_address, ranks, *, uid, dask_worker=None):
+    attribute = f"_cudf_polars_mp_context_{uid}"
+    communicator = getattr(dask_worker, attribute, None) or new_communicator(
+        nranks=len(ranks), root_ucxx_address=root_address, **_OPTIONS
+    )
+    barrier(communicator)
+    setattr(dask_worker, attribute, (ranks.index(dask_worker.address), threading.get_ident(), communicator))
 
 
 def _teardown_worker(*, uid, dask_worker=None):
-    _, thread = vars(dask_worker).pop(f"_cudf_polars_mp_context_{uid}", (0, threading.get_ident()))
+    _, thread, _ = vars(dask_worker).pop(f"_cudf_polars_mp_context_{uid}", (0, threading.get_ident(), None))
     if thread != threading.get_ident():
         raise RuntimeError("A context must be shut down in the thread that has made it.")
 
@@ -23,7 +36,9 @@ class DaskEngine(pl.GPUEngine):
     def __init__(self, *, dask_client, engine_options):
         self.uid, self.dask_client, self.running = str(uuid.uuid4()), dask_client, []
         workers = list(dask_client.scheduler_info(n_workers=-1)["workers"])
-        dask_client.run(functools.partial(_setup_worker, uid=self.uid), workers)
+        root = functools.partial(_setup_root, uid=self.uid)
+        address = dask_client.run(root, len(workers), workers=[workers[0]])[workers[0]]
+        dask_client.run(functools.partial(_setup_worker, uid=self.uid), address, workers)
         super().__init__(**engine_options)
 
     def collect(self, lf, **kwargs):

@@ -1,0 +1,63 @@
+/**
+ * A running cell counts as work, and a server that says nothing is shown as such.
+ */
+import { expect, test } from '@jupyterlab/galata';
+import { test as plainTest } from '@playwright/test';
+
+import {
+  clusterCard,
+  clusterOnServer,
+  gpuDaskPanel,
+  openAnalysis,
+  runFromPalette,
+  setCode,
+  startOnCpu
+} from './helpers';
+import { playScene } from './mockStream';
+
+test('a cluster is not stopped without a question while its notebook runs a cell', async ({
+  page,
+  request,
+  tmpPath
+}) => {
+  await openAnalysis(page, request, tmpPath);
+  await startOnCpu(page);
+  await setCode(page, 0, 'import time\ntime.sleep(600)');
+  const isRun = page.notebook.runCell(0);
+  const card = clusterCard(page);
+  await expect(card.getByText('running a cell')).toBeVisible();
+  const dialog = page.getByRole('dialog');
+  await card.getByRole('button', { name: 'Stop' }).click();
+  await expect(dialog).toContainText('Its notebook is running a cell.');
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await page.keyboard.press('Control+Alt+Shift+X');
+  await expect(dialog).toContainText('Its notebook is running a cell.');
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await expect(card.getByText('ready')).toBeVisible();
+  const { kernel_id: kernelId } = await clusterOnServer(request);
+  await request.post(`/api/kernels/${kernelId}/interrupt`);
+  await isRun;
+  await expect(card.getByText('running a cell')).toBeHidden();
+});
+
+plainTest(
+  'what a silent server has sent is grey, with its age, until the server speaks again',
+  async ({ page }) => {
+    const scene = { gpus: 2, workers: 2 };
+    const show = await playScene(page, scene);
+    await page.goto('lab?reset');
+    await page.getByRole('tab', { name: 'Launcher' }).waitFor();
+    await runFromPalette(page, 'Show GPU Dask Panel');
+    const panel = gpuDaskPanel(page);
+    const stale = panel.locator('[data-stale="true"]');
+    await expect(panel.getByRole('meter').first()).toBeVisible();
+    await page.waitForTimeout(7000);
+    await expect(stale).toHaveCount(0);
+    await show({ ...scene, isSilent: true });
+    await expect(panel.getByText('The server does not respond.')).toBeVisible();
+    await expect(panel.getByText(/No data for \d+ s/)).toBeVisible();
+    await expect(stale).toHaveCount(2);
+    await show(scene);
+    await expect(stale).toHaveCount(0);
+  }
+);

@@ -1,0 +1,6 @@
+class Communicator:
+    pass
+
+
+def new_communicator(options, progress_thread):  # noqa: ARG001 - as the real one
+    return Communicator()
