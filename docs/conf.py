@@ -15,8 +15,7 @@ author = "the jupyter_gpudask developers"
 release = version = json.loads((ROOT / "package.json").read_text())["version"]
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "reference_directives"]
-# The page for those who read the folder, whose table is part of index.md, and texts for other projects.
-exclude_patterns = ["README.md", "upstream"]
+exclude_patterns = ["upstream"]  # texts for other projects
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
@@ -31,7 +30,14 @@ linkcheck_retries = 2
 
 html_theme = "pydata_sphinx_theme"
 html_title = "jupyter_gpudask"
-html_theme_options = {"show_prev_next": False, "navigation_with_keys": False, "show_toc_level": 2}
+html_logo = html_favicon = "_static/logo.svg"
+html_extra_path = ["llms.txt"]
+html_theme_options = {
+    "logo": {"text": "jupyter_gpudask"},
+    "show_prev_next": False,
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+}
 html_sidebars: dict[str, list[str]] = {"**": []}  # the header lists all pages
 html_show_sourcelink = False
 html_static_path = ["_static"]

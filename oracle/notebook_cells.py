@@ -4,7 +4,7 @@
     python oracle/notebook_cells.py --only 'xarray_basics;dask_ml: standard scaler'
 
 A notebook is a script in the percent format, in the style of the tutorials of a library; "# needs: ..." names the
-modules without which it is left out. The second run is on a cluster of ``%gpudask start``, of the CPU stand-in if there
+modules without which it is left out. The second run is on a cluster of ``%gpudask start``, of the CPU cluster if there
 is no GPU. What a cell binds, and its last expression, are computed in the same cell, and compared.
 """
 

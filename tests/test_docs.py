@@ -14,7 +14,7 @@ from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "RELEASING")), *sorted(DOCS.glob("*.md"))]
 RESULTS = ROOT / "benchmarks" / "results"
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -57,43 +57,51 @@ def test_links_lead_to_files_and_headings_that_exist(page):
     assert broken == []
 
 
-def test_the_index_lists_every_page():
-    listed = {target.partition("#")[0] for target in links(DOCS / "README.md")}
-    assert {page.name for page in DOCS.glob("*.md")} - {"README.md", "index.md"} <= listed
-
-
-def test_the_website_has_every_page():
-    pages = {page.stem for page in DOCS.glob("*.md")} - {"README", "index"}
+def test_the_website_and_the_list_for_assistants_have_every_page():
+    pages = sorted({page.stem for page in DOCS.glob("*.md")} - {"index"})
     trees = re.findall(r"^```{toctree}$(.*?)^```$", (DOCS / "index.md").read_text(), flags=re.MULTILINE | re.DOTALL)
-    assert sorted(name for tree in trees for name in re.findall(r"^[\w-]+$", tree, re.MULTILINE)) == sorted(pages)
+    assert sorted(name for tree in trees for name in re.findall(r"^[\w-]+$", tree, re.MULTILINE)) == pages
+    listed = re.findall(r"^- .*\]\((.*)\.html\)", (DOCS / "llms.txt").read_text(), flags=re.MULTILINE)
+    assert sorted(listed) == pages
 
 
 def test_the_readme_has_the_measurements_that_were_recorded():
     text = (ROOT / "README.md").read_text()
-    steps = json.loads((RESULTS / "2026-11-22-eight-h200-x4.json").read_text())["steps"]
-    by_hand, ours = steps["by hand 4"], steps["tls 4"]
-    rows = {"Start the cluster": (by_hand["start"], ours["start"])}
-    for title, work in {"Sum over 2 TB": "cell", "the same, CuPy": "verbatim"}.items():
-        rows[title] = by_hand["works"][work]["seconds"], ours["works"][work]["seconds"]
-    for title, measured in rows.items():
-        cells = next(line for line in text.splitlines() if line.startswith(f"| {title}")).split("|")[2:4]
-        for cell, seconds in zip(cells, measured, strict=True):
-            number = cell.removesuffix(" s ").strip()
-            assert number == f"{seconds:.{len(number.partition('.')[2])}f}"
+    measured = json.loads((RESULTS / "2026-11-27-fallback-h100.json").read_text())["rows"]
+    titles = {
+        "Median filter of an image": "SciPy: median filter",
+        "Gaussian filter of an image": "SciPy: Gaussian filter",
+        "Predictions of a random forest": "scikit-learn: predict of a random forest",
+    }
+    for title, name in titles.items():
+        row = measured[name]
+        cpu = min(seconds for side, seconds in row["seconds"].items() if side.startswith("plain Dask"))
+        expected = [cpu, row["runs"]["jupyter_gpudask"][0], row["seconds"]["jupyter_gpudask"]]
+        shown = next(line for line in text.splitlines() if line.startswith(f"| {title}")).split("|")[2:5]
+        assert [cell.strip() for cell in shown] == [f"{seconds:.2f}" for seconds in expected]
+    queries = json.loads((RESULTS / "2026-11-27-pdsh-h100.json").read_text())["table"]
+    assert re.findall(r"(\d+\.\d)(?: s\b)", text.partition("PDS-H")[2])[:2] == [
+        f"{queries[side]['seconds']:.1f}" for side in ("ours", "polars")
+    ]
+    counts = json.loads((RESULTS / "2026-11-27-dask-tests-dataframes-h100.json").read_text())["counts"]
+    assert f"{counts['pass on the CPU and ran under the switch']:,} dataframe tests" in text
+    assert (
+        f"{counts['agree, or differ only in types or the graph, in percent']} % pass, or differ only in types" in text
+    )
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.md"], ids=lambda page: page.name)
-def test_a_first_page_shows_only_output_that_its_cell_had_on_gpus(page):
-    text = page.read_text()
-    cell = re.search(r"^```python\n(.*?)\n```", text, flags=re.MULTILINE | re.DOTALL)[1]
-    recordings = [json.loads(path.read_text()) for path in RESULTS.glob("*readme-cell*.json")]
-    recorded = [each["output"] for each in recordings if each["gpus"] and each["cell"] == cell]
-    shown = re.findall(r"^```text\n(.*?)\n```", text, flags=re.MULTILINE | re.DOTALL)
-    assert [output for output in shown if output not in recorded] == []
+def test_the_readme_shows_a_cell_of_a_notebook_with_the_output_of_its_run():
+    text = (ROOT / "README.md").read_text()
+    code, shown = re.search(r"^```python\n(.*?)\n```\n+```text\n(.*?)\n```", text, re.MULTILINE | re.DOTALL).groups()
+    notebook = cells(DOCS / "notebooks" / "unchanged.ipynb", "code")
+    (last,) = [cell for cell in notebook if "Started: " in json.dumps(cell["outputs"])]
+    source, outputs = ("".join(last["source"]), json.dumps(last["outputs"], ensure_ascii=False))
+    assert code.partition("import dask.dataframe as dd\n")[2].replace('"measurements"', "str(path)", 1) in source
+    assert [line for line in shown.splitlines() if line not in outputs] == []
 
 
 NOTEBOOKS = [path for path in sorted((ROOT / "binder").glob("*.ipynb")) if path.stem != "index"]
-SAVE = "run it again, see CONTRIBUTING.md: .ci/notebooks.py --only "
+SAVE = "run it again, see docs/testing.md: .ci/notebooks.py --only "
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -146,7 +154,11 @@ def named_paths(page):
     return {path for path in paths if "NAME" not in path}
 
 
-@pytest.mark.parametrize("page", [DOCS / "architecture.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [DOCS / "architecture.md", DOCS / "testing.md", ROOT / "CONTRIBUTING.md", ROOT / "RELEASING.md"],
+    ids=lambda page: page.name,
+)
 def test_files_and_folders_that_are_named_exist(page):
     missing = [
         path for path in named_paths(page) - MADE_BY_COMMANDS if not any((place / path).exists() for place in PLACES)

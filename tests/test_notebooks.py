@@ -1,4 +1,4 @@
-"""The notebooks in binder/: each runs, on the CPU stand-in and with ``-m gpu`` on GPUs, and what it claims is true."""
+"""The notebooks in binder/: each runs, on the CPU cluster and with ``-m gpu`` on GPUs, and what it claims is true."""
 
 import ast
 import importlib.util
@@ -62,7 +62,7 @@ class Run:
 
     def where(self) -> str:
         """What the line under a cell begins with."""
-        return "CuPy and cuDF on" if self.on_gpus else "NumPy and pandas on the CPU stand-in"
+        return "CuPy and cuDF on" if self.on_gpus else "NumPy and pandas on the CPU cluster"
 
     def figures(self) -> int:
         return sum(text.startswith(FIGURE) for reply in self.replies.values() for text in reply.displayed)
@@ -153,7 +153,7 @@ def test_the_demo_says_what_ran_where():
     assert done.returncode == 0, done.stderr
     lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
     assert ["random-mean", "Started"] in [[name, text.partition(":")[0]] for name, text in lines]
-    footers = {name for name, text in lines if re.search(r"NumPy and pandas on the CPU stand-in, .* tasks", text)}
+    footers = {name for name, text in lines if re.search(r"NumPy and pandas on the CPU cluster, .* tasks", text)}
     assert footers == {"random-mean", "histogram", "group-by", "outside-sum", "moved-sum", "mixed", "mixed-moved"}
 
 

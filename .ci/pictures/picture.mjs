@@ -1,7 +1,7 @@
 /**
  * The pictures of README and docs: node picture.mjs URL FOLDER [history | film SECONDS], with a server that has `replay`
  * among its extensions, and the notebook fluid-simulation.ipynb. A film is many pictures; film.py makes one file of them.
- * See CONTRIBUTING.md.
+ * See docs/testing.md.
  */
 import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

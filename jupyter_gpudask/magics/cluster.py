@@ -143,7 +143,7 @@ class ClusterView(View):
 
 
 def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
-    """Describe a cluster in a few words, such as ``2 × NVIDIA H200`` or ``CPU stand-in, 4 workers``.
+    """Describe a cluster in a few words, such as ``2 × NVIDIA H200`` or ``CPU cluster, 4 workers``.
 
     One that somebody else started has its address, such as ``2 GPU workers at tcp://10.0.0.1:8786``.
 
@@ -155,7 +155,7 @@ def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
     if not ready.is_owned:
         return f"{format_count(workers, 'GPU worker' if ready.has_gpus else 'worker')} at {ready.address}"
     if not ready.has_gpus:
-        return f"CPU stand-in, {format_count(workers, 'worker')}"
+        return f"CPU cluster, {format_count(workers, 'worker')}"
     if not gpus:
         return format_count(workers, "GPU worker")
     names = sorted({gpu.name for gpu in gpus})

@@ -48,7 +48,7 @@ class CellOption:
 
 COMMANDS = {
     "start": Command(
-        "start the cluster, or report that it is already running; without a GPU, the CPU stand-in",
+        "start the cluster, or report that it is already running; without a GPU, a CPU cluster",
         "[OPTIONS]",
         "has the Dask client as `client`",
     ),

@@ -86,11 +86,11 @@ class GpuDaskMagics(Magics):
 
         ::
 
-            %gpudask start               on all GPUs; without a GPU, the CPU stand-in
+            %gpudask start               on all GPUs; without a GPU, a CPU cluster
             %gpudask start --gpus 2      on the two GPUs with the most free memory
             %gpudask start --gpus 0,3    on these two GPUs
             %gpudask start --pool 0.8    reserve 80 % of each GPU's memory at the start
-            %gpudask start --cpu         the CPU stand-in; --cpu 4 for four workers
+            %gpudask start --cpu         the CPU cluster; --cpu 4 for four workers
             %gpudask on --results gpu    every cell that uses Dask, with an option of %%gpudask
             %gpudask stop
 
@@ -117,7 +117,7 @@ class GpuDaskMagics(Magics):
 
         Dask arrays and dataframes that the cell creates consist of CuPy arrays and cuDF dataframes; everything else
         works as in any cell. If the kernel has no cluster, one is started. Without a GPU the cell runs with NumPy and
-        pandas on the CPU stand-in, and a note says so.
+        pandas on the CPU cluster, and a note says so.
         """
         # Only for cells that `CellTransformer` has not rewritten: in an exported script, or run by other code.
         if parse_cell(line).compare:
@@ -188,8 +188,8 @@ class GpuDaskMagics(Magics):
             cluster.check_libraries(arguments.libraries)
         elif not cluster.stand_in_announced:
             cluster.stand_in_announced = True
-            why = cluster.ready.stand_in or "The CPU stand-in was requested."
-            where = "on the CPU stand-in, " if cluster.is_owned else ""
+            why = cluster.ready.stand_in or "The CPU cluster was requested."
+            where = "on the CPU cluster, " if cluster.is_owned else ""
             display(Note(f"{why} Cells run {where}with NumPy and pandas."))
         with cell_context(self._shell, self.session, cluster, arguments, source, settings=self.settings):
             yield

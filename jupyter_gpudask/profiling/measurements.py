@@ -250,9 +250,10 @@ def small_blocks(cell: CellMeasurements) -> str | None:
     fewer = math.ceil(operation.tasks * size / AUTO_BLOCK)
     if fewer > operation.tasks / 10:
         return None
+    larger = " On a GPU, blocks of 0.5 to 2 GB are better still." if cell.on_gpus else ""
     return (
         f'{name}: {operation.tasks:,} blocks of {format_bytes(round(size))}; chunks="auto" would make {fewer:,}, '
-        "with less work for Dask."
+        f"with less work for Dask.{larger}"
     )
 
 
@@ -313,10 +314,9 @@ def between_workers(cell: CellMeasurements) -> str | None:
         return None
     if operation is None or not whole or total / whole < FETCH_SHARE:
         return None
-    how = ", and --protocol ucx uses NVLink" if cell.on_gpus else ""
     return (
         f"{_percent(total / whole)} of the time went into moving {format_bytes(cell.transferred)} between workers, "
-        f"most of it for {name}: chunks along the axis of the operation avoid that{how}."
+        f"most of it for {name}: chunks along the axis of the operation avoid that."
     )
 
 

@@ -185,7 +185,7 @@ class ClusterSpec(BaseModel):
         int | None,
         Option(
             "N",
-            "use the CPU stand-in, with N workers; without N, one for each two cores and at most 4",
+            "use a CPU cluster, with N workers; without N, one for each two cores and at most 4",
             flag="--cpu",
             value_is_optional=True,
             engine="cpu",
@@ -194,7 +194,7 @@ class ClusterSpec(BaseModel):
     ] = Field(None, ge=1, le=256, title="Workers", description="a whole number from 1 to 256")
     engine: Annotated[
         Literal["auto", Engine],
-        Option("NAME", "where cells run: cuda on GPUs, cpu on the CPU stand-in, auto on GPUs if there are any"),
+        Option("NAME", "where cells run: cuda on GPUs, cpu on a CPU cluster, auto on GPUs if there are any"),
     ] = Field("auto", title="Runs on", description="auto, cuda or cpu")
     pool: Annotated[
         Amount,
@@ -230,7 +230,7 @@ class ClusterSpec(BaseModel):
     ] = Field("auto", title="Host memory", description=f"auto, {_SIZE_OR_FRACTION}", union_mode="left_to_right")
     threads: Annotated[
         int | None,
-        Option("N", "threads of each worker; 1 on a GPU, and an equal share of the cores on the CPU stand-in"),
+        Option("N", "threads of each worker; 1 on a GPU, and an equal share of the cores on a CPU cluster"),
     ] = Field(None, ge=1, le=256, title="Threads", description="a whole number from 1 to 256")
     share: Annotated[
         bool, Option("yes|no", "allow other clusters that are also started with it to use the same GPUs", engine="cuda")
@@ -336,7 +336,7 @@ class ClusterSpec(BaseModel):
 
     @property
     def requires_gpus(self) -> bool:
-        """Whether a cluster without a GPU would be an error: otherwise the CPU stand-in is used."""
+        """Whether a cluster without a GPU would be an error: otherwise the CPU cluster is used."""
         return has_gpus(self.engine) or self.gpus not in ("all", "free")
 
     @property

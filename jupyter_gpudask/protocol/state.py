@@ -149,7 +149,7 @@ class WorkerState(_Model):
 
     - `name`: the worker's name in Dask.
     - `pid`: its process id.
-    - `gpu_index`, `gpu_uuid`: its GPU; `None` on the CPU stand-in.
+    - `gpu_index`, `gpu_uuid`: its GPU; `None` on the CPU cluster.
     - `utilization`: the utilization of its GPU, in percent.
     - `device_memory_used`, `device_memory_total`: the memory of its GPU in bytes, used by all processes and total.
     - `pool_used`, `pool_size`: bytes that RMM has allocated on its GPU, and the size of its pool.

@@ -71,8 +71,8 @@ class GpuSwitch(ContextDecorator):
         if on_gpus:
             cluster.check_libraries([name for name in (self._array, self._dataframe) if name in _GPU_LIBRARIES])
         if new and not on_gpus:
-            why = cluster.ready.stand_in or "The CPU stand-in was requested."
-            warnings.warn(f"{why} This runs on the CPU stand-in, with NumPy and pandas.", stacklevel=3)
+            why = cluster.ready.stand_in or "The CPU cluster was requested."
+            warnings.warn(f"{why} This runs on the CPU cluster, with NumPy and pandas.", stacklevel=3)
         backends = (self._array, self._dataframe) if on_gpus else ("numpy", "pandas")
         record = CellRecord(results=self._results or DEFAULT_RESULTS)
         if on_gpus:
@@ -194,7 +194,7 @@ def gpu(
             return dd.read_parquet(path).mean().compute()
 
     The first use starts a cluster on the GPUs of this machine, which runs until the process exits; in a notebook it is
-    the cluster of ``%gpudask start``. Without a GPU the code runs on the CPU stand-in, with a warning. Threads and
+    the cluster of ``%gpudask start``. Without a GPU the code runs on the CPU cluster, with a warning. Threads and
     tasks that are started in the context are part of it until it ends; no other code is.
 
     Parameters

@@ -72,7 +72,7 @@ def test_it_shows_both_times_and_whether_each_result_agrees_and_changes_nothing_
     count = "import psutil; len(psutil.Process().children(recursive=True))"
     children, supervisor = kernel.ok(count).value, kernel.supervisor()
     reply = kernel.ok(f"{CELL}{CELL_OF_ALL_KINDS}")
-    assert re.search(r"\d\.\d\d s on the CPU stand-in, \d workers? with NumPy and pandas", reply.value)
+    assert re.search(r"\d\.\d\d s on the CPU cluster, \d workers? with NumPy and pandas", reply.value)
     assert re.search(r"\d\.\d\d s on 2 × NVIDIA H200 with cupy and pandas", reply.value)
     assert re.search(r"\d\.\d times (faster|slower) on the GPUs", reply.value)
     rows = {row.split("  ")[0].strip(): row for row in reply.value.splitlines()[4:]}

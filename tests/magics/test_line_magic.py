@@ -49,9 +49,9 @@ def test_a_cluster_from_start_to_a_stop_that_is_quick_even_when_a_worker_is_stuc
     started = kernel.ok("started = %gpudask start --cpu 2")
     assert "Starting" in started.displayed[0]
     assert "<progress" in started.html[0]
-    assert started.displayed[-1].startswith("Started: CPU stand-in, 2 workers")
+    assert started.displayed[-1].startswith("Started: CPU cluster, 2 workers")
     supervisor = kernel.supervisor()
-    assert kernel.ok("started").value.startswith("CPU stand-in, 2 workers")
+    assert kernel.ok("started").value.startswith("CPU cluster, 2 workers")
     assert kernel.ok("from distributed import default_client; default_client() is started.client").value == "True"
 
     again = kernel.ok("%gpudask start --cpu 2")
@@ -259,11 +259,11 @@ def test_a_cell_starts_a_cluster_that_imports_as_the_notebook_does_and_ends_with
         (tmp_path / f"{name}.py").write_text("raise ImportError('a file of the user was taken for a module')\n")
     own_kernel.ok(f"import os, sys; os.chdir({str(tmp_path)!r}); sys.path.insert(0, '')\nimport tripling")
     first = own_kernel.ok("%%gpudask\nimport dask.array as da\ntype(da.ones(3).compute()).__module__")
-    assert sum("stand-in, with NumPy and pandas" in text for text in first.displayed) == 1
+    assert sum("CPU cluster, with NumPy and pandas" in text for text in first.displayed) == 1
     assert first.value == "'numpy'"
     second = own_kernel.ok("%%gpudask\nda.ones(3).sum().compute()")
-    assert len(second.displayed) == 1, "it says only once that it is a stand-in"
-    assert second.displayed[0].startswith("NumPy and pandas on the CPU stand-in, ")
+    assert len(second.displayed) == 1, "it says only once that it is a CPU cluster"
+    assert second.displayed[0].startswith("NumPy and pandas on the CPU cluster, ")
     own_kernel.ok("from distributed import default_client\nclient = default_client()")
     assert own_kernel.ok("client.submit(tripling.triple, 2).result()").value == "6"
     assert own_kernel.ok("set(client.run(lambda: __import__('sys').path[0]).values())").value == repr({str(tmp_path)})
@@ -305,5 +305,5 @@ def test_it_works_in_plain_ipython_in_a_terminal(tmp_path):
     command = [sys.executable, "-m", "IPython", "--colors=nocolor", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
     assert "Starting" in done.stdout
-    assert "Started: CPU stand-in, 1 worker" in done.stdout
+    assert "Started: CPU cluster, 1 worker" in done.stdout
     assert "total 10.0" in done.stdout

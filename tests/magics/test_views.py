@@ -18,7 +18,7 @@ def test_a_quantity_of_a_total_is_not_broken_into_two_lines():
 def summary_of_a_cell(**values):
     return CellSummary(
         libraries=("NumPy",),
-        cluster="the CPU stand-in, 1 worker",
+        cluster="the CPU cluster, 1 worker",
         seconds=1.5,
         tasks=12,
         peak=None,
@@ -33,7 +33,7 @@ def summary_of_a_cell(**values):
 
 def test_the_line_under_a_cell_ends_with_the_time_in_a_notebook():
     summary = summary_of_a_cell(ended=1e9)
-    assert str(summary) == "NumPy on the CPU stand-in, 1 worker · 1.5 s · 12 tasks"
+    assert str(summary) == "NumPy on the CPU cluster, 1 worker · 1.5 s · 12 tasks"
     assert f"· 12 tasks · {format_time(1e9)}</div>" in summary.to_html()
 
 

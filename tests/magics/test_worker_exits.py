@@ -61,7 +61,7 @@ client.run_on_scheduler(age)
 def test_a_cell_that_waits_for_a_cluster_without_workers_says_so(without_cluster):
     kernel = without_cluster
     kernel.ok("started = %gpudask start --cpu 1")
-    kernel.ok("%%gpudask\n1")  # shows that the cluster is a stand-in
+    kernel.ok("%%gpudask\n1")  # shows that the cluster has no GPU
     kernel.ok(WITHOUT_WORKERS)
     submit = "client.submit(sum, [1, 2], pure=False).result()"
     kernel.ok("logger.addHandler(warned)\nlimit, client.start_timeout = client.start_timeout, 1")

@@ -4,7 +4,7 @@ import pytest
 
 from jupyter_gpudask.profiling.measurements import CellMeasurements, Operation, WorkerUse, advice
 
-# As on the CPU stand-in: da.ones((2500, 10), chunks=(1, 10)).sum().
+# As on the CPU cluster: da.ones((2500, 10), chunks=(1, 10)).sum().
 TINY = Operation(tasks=2500, sized=2500, nbytes=200_000, seconds=0.2, is_source=True)
 
 
@@ -59,7 +59,7 @@ NOTHING_TO_SAY = {
     "moving a little between workers": measured(x=computed(6, between_workers=4), transferred=2**20),
     "one idle GPU that is alone": measured(busy=(3,), x=computed(3)),
     "GPUs that idle alike": measured(busy=(3, 3), x=computed(6)),
-    "the CPU stand-in": measured(on_gpus=False, x=computed(18, gpu_seconds=0)),
+    "the CPU cluster": measured(on_gpus=False, x=computed(18, gpu_seconds=0)),
     "a short cell": measured(duration=1, active=0.1, busy=(0.1, 0.1), x=computed(0.2)),
     "nothing that ran": measured(active=9, busy=(0, 0)),
 }

@@ -75,7 +75,7 @@ def test_the_browser_sees_restarts_and_closes_the_cluster_that_the_magic_started
     kernel.ok("os.environb[b'NO_TEXT'] = b'\\xe9'")
     kernel.ok("import dask; dask.config.set({'colours.of.workers': 3})")
     started = kernel.ok(f"started = {START_ONE}\nstarted").value
-    assert ("CPU stand-in" in started) is not ON_GPUS
+    assert ("CPU cluster" in started) is not ON_GPUS
     assert "dashboard" not in started
     cluster = server.cluster(kernel)
     assert (cluster["status"], cluster["workers_ready"], server.supervisors()) == ("ready", 1, [cluster["pid"]])

@@ -6,7 +6,7 @@ import pytest
 
 IN_A_SCRIPT = """
 import warnings
-warnings.filterwarnings("ignore", message="The CPU stand-in was requested")
+warnings.filterwarnings("ignore", message="The CPU cluster was requested")
 import dask
 from jupyter_gpudask import gpu
 

@@ -196,4 +196,4 @@ def test_a_fork_ends_and_leaves_the_cluster_to_its_parent(printed):
 def test_without_a_gpu_it_says_so_and_runs_on_the_cpu():
     printed, errors = run("with jupyter_gpudask.gpu():\n    print(kind())", FAKE_NVML_ERROR="LIBRARY_NOT_FOUND")
     assert printed == ["numpy"]
-    assert "UserWarning: This machine has no NVIDIA driver. This runs on the CPU stand-in" in errors
+    assert "UserWarning: This machine has no NVIDIA driver. This runs on the CPU cluster" in errors

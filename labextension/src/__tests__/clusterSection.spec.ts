@@ -487,7 +487,7 @@ describe('the section of clusters', () => {
     }
   );
 
-  it('shows why a cluster uses the CPU stand-in', async () => {
+  it('shows why a cluster uses a CPU cluster', async () => {
     shown.show();
     const standIn = cluster({
       engine: 'cpu',
@@ -496,7 +496,7 @@ describe('the section of clusters', () => {
     });
     await shown.receive({ gpus: gpuList({ gpus: [] }), clusters: [standIn] });
     expect(shown.texts('.jp-GpuDask-reason')).toEqual(['There is no GPU.']);
-    expect(shown.texts('.jp-GpuDask-details')).toEqual(['CPU stand-in']);
+    expect(shown.texts('.jp-GpuDask-details')).toEqual(['CPU cluster']);
   });
 
   it('announces changes of state, but no metrics', async () => {

@@ -208,7 +208,7 @@ function engineName(
     return cluster.joined;
   }
   if (!mayHaveGpus(cluster.engine)) {
-    return trans.__('CPU stand-in');
+    return trans.__('CPU cluster');
   }
   const held = cluster.gpus.length;
   if (held === 0) {

@@ -1207,7 +1207,7 @@ export type components = {
      *
      *     - `name`: the worker's name in Dask.
      *     - `pid`: its process id.
-     *     - `gpu_index`, `gpu_uuid`: its GPU; `None` on the CPU stand-in.
+     *     - `gpu_index`, `gpu_uuid`: its GPU; `None` on the CPU cluster.
      *     - `utilization`: the utilization of its GPU, in percent.
      *     - `device_memory_used`, `device_memory_total`: the memory of its GPU in bytes, used by all processes and total.
      *     - `pool_used`, `pool_size`: bytes that RMM has allocated on its GPU, and the size of its pool.
@@ -1338,13 +1338,13 @@ export type components = {
           gpus: 'all' | 'free' | number | string | (number | string)[];
           /**
            * Workers
-           * @description use the CPU stand-in, with N workers; without N, one for each two cores and at most 4
+           * @description use a CPU cluster, with N workers; without N, one for each two cores and at most 4
            * @default null
            */
           workers: number | null;
           /**
            * Runs on
-           * @description where cells run: cuda on GPUs, cpu on the CPU stand-in, auto on GPUs if there are any
+           * @description where cells run: cuda on GPUs, cpu on a CPU cluster, auto on GPUs if there are any
            * @default auto
            * @enum {string}
            */
@@ -1376,7 +1376,7 @@ export type components = {
           memory_limit: null | number | string | 'auto';
           /**
            * Threads
-           * @description threads of each worker; 1 on a GPU, and an equal share of the cores on the CPU stand-in
+           * @description threads of each worker; 1 on a GPU, and an equal share of the cores on a CPU cluster
            * @default null
            */
           threads: number | null;

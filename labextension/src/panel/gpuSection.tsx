@@ -43,7 +43,7 @@ export function GpuSection(): JSX.Element {
         count === 0 && (
           <Notice
             title={trans.__('This machine has no GPU.')}
-            hint={trans.__('Clusters run the same code on the CPU stand-in.')}
+            hint={trans.__('Clusters run the same code on the CPU.')}
           />
         )
       )}

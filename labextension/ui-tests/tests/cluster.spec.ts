@@ -33,7 +33,7 @@ async function runningItem(page: IJupyterLabPageFixture): Promise<Locator> {
   await page.sidebar.openTab('jp-running-sessions');
   const item = page
     .locator('.jp-RunningSessions-section')
-    .filter({ hasText: 'CPU stand-in' })
+    .filter({ hasText: 'CPU cluster' })
     .locator('.jp-RunningSessions-item');
   await item.hover();
   return item;
@@ -83,7 +83,7 @@ test('a cluster on the CPU is started with options, used, looked at and stopped'
     await expect(
       page
         .locator('.jp-GpuDask-toolbarButton')
-        .getByRole('button', { name: 'CPU stand-in' })
+        .getByRole('button', { name: 'CPU cluster' })
     ).toBeVisible();
   });
 
@@ -264,7 +264,7 @@ test('a cluster on the CPU is started with options, used, looked at and stopped'
     await expect(
       page
         .locator('.jp-GpuDask-toolbarButton')
-        .getByRole('button', { name: 'CPU stand-in' })
+        .getByRole('button', { name: 'CPU cluster' })
     ).toBeHidden();
   });
 });

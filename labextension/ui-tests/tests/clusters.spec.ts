@@ -154,7 +154,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
     await dialog.getByLabel('Runs on').selectOption('cpu');
     await dialog.getByRole('button', { name: 'Start' }).click();
     await expect(ours.getByText('ready')).toBeVisible();
-    await expect(ours).toContainText('CPU stand-in');
+    await expect(ours).toContainText('CPU cluster');
     await stop(ours);
   });
 

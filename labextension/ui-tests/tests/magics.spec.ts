@@ -68,7 +68,7 @@ test('the start shows its progress, the status agrees with the card and the runn
   const toolbar = page.locator('.jp-GpuDask-toolbarButton');
   await setCode(page, 2, '%gpudask on');
   await page.notebook.runCell(2);
-  const on = toolbar.getByRole('button', { name: 'CPU stand-in · on' });
+  const on = toolbar.getByRole('button', { name: 'CPU cluster · on' });
   await expect(on).toBeVisible();
   await expect(toolbar.getByTitle(/Every cell that uses Dask/)).toBeVisible();
   await setCode(page, 2, '%gpudask off');

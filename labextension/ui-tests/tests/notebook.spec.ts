@@ -144,7 +144,7 @@ test('a cluster is started, looked at, scaled, used and stopped in the tab Runni
   await page.getByRole('tab', { name: 'Running' }).click();
   const item = page
     .locator('.jp-RunningSessions-section')
-    .filter({ hasText: 'CPU stand-in' })
+    .filter({ hasText: 'CPU cluster' })
     .locator('.jp-RunningSessions-item');
   await expect(item).toContainText('analysis.ipynb');
   await item.hover();

@@ -75,7 +75,7 @@ cluster.client.gather(cluster.client.map(allocate, range(3)))`
       .getByRole('list', { name: 'Workers' })
       .getByRole('listitem')
   ).toHaveCount(2);
-  await expect(clusterCard(page)).toContainText('CPU stand-in');
+  await expect(clusterCard(page)).toContainText('CPU cluster');
 
   // There is no notification for actions of the user.
   await clusterCard(page).getByRole('button', { name: 'Stop' }).click();
@@ -127,5 +127,5 @@ test('a kernel without GPU packages shows the command that installs them, and ca
   const card = clusterCard(page);
   await card.getByRole('button', { name: 'Start on the CPU' }).click();
   await expect(card.getByText('ready')).toBeVisible();
-  await expect(card).toContainText('CPU stand-in');
+  await expect(card).toContainText('CPU cluster');
 });

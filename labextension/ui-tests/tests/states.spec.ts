@@ -102,7 +102,7 @@ const SCENES: { [name: string]: IScene } = {
     cluster: FAILED['no-driver'],
     gpuList: {
       reason: 'This machine has no NVIDIA driver.',
-      fix: 'Install one, or use the CPU stand-in.'
+      fix: 'Install one, or use a CPU cluster.'
     }
   }
 };
