@@ -251,7 +251,7 @@ def test_help_shows_usage_with_examples(gpu_kernel):
 
 
 COMMANDS = ["start", "stop", "restart", "scale", "adapt", "status", "gpus", "held", "keep", "free", "doctor", "logs"]
-COMMANDS += ["on", "off", "fallbacks", "accelerate", "connect", "disconnect"]
+COMMANDS += ["on", "off", "fallbacks", "accelerate", "connect", "disconnect", "help", "version"]
 START = ["--gpus", "--cpu", "--engine", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads"]
 START += ["--share", "--wait", "--adapt", "--protocol", "--resources", "--environment", "--start-timeout"]
 START += ["--dashboard", "--profile"]

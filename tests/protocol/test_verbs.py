@@ -117,6 +117,6 @@ def test_a_kernel_keeps_no_reports_of_a_joined_cluster_for_a_server_that_does_no
 
 
 def test_reports_go_on_after_a_state_that_could_not_be_read(caplog):
-    cluster = Cluster(KeyError("device"), KeyError("device"), ClusterLostError("gone"), RuntimeError("other"))
+    cluster = Cluster(KeyError("device"), KeyError("device"), ClusterLostError("shut-down"), RuntimeError("other"))
     assert STATE in asyncio.run(reports_of(cluster))
     assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == ["'device'", "other"]
