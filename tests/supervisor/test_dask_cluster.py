@@ -185,7 +185,7 @@ def test_what_clients_hold_is_reported_and_an_emptied_cluster_keeps_its_workers_
     before = {(worker.pid, 0, 0) for worker in cpu.state().workers}
     assert cpu.state().result_bytes == 0
     actor = fill(cpu.client)
-    assert 3 * 2**24 <= cpu.state().result_bytes < 5 * 2**24
+    wait_until(lambda: 3 * 2**24 <= cpu.state().result_bytes < 5 * 2**24)
     assert cpu.run(cpu.process.reset()).result_bytes == 0
     assert look(cpu.client) == ((0, [], [], []), before)
     assert actor.status == "cancelled"
