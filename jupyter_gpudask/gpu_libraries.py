@@ -5,9 +5,7 @@ Runs in the kernel, which also sends some of its functions to workers.
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import importlib
 import json
 import platform
 import signal
@@ -142,15 +140,3 @@ def release_memory(**_: Any) -> int:
     memory.release_unused()
     after, _total = cupy.cuda.runtime.memGetInfo()
     return max(0, int(after) - int(before))
-
-
-def prepare_gpu_backends(*, spilling: str) -> None:
-    """Import the GPU libraries, and configure them to read the results of workers."""
-    for name in ("cupy", "cudf", "dask_cudf"):
-        with contextlib.suppress(Exception):  # a cell that needs it gets the error itself
-            importlib.import_module(name)
-    with contextlib.suppress(Exception):
-        import cudf
-
-        if spilling == "cudf":
-            cudf.set_option("spill", True)  # noqa: FBT003 - the name and the value of an option

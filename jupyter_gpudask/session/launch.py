@@ -358,9 +358,8 @@ class BackgroundImports:
             self._gpus_known.wait()
             if self._gpus is not None:
                 set_first_device(self._gpus)
-                from ..gpu_libraries import prepare_gpu_backends
-
-                prepare_gpu_backends(spilling=self._spec.spilling)
+                if self._spec.spilling == "cudf":  # for a kernel that imports cuDF, as results on GPUs do
+                    os.environ.setdefault("CUDF_SPILL", "on")
         except BaseException as error:  # noqa: BLE001 - raised by `wait`
             self._error = error
 
