@@ -1,0 +1,123 @@
+"""Prints docs/scoreboard.md, made from the newest measurements on GPUs in benchmarks/results.
+
+.venv/bin/python .ci/scoreboard.py > docs/scoreboard.md
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+_ON_CPU = re.compile(" on GPUs(?: and|,) [^:]* on the CPU")
+HAND, OURS = "by hand", "jupyter_gpudask"
+THREADS, PROCESSES = "plain Dask, threads", "plain Dask, processes"
+
+HEAD = """\
+# Scoreboard
+
+The newest measurement of each workload on GPUs, from the files in `benchmarks/results/`, which also record the
+command, the machine and the versions. All sides of a row ran one after the other on one machine. Seconds are medians
+without the first run, with the fastest and the slowest of three or more runs in brackets. In **bold** rows this package
+is slower. [Performance](performance.md) explains the numbers.
+"""
+PDSH = """
+## Dataframes: PDS-H, 22 queries, scale 10
+
+The better of two runs of each query, and how many answers are those of Polars on the CPU.
+
+| | Seconds | Right | Measured on |
+| --- | --- | --- | --- |"""
+NAMES = {
+    "ours": "`%%gpudask`, `dask.dataframe`",
+    "by-hand": "By hand: `LocalCUDACluster`, Dask's backend `cudf`",
+    "polars-cells": "`%%gpudask`, Polars",
+    "dask-engine": "By hand: `DaskEngine` of cudf-polars",
+    "cudf-polars": "cudf-polars, one process",
+    "polars": "Polars on the CPU, streaming",
+}
+SPEED = """
+## Arrays and dataframes, beside a cluster set up by hand
+
+`benchmarks/speed.py`. By hand is a `LocalCUDACluster` with a memory pool and Dask's backends set.
+
+| Workload | By hand | `%%gpudask` | Times as fast | Measured on |
+| --- | --- | --- | --- | --- |"""
+FALLBACK = """
+## Cells that run on the CPU, beside plain Dask
+
+`benchmarks/fallback.py`: what CuPy and cuDF lack, in a `%%gpudask` cell, and the same cell in Dask's threads (its default)
+or processes, on all cores.
+
+| Workload | Threads | Processes | `%%gpudask` | Times as fast as the better | Measured on |
+| --- | --- | --- | --- | --- | --- |"""
+GPUS = """
+## One GPU and two
+
+`benchmarks/two_gpus.py`.
+
+| Workload | One GPU | Two GPUs | Gain | Measured on |
+| --- | --- | --- | --- | --- |"""
+
+
+def measurements() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The name and the contents of each file that was measured on GPUs, the newest first."""
+    for path in sorted(RESULTS.glob("*.json"), reverse=True):
+        content = json.loads(path.read_text())
+        if content.get("gpus"):
+            yield path.name, content
+
+
+def rows(*sides: str) -> dict[str, tuple[dict[str, Any], str]]:
+    """The newest entry of each workload that has numbers for all of these sides, and where it was measured."""
+    found: dict[str, tuple[dict[str, Any], str]] = {}
+    for name, content in measurements():
+        entries = content.get("rows")
+        for workload, entry in entries.items() if isinstance(entries, dict) else ():
+            runs = entry.get("runs", {}) if isinstance(entry, dict) else {}
+            if all(isinstance(runs.get(side), list) for side in sides):
+                found.setdefault(_ON_CPU.sub("", workload), (entry, where(name, content)))
+    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+
+
+def where(name: str, content: dict[str, Any]) -> str:
+    """A link to the file, by the GPU and the date."""
+    gpu = content["gpus"][0].split()[1]
+    return f"[{gpu}, {content['date']}](../benchmarks/results/{name})"
+
+
+def seconds(entry: dict[str, Any], side: str) -> str:
+    """The median of a side, with the fastest and the slowest run."""
+    runs = entry["runs"][side][1:]
+    spread = f" ({min(runs):.2f} to {max(runs):.2f})" if len(runs) > 2 else ""
+    return f"{entry['seconds'][side]:.2f}{spread}"
+
+
+def table(sides: tuple[str, ...]) -> Iterator[str]:
+    """The rows of the workloads with these sides, the last of which is compared with the best of the others."""
+    for workload, (entry, place) in rows(*sides).items():
+        *others, ours = (entry["seconds"][side] for side in sides)
+        ratio = min(others) / ours
+        cells = [workload, *(seconds(entry, side) for side in sides), f"{ratio:.2f}"]
+        yield "| " + " | ".join(f"**{cell}**" if ratio < 0.995 else cell for cell in cells) + f" | {place} |"
+
+
+def pdsh() -> Iterator[str]:
+    """The newest total of each side of PDS-H."""
+    found: dict[str, str] = {}
+    for name, content in measurements():
+        for side, total in content.get("table", {}).items() if "pdsh" in name else ():
+            text = f"{total['seconds']:.1f}" + ("" if total["queries"] == 22 else f" for {total['queries']}")
+            found.setdefault(side, f"| {NAMES.get(side)} | {text} | {total.get('right')} | {where(name, content)} |")
+    yield from (found[side] for side in NAMES if side in found)
+
+
+if __name__ == "__main__":
+    print(HEAD)
+    print(PDSH.strip(), *pdsh(), SPEED, *table((HAND, OURS)), FALLBACK, sep="\n")
+    print(*table((THREADS, PROCESSES, OURS)), GPUS, *table(("1", "2")), sep="\n")
