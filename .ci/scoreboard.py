@@ -51,7 +51,7 @@ SPEED = """
 FALLBACK = """
 ## Cells that run on the CPU, beside plain Dask
 
-`benchmarks/fallback.py`: what CuPy and cuDF lack, in a `%%gpudask` cell, and the same cell in Dask's threads (its default)
+`benchmarks/fallback.py`: what CuPy and cuDF lack, in a cell, and the same cell in Dask's threads (its default)
 or processes, on all cores.
 
 | Workload | Threads | Processes | `%%gpudask` | Times as fast as the better | Measured on |
