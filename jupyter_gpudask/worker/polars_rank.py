@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
+import threading
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _CONTEXT = "_cudf_polars_mp_context_"
 _ENGINE = "cudf_polars.engine.dask"
+_ACTORS = "rapidsmpf-actor"  # the thread in which RapidsMPF runs the actors of a query
 _INTERVAL = 0.02
 _STOP_TIMEOUT = 1.0
 _RELEASE_TIMEOUT = 2.0
@@ -71,7 +74,7 @@ class PolarsRankPlugin(WorkerPlugin):
                 return function(*args, **kwargs)
             finally:
                 run.end()
-        except TaskInterruptedError:
+        except (TaskInterruptedError, asyncio.CancelledError):
             run.end()
             raise QueryInterruptedError("The query was interrupted.") from None
         finally:
@@ -90,12 +93,16 @@ class PolarsRankPlugin(WorkerPlugin):
         return before
 
     async def interrupt(self, limit: float) -> bool:
-        """Interrupt the running call; whether it ends within `limit` seconds. In compiled code, it ends later."""
+        """Interrupt the running call; whether it ends within `limit` seconds.
+
+        RapidsMPF's actors end when they have computed their current chunks. Other compiled code ends later.
+        """
         run, end = self._run, time.monotonic() + limit
         if run is None:
             return True
-        run.interrupt()
         while self._run is run and time.monotonic() < end:
+            if not _cancel_actors():
+                run.interrupt()
             await asyncio.sleep(_INTERVAL)
         return self._run is not run
 
@@ -116,6 +123,24 @@ class PolarsRankPlugin(WorkerPlugin):
         for name in contexts:
             teardown = sys.modules[_ENGINE]._teardown_worker  # noqa: SLF001 - what ``DaskEngine.shutdown`` sends
             teardown(uid=name.removeprefix(_CONTEXT), dask_worker=self._worker)
+
+
+def _cancel_actors() -> bool:
+    """Cancel the actors of the running query, if there are any, as RapidsMPF does at an interrupt of the main thread.
+
+    RapidsMPF has no other way to do it: the thread that has called it waits for theirs, which has an event loop.
+    """
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for thread, innermost in sys._current_frames().items():  # noqa: SLF001 - documented
+        if not names.get(thread, "").startswith(_ACTORS):
+            continue
+        for frame, _ in traceback.walk_stack(innermost):
+            task = frame.f_locals.get("task") if frame.f_code is asyncio.Runner.run.__code__ else None
+            if task is not None:
+                if not task.cancelling():
+                    task.get_loop().call_soon_threadsafe(task.cancel)
+                return True
+    return False
 
 
 async def call_rank(

@@ -175,14 +175,15 @@ def test_compare_runs_a_query_on_both_and_accepts_another_order_of_rows(kernel):
     assert re.search(r"where +NO", table)
 
 
-def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel):
+@pytest.mark.parametrize("where", ["slowly", "chunks"])
+def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel, where):
     kernel.ok("import polars as pl")
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
     pids = "sorted(client.run(os.getpid).values())"
     before = kernel.ok(pids).value
     began = time.monotonic()
     threading.Timer(1, kernel.interrupt).start()
-    interrupted = kernel.run("%%gpudask\npl.LazyFrame({'slowly': [1]}).collect()")
+    interrupted = kernel.run(f"%%gpudask\npl.LazyFrame({{{where!r}: [1]}}).collect()")
     assert interrupted.error == "KeyboardInterrupt"
     assert time.monotonic() - began < 1 + 2
     assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
