@@ -59,6 +59,11 @@ class PolarsRankPlugin(WorkerPlugin):
         """Release the contexts; called by Dask when the plugin is unregistered, or when the worker closes."""
         await self.release()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a function runs in the thread."""
+        return self._run is not None
+
     async def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function in the thread."""
         if self._thread is None:
@@ -162,6 +167,12 @@ async def release_rank(dask_worker: Worker) -> bool:
     """End the contexts in this worker, after its kernel has left; whether that was possible in time."""
     rank = dask_worker.plugins.get(PolarsRankPlugin.name)
     return not isinstance(rank, PolarsRankPlugin) or await rank.release()
+
+
+def runs_query(worker: Worker) -> bool:
+    """Whether a query runs in this worker, or the engine starts or ends; sent with each heartbeat."""
+    rank = worker.plugins.get(PolarsRankPlugin.name)
+    return isinstance(rank, PolarsRankPlugin) and rank.is_running
 
 
 def _rank_of(worker: Worker) -> PolarsRankPlugin:

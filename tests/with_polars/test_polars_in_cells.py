@@ -190,6 +190,15 @@ def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel
     assert kernel.ok(pids).value == before
 
 
+def test_the_state_says_in_which_workers_a_query_runs(kernel):
+    kernel.ok(f"%%gpudask\nimport polars as pl\n{WHERE}.collect()")
+    kernel.ok("session = get_ipython().magics_manager.registry['GpuDaskMagics'].session\nimport threading\nseen = []")
+    kernel.ok("def look(): seen.append(sum(worker.polars for worker in session.state().workers))")
+    threading.Timer(2.5, kernel.interrupt).start()
+    kernel.run("%%gpudask\nthreading.Timer(2, look).start()\npl.LazyFrame({'slowly': [1]}).collect()")
+    assert kernel.ok("seen").value == "[2]"
+
+
 def test_a_worker_in_which_a_query_does_not_stop_is_restarted_and_the_cell_says_so(kernel):
     kernel.ok("import polars as pl")
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
