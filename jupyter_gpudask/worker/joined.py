@@ -13,6 +13,7 @@ from distributed import WorkerPlugin
 from distributed.protocol.pickle import dumps
 
 from .environment import first_device
+from .polars_rank import runs_query
 from .preload import METRICS, read_spilled
 
 if TYPE_CHECKING:

@@ -52,6 +52,13 @@ def test_a_query_runs_on_the_workers_in_the_cell_that_imports_polars_and_not_aft
     assert (after.value, after.displayed) == ("(0, None)", [])
 
 
+def test_eager_methods_stay_on_the_cpu_because_polars_asks_for_no_engine(kernel):
+    """If this fails, Polars lets an engine run eager methods, and the how-to must say so."""
+    cell = "import polars as pl\ndf = pl.DataFrame({'pid': [0]})\ndf.sort('pid').item(), df.group_by('pid').len().height"
+    reply = kernel.ok(f"%%gpudask\n{cell}")
+    assert (reply.value, reply.displayed) == ("(0, 1)", [])
+
+
 CONTEXTS = "sorted(name for names in client.run(lambda dask_worker: [name for name in vars(dask_worker) "
 CONTEXTS += "if name.startswith('_cudf_polars_mp_context_')]).values() for name in names)"
 
