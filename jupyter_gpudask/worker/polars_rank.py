@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from .polars_ports import Ranks
 
-_CONTEXT = "_cudf_polars_mp_context_"
+CONTEXT = "_cudf_polars_mp_context_"
+"""The name of the attribute of a worker in which cudf-polars keeps the context of an engine, without its id."""
+
 _ENGINE = "cudf_polars.engine.dask"
 _ACTORS = "rapidsmpf-actor"  # the thread in which RapidsMPF runs the actors of a query
 _INTERVAL = 0.02
@@ -41,11 +43,15 @@ class PolarsRankPlugin(WorkerPlugin):
     """Has the thread in which cudf-polars makes its context, runs queries, and ends its context.
 
     Its allocator is that of the process during its calls only, so that Dask's tasks keep theirs.
+
+    - `seconds`: the duration of the calls, since it was set to 0.
+    - `monitor`: KvikIO's counter of the bytes that are read, in a cell with ``--profile``.
     """
 
     name = "gpudask-polars"
 
     def __init__(self) -> None:
+        self.seconds, self.monitor = 0.0, None
         self._thread: ThreadPoolExecutor | None = None
         self._resource: Any = None
         self._run: TaskRun | None = None
@@ -71,7 +77,7 @@ class PolarsRankPlugin(WorkerPlugin):
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._call, function, args, kwargs)
 
     def _call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        run = TaskRun(function)
+        run, began = TaskRun(function), time.monotonic()
         before = self._exchange_resource(self._resource)
         try:
             try:
@@ -84,6 +90,7 @@ class PolarsRankPlugin(WorkerPlugin):
             raise QueryInterruptedError("The query was interrupted.") from None
         finally:
             self._run = None
+            self.seconds += time.monotonic() - began
             self._resource = self._exchange_resource(before)
 
     def _exchange_resource(self, resource: Any) -> Any:
@@ -113,7 +120,7 @@ class PolarsRankPlugin(WorkerPlugin):
 
     async def release(self) -> bool:
         """End the contexts of engines whose kernels have left; whether that was possible in time."""
-        contexts = [name for name in vars(self._worker) if name.startswith(_CONTEXT)]
+        contexts = [name for name in vars(self._worker) if name.startswith(CONTEXT)]
         if not await self.interrupt(_STOP_TIMEOUT):
             return False
         if contexts:
@@ -127,7 +134,7 @@ class PolarsRankPlugin(WorkerPlugin):
     def _release(self, contexts: list[str]) -> None:
         for name in contexts:
             teardown = sys.modules[_ENGINE]._teardown_worker  # noqa: SLF001 - what ``DaskEngine.shutdown`` sends
-            teardown(uid=name.removeprefix(_CONTEXT), dask_worker=self._worker)
+            teardown(uid=name.removeprefix(CONTEXT), dask_worker=self._worker)
 
 
 def _cancel_actors() -> bool:
@@ -155,12 +162,12 @@ async def call_rank(
     function = ranks.set_up(function)
     if "dask_worker" in inspect.signature(function).parameters:
         kwargs = kwargs | {"dask_worker": dask_worker}
-    return await _rank_of(dask_worker).call(function, args, kwargs)
+    return await rank_of(dask_worker).call(function, args, kwargs)
 
 
 async def interrupt_rank(dask_worker: Worker) -> bool:
     """Interrupt what runs in the thread of this worker's rank; whether nothing runs there any more."""
-    return await _rank_of(dask_worker).interrupt(_STOP_TIMEOUT)
+    return await rank_of(dask_worker).interrupt(_STOP_TIMEOUT)
 
 
 async def release_rank(dask_worker: Worker) -> bool:
@@ -175,7 +182,8 @@ def runs_query(worker: Worker) -> bool:
     return isinstance(rank, PolarsRankPlugin) and rank.is_running
 
 
-def _rank_of(worker: Worker) -> PolarsRankPlugin:
+def rank_of(worker: Worker) -> PolarsRankPlugin:
+    """The plugin of this worker."""
     rank = worker.plugins[PolarsRankPlugin.name]
     assert isinstance(rank, PolarsRankPlugin)
     return rank

@@ -48,7 +48,10 @@ def evaluate(serialized, uid, dask_worker=None):
     """What each rank computes: the whole query, of which the first one gives the answer."""
     import io
 
-    rank, *_ = getattr(dask_worker, f"_cudf_polars_mp_context_{uid}")
+    context = getattr(dask_worker, f"_cudf_polars_mp_context_{uid}")
+    rank = context.rank
+    context.statistics.add_stat("shuffle-payload-send", 2**20)
+    context.statistics.add_stat("copy-device-to-pinned_host-bytes", 2**21)
     lf = pl.LazyFrame.deserialize(io.BytesIO(serialized))
     if "slowly" in lf.collect_schema().names():
         end = time.monotonic() + 20
