@@ -101,6 +101,19 @@ def used_memory() -> str:
     return f"{(total - free) / 2**30:.2f} GiB"
 
 
+def metric_times(dask_worker: Any) -> list[float]:
+    """Milliseconds to read the energy and the peak, as at the end of each cell."""
+    from jupyter_gpudask.worker.memory import read_energy, take_peak
+
+    times = []
+    for read in (lambda: read_energy(str(dask_worker.name)), take_peak):
+        began = time.perf_counter()
+        for _ in range(10):
+            read()
+        times.append(round((time.perf_counter() - began) * 100, 2))
+    return times
+
+
 def stacks() -> list[str]:
     """The innermost frames of each thread that runs Polars' engine."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
@@ -250,6 +263,7 @@ def try_costs(notebook: Notebook) -> None:
                 seconds.setdefault(name, []).append(time.perf_counter() - began)
 
         setattr(owner, name, timed)
+    print("   milliseconds of the metrics of a cell in each worker", notebook.on_workers(metric_times), flush=True)
     notebook.cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")
     engine = engines._engines[notebook.shell.user_ns["client"]]
     for query in ("pl.LazyFrame({'a': [1]}).select(pl.col('a') + 1)", "scan.select(pl.col('k').max())"):
