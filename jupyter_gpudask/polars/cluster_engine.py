@@ -68,11 +68,12 @@ class ClusterClient:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._workers = self._current_workers()
+        info = self.scheduler_info()
+        self._workers = _by_address(info)
         self._checking: Future[dict[str, Any]] | None = None
         record = current_record()
         may_listen = record is not None and record.polars_over_network
-        machines = {worker["host"] for worker in client.scheduler_info(-1)["workers"].values()}
+        machines = {worker["host"] for worker in info["workers"].values()}
         if len(machines) > 1 and not may_listen:
             raise BackendUnavailableError("polars-network", machines=len(machines))
         self._ranks = Ranks(len(self._workers), len(machines) == 1, may_listen)
@@ -80,8 +81,12 @@ class ClusterClient:
         self._is_outdated = False
 
     def scheduler_info(self, n_workers: int = -1) -> dict[str, Any]:
-        """As Dask's."""
-        return dict(self._client.scheduler_info(n_workers))
+        """As Dask's, which for a moment can have none of the workers: another thread updates it without them."""
+        scheduler: Any = self._client.scheduler
+        try:
+            return dict(self._client.sync(scheduler.identity, n_workers=n_workers))
+        except OSError:  # the connection was lost
+            raise EngineLostError from None
 
     @property
     def size(self) -> int:
@@ -106,12 +111,13 @@ class ClusterClient:
         Raises
         ------
         EngineLostError
-            The workers are others than those that `check` knew. Without it, those that have ended are left out.
+            The connection is lost, or the workers are not those of the engine. Without a `check`, those that have
+            ended are left out.
         """
         __tracebackhide__ = True
-        checking, self._checking = self._checking, None
-        present = self._current_workers() if checking is None else _by_address(checking.result())
-        self._is_outdated = checking is not None and present != self._workers
+        is_checked = self._checking is not None
+        present = self._checked_workers()
+        self._is_outdated = is_checked and present != self._workers
         if self._is_outdated:
             raise EngineLostError
         addresses = [address for address, _ in self._workers.items() & present.items()]
@@ -163,12 +169,20 @@ class ClusterClient:
         stuck: list[StuckWorker] = await restart
         return stuck
 
-    def _current_workers(self) -> dict[str, str]:
-        """The addresses of the workers, with what is different when a worker was restarted at the same address."""
-        return _by_address(self._client.scheduler_info(-1))
+    def forget_check(self) -> None:
+        """Let `run` leave out workers that have ended since the last query."""
+        self._checking = None
+
+    def _checked_workers(self) -> dict[str, str]:
+        checking, self._checking = self._checking, None
+        if checking is not None:
+            with suppress(OSError):  # the connection was lost
+                return _by_address(checking.result())
+        return _by_address(self.scheduler_info())
 
 
 def _by_address(info: dict[str, Any]) -> dict[str, str]:
+    """The addresses of the workers, with what is different when a worker was restarted at the same address."""
     return {address: worker["local_directory"] for address, worker in info["workers"].items()}
 
 
@@ -284,6 +298,7 @@ def _wait_for_workers(client: Client, number: int) -> None:
 
 
 def _shut_down(engine: Any) -> None:
+    engine.client.forget_check()
     with suppress(Exception):  # its workers may have ended
         engine.shutdown()
 

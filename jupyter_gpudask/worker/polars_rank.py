@@ -6,6 +6,7 @@ Without it, cudf-polars would run them in the event loop of the worker, which co
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import sys
 import threading
@@ -116,7 +117,11 @@ class PolarsRankPlugin(WorkerPlugin):
             if not _cancel_actors():
                 run.interrupt()
             await asyncio.sleep(_INTERVAL)
-        return self._run is not run
+        if self._run is run:
+            return False
+        if self._thread is not None:
+            self._thread.submit(gc.collect)  # coroutines that were cancelled refer to each other, and to device memory
+        return True
 
     async def release(self) -> bool:
         """End the contexts of engines whose kernels have left; whether that was possible in time."""
