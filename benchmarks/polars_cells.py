@@ -1,8 +1,9 @@
 """Polars in `%%gpudask` cells on GPUs: what a cell shows, ports, memory, and interrupts.
 
-    python benchmarks/polars_cells.py [--interrupts 20] [--start "--gpus 2"]
+    python benchmarks/polars_cells.py [--only missing,costs] [--interrupts 100] [--start "--gpus 2"]
 
-Prints a line for each observation; nothing is asserted, and a part that fails does not stop the others.
+Prints a line for each observation; nothing is asserted, and a part that fails does not stop the others. ``ROWS`` of the
+environment is the number of rows in each of 8 files.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import argparse
 import functools
 import io
+import json
 import os
 import random
 import signal
 import socket
+import statistics
 import sys
 import tempfile
 import threading
@@ -23,15 +26,28 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness import header
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _DATA = Path(tempfile.gettempdir()) / "polars-cells"
 _ROWS, _FILES = int(os.environ.get("ROWS", "20000000")), 8
-_LONG = """
+_LONG = (
+    """
 frames = [scan.select((pl.col('a') * i % 1_000_003).unique().len()) for i in range(3, 400)]
 answer = pl.concat(frames).collect()
-"""
+""",
+    """
+for i in range(1000):
+    part = scan.filter(pl.col('a') % 3 != i % 3)
+    part.join(scan, on='a').group_by('k').agg(pl.col('k_right').sum()).collect()
+""",
+    """
+for i in range(1000):
+    scan.with_columns(b=(pl.col('a') * 7 + i) % 1_000_003).sort('b', 'a').head(1000).collect()
+""",
+)
 
 
 @contextmanager
@@ -85,6 +101,19 @@ def used_memory() -> str:
     return f"{(total - free) / 2**30:.2f} GiB"
 
 
+def metric_times(dask_worker: Any) -> list[float]:
+    """Milliseconds to read the energy and the peak, as at the end of each cell."""
+    from jupyter_gpudask.worker.memory import read_energy, take_peak
+
+    times = []
+    for read in (lambda: read_energy(str(dask_worker.name)), take_peak):
+        began = time.perf_counter()
+        for _ in range(10):
+            read()
+        times.append(round((time.perf_counter() - began) * 100, 2))
+    return times
+
+
 def stacks() -> list[str]:
     """The innermost frames of each thread that runs Polars' engine."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
@@ -130,7 +159,7 @@ def try_missing(notebook: Notebook) -> None:
     notebook.cell("%gpudask fallbacks")
 
 
-def try_files(notebook: Notebook) -> None:
+def write_files(notebook: Notebook) -> None:
     import numpy as np
     import polars as pl
 
@@ -139,10 +168,12 @@ def try_files(notebook: Notebook) -> None:
         values = np.random.default_rng(number).integers(0, 2**40, _ROWS)
         pl.DataFrame({"a": values, "k": values % 1000}).write_parquet(_DATA / f"{number}.parquet")
     notebook.shell.user_ns["data"] = str(_DATA)
-    notebook.cell(
-        "%%gpudask\nscan = pl.scan_parquet(f'{data}/*.parquet')\n"
-        "scan.group_by('k').agg(pl.len()).sort('k').collect().sum().row(0)"
-    )
+    notebook.shell.user_ns["scan"] = pl.scan_parquet(f"{_DATA}/*.parquet")
+
+
+def try_files(notebook: Notebook) -> None:
+    """Files, `collect_all`, sinks, and Dask beside them."""
+    notebook.cell("%%gpudask\nscan.group_by('k').agg(pl.len()).sort('k').collect().sum().row(0)")
     notebook.cell(
         "%%gpudask\n[f.item() for f in pl.collect_all([scan.select(pl.col('a').max()), scan.select(pl.len())])]"
     )
@@ -156,10 +187,34 @@ def try_files(notebook: Notebook) -> None:
     notebook.memory()
 
 
-def try_interrupt(notebook: Notebook, *, with_stacks: bool) -> None:
-    """Seconds to the end, seconds of the next query, and whether the workers are the same."""
-    pids = notebook.on_workers(os.getpid)
-    delay = random.uniform(0.3, 3)
+def try_interrupts(notebook: Notebook, number: int, limit: float) -> dict[str, Any]:
+    """Interrupt queries until `limit` seconds have passed; the seconds to their ends and of the next queries."""
+    notebook.cell("%%gpudask\nimport dask.array as da\nkept = da.ones(10**7, chunks=10**7).persist()")
+    pids, end = notebook.on_workers(os.getpid), time.monotonic() + limit
+    tries: list[dict[str, Any]] = []
+    while len(tries) < number and time.monotonic() < end:
+        tried = _interrupt(notebook, _LONG[len(tries) % len(_LONG)], with_stacks=len(tries) < 2)
+        now = notebook.on_workers(os.getpid)
+        restarted, pids = now != pids, now
+        tries.append({**tried, "restarted": restarted, "memory": notebook.on_workers(used_memory)})
+        print("  ", tries[-1], flush=True)
+    notebook.cell("%%gpudask\nfloat(kept.sum().compute())")
+    ends, nexts = ([each[name] for each in tries] for name in ("end", "next"))
+    summary = {
+        "tries": len(tries),
+        "interrupted": sum(each["error"] == "KeyboardInterrupt" for each in tries),
+        "right": sum(each["right"] for each in tries),
+        "restarts": sum(each["restarted"] for each in tries),
+        "end": [statistics.median(ends), max(ends)],
+        "next": [statistics.median(nexts), max(nexts)],
+        "each": tries,
+    }
+    print("  ", {name: value for name, value in summary.items() if name != "each"}, flush=True)
+    return summary
+
+
+def _interrupt(notebook: Notebook, query: str, *, with_stacks: bool) -> dict[str, Any]:
+    delay = random.uniform(0.2, 1.2)
     sent: list[float] = []
 
     def interrupt() -> None:
@@ -170,20 +225,19 @@ def try_interrupt(notebook: Notebook, *, with_stacks: bool) -> None:
 
     timer = threading.Timer(delay, interrupt)
     timer.start()
-    result = notebook.shell.run_cell(f"%%gpudask\n{_LONG}")
+    with redirect_stdout(io.StringIO()):
+        result = notebook.shell.run_cell(f"%%gpudask\n{query}")
     ended = time.perf_counter()
-    error = type(result.error_in_exec).__name__
-    if not sent:
-        timer.cancel()
-        print(f"   ended before the interrupt: {error}", flush=True)
-        return
-    after = notebook.shell.run_cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")
-    again = time.perf_counter() - ended
-    print(
-        f"   {delay:.1f} s {error}: {ended - sent[0]:.2f} s, next {again:.2f} s {after.result},"
-        f" same {pids == notebook.on_workers(os.getpid)}, memory {notebook.on_workers(used_memory)}",
-        flush=True,
-    )
+    timer.join()
+    with redirect_stdout(io.StringIO()):
+        after = notebook.shell.run_cell("%%gpudask\nscan.select(pl.len()).collect().item()")
+    return {
+        "delay": round(delay, 2),
+        "error": type(result.error_in_exec).__name__,
+        "end": round(ended - sent[0], 2),
+        "next": round(time.perf_counter() - ended, 2),
+        "right": after.result == _ROWS * _FILES,
+    }
 
 
 def try_costs(notebook: Notebook) -> None:
@@ -196,7 +250,7 @@ def try_costs(notebook: Notebook) -> None:
     from jupyter_gpudask.session.session import Session
 
     seconds: dict[str, list[float]] = {}
-    parts = [(Footer, "__enter__"), (Footer, "__exit__"), (Session, "state"), (calls, "cell_metrics")]
+    parts = [(Footer, "__enter__"), (Footer, "__exit__"), (Session, "state"), (calls, "start_cell_metrics")]
     for owner, name in [*parts, (ClusterClient, "check"), (ClusterClient, "run")]:
         function = getattr(owner, name)
 
@@ -209,6 +263,7 @@ def try_costs(notebook: Notebook) -> None:
                 seconds.setdefault(name, []).append(time.perf_counter() - began)
 
         setattr(owner, name, timed)
+    print("   milliseconds of the metrics of a cell in each worker", notebook.on_workers(metric_times), flush=True)
     notebook.cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")
     engine = engines._engines[notebook.shell.user_ns["client"]]
     for query in ("pl.LazyFrame({'a': [1]}).select(pl.col('a') + 1)", "scan.select(pl.col('k').max())"):
@@ -235,49 +290,110 @@ def try_kill(notebook: Notebook) -> None:
     notebook.cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")
     timer = threading.Timer(0.5, os.kill, (notebook.on_workers(os.getpid)[0], signal.SIGKILL))
     timer.start()
-    notebook.cell(f"%%gpudask\n{_LONG}")
+    notebook.cell(f"%%gpudask\n{_LONG[0]}")
     if timer.is_alive():
         timer.cancel()
         print("   ended before the worker was killed", flush=True)
 
 
+def try_conversions(notebook: Notebook) -> None:
+    """Seconds of 10**7 rows from Polars to Dask and back, by way of the kernel and of files."""
+    notebook.cell("%%gpudask\nimport dask.dataframe as dd\ndf = scan.head(10**7).collect()")
+    notebook.cell("%%gpudask\nddf = dd.from_pandas(df.to_pandas(), npartitions=4).persist()\nlen(ddf)")
+    notebook.cell("%%gpudask\npl.from_pandas(ddf.compute()).height")
+    notebook.cell(
+        "%%gpudask\nscan.head(10**7).sink_parquet(f'{data}.moved.parquet')\n"
+        "ddf = dd.read_parquet(f'{data}.moved.parquet').persist()\nlen(ddf)"
+    )
+
+
+def try_memory(notebook: Notebook) -> None:
+    """What a query leaves on the GPUs, and that ``free`` releases it."""
+    notebook.cell("%%gpudask\nscan.group_by('a').len().select(pl.len()).collect().item()")
+    notebook.memory()
+    for command in ("held", "free", "held"):
+        notebook.cell(f"shown = %gpudask {command}\nprint(shown)")
+    notebook.memory()
+
+
+def try_profile(notebook: Notebook) -> None:
+    notebook.cell(
+        "%%gpudask --profile\nscan.join(scan.filter(pl.col('k') < 500), on='a').select(pl.len()).collect().item()"
+    )
+
+
+def try_card(notebook: Notebook) -> None:
+    """In how many workers the state says that a query runs, twice a second."""
+    session, seen = notebook.shell.magics_manager.registry["GpuDaskMagics"].session, []
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.5):
+            seen.append(sum(worker.polars for worker in session.state().workers))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    notebook.cell("%%gpudask\nfor _ in range(5): scan.group_by('a').len().select(pl.len()).collect()")
+    ended.set()
+    looking.join()
+    print("   workers with a query", seen, flush=True)
+
+
+def try_first_query(notebook: Notebook) -> None:
+    query = "pl.LazyFrame({'a': [1, 2, 3], 'b': [1, 1, 2]}).group_by('b').agg(pl.col('a').sum()).sort('b').collect()"
+    ports = notebook.on_workers(listening)
+    notebook.memory()
+    notebook.cell(f"%%gpudask\nimport polars as pl\n{query}.rows()")
+    notebook.cell(f"%%gpudask\n{query}.rows()")
+    notebook.memory()
+    print(
+        "   sockets before and with the engine, and of the kernel", ports, notebook.on_workers(listening), listening()
+    )
+    print("   those that accept a connection", notebook.on_workers(reachable), flush=True)
+
+
+def try_restart(notebook: Notebook) -> None:
+    notebook.cell("%gpudask restart")
+    notebook.cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")
+    notebook.cell("%gpudask stop")
+    print("  ", listening(), flush=True)
+
+
+PARTS = {
+    "missing": try_missing,
+    "files": try_files,
+    "profile": try_profile,
+    "card": try_card,
+    "memory": try_memory,
+    "conversions": try_conversions,
+    "costs": try_costs,
+    "kill": try_kill,
+    "restart": try_restart,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--interrupts", type=int, default=10)
+    parser.add_argument("--interrupts", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=200, help="after which no query is interrupted any more")
     parser.add_argument("--start", default="", help="options of %%gpudask start")
-    parser.add_argument("--ports-only", action="store_true")
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), help="parts")
+    parser.add_argument("--out", type=Path, help="file for what the interrupts gave")
     options = parser.parse_args()
-    notebook = Notebook(options.start)
-    ports = notebook.on_workers(listening)
-    with part("before, the first query, the same again"):
-        notebook.memory()
-        query = (
-            "pl.LazyFrame({'a': [1, 2, 3], 'b': [1, 1, 2]}).group_by('b').agg(pl.col('a').sum()).sort('b').collect()"
-        )
-        notebook.cell(f"%%gpudask\nimport polars as pl\n{query}.rows()")
-        notebook.cell(f"%%gpudask\n{query}.rows()")
-        notebook.memory()
-    with part("sockets on which workers listen, before and with the engine, and the kernel"):
-        print("  ", ports, "\n  ", notebook.on_workers(listening), "\n  ", listening())
-        print("   that accept a connection", notebook.on_workers(reachable))
-    if options.ports_only:
-        return
-    with part("what cudf-polars lacks"):
-        try_missing(notebook)
-    with part("files, collect_all, sinks, beside Dask"):
-        try_files(notebook)
-    with part("what a cell costs"):
-        try_costs(notebook)
-    with part("interrupts"):
-        for number in range(options.interrupts):
-            try_interrupt(notebook, with_stacks=number < 2)
-    with part("a worker that is killed"):
-        try_kill(notebook)
-    with part("restart, query, stop"):
-        notebook.cell("%gpudask restart")
-        notebook.cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")
-        notebook.cell("%gpudask stop")
-        print("  ", listening())
+    with part("start"):
+        notebook = Notebook(options.start)
+    with part("the first query, and the same again"):
+        try_first_query(notebook)
+    write_files(notebook)
+    for name, function in PARTS.items():
+        if name in options.only:
+            with part(name):
+                function(notebook)
+        if name == "costs" and options.interrupts:
+            with part("interrupts"):
+                result = try_interrupts(notebook, options.interrupts, options.seconds)
+                if options.out:
+                    options.out.write_text(json.dumps({**header(), "interrupts": result}, indent=1))
 
 
 if __name__ == "__main__":

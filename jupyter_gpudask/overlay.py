@@ -53,6 +53,8 @@ class CellRecord:
     id: str = field(default_factory=lambda: uuid4().hex)  # the id of the cell: what its tasks report has it
     polars_over_network: bool = False  # whether Polars' engine may listen on the network
     polars_queries: int = 0  # the number of queries of Polars, except those for which the user has named an engine
+    # of each query on GPUs, the `RankStatistics` of each worker; `None` if the cell is not profiled
+    polars_statistics: list[Any] | None = None
 
     @property
     def watches(self) -> bool:

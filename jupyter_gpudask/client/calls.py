@@ -28,6 +28,7 @@ __all__ = ["HeldReport", "StuckWorker"]  # re-exported for type hints
 _STOP_TIMEOUT = 1.2
 _RESPONSE_TIMEOUT = 1.9
 _COUNT_TIMEOUT = 0.8
+_MARGIN = 0.1
 REST = ""
 """The name of the results that none of the variables holds."""
 
@@ -39,25 +40,34 @@ _CONTAINERS = (list, tuple, set, dict)
 
 def run_on_workers(client: Client, function: Callable[..., Any], limit: float) -> dict[str, Any]:
     """Run `function` in each worker; the results of those that respond within `limit` seconds, by address."""
-    if client.status != "running":
-        return {}
-    end = time.monotonic() + limit
-    addresses = client.scheduler_info(-1)["workers"]
-    loop: Any = client.loop
-    calls = [  # not by `run`, which has no timeout
-        asyncio.run_coroutine_threadsafe(
-            client._run(function, on_error="ignore", workers=[address]),  # noqa: SLF001
-            loop.asyncio_loop,
-        )
-        for address in addresses
-    ]
+    return start_on_workers(client, function, limit)()
+
+
+def start_on_workers(client: Client, function: Callable[..., Any], limit: float) -> Callable[[], dict[str, Any]]:
+    """As `run_on_workers`, but returns at once; the function that it returns waits for the results."""
     results: dict[str, Any] = {}
-    for call in calls:
-        try:
-            results |= call.result(max(0.0, end - time.monotonic()))
-        except Exception:  # noqa: BLE001 - a missing metric must not fail the cell
-            call.cancel()
-    return results
+    if client.status != "running":
+        return results.copy
+
+    async def run(address: str) -> None:
+        with suppress(Exception):  # a missing metric must not fail the cell
+            # not by `run`, which has no timeout
+            results.update(await client._run(function, on_error="ignore", workers=[address]))  # noqa: SLF001
+
+    async def run_all() -> None:
+        async with asyncio.timeout(limit):
+            scheduler: Any = client.scheduler
+            await asyncio.gather(*map(run, (await scheduler.identity(n_workers=-1))["workers"]))
+
+    loop: Any = client.loop
+    running = asyncio.run_coroutine_threadsafe(run_all(), loop.asyncio_loop)
+
+    def wait() -> dict[str, Any]:
+        with suppress(Exception):
+            running.result(limit + _MARGIN)
+        return results.copy()
+
+    return wait
 
 
 def import_on_cluster(client: Client, names: Sequence[str], limit: float) -> None:
@@ -67,13 +77,19 @@ def import_on_cluster(client: Client, names: Sequence[str], limit: float) -> Non
         ask_scheduler(client, versions_of, names, limit=limit)
 
 
-def cell_metrics(client: Client, limit: float) -> tuple[dict[str, int], float | None]:
-    """Since `begin_cell`, the peak of device memory of each worker in bytes, by name, and the energy in joules.
+def start_cell_metrics(client: Client, limit: float) -> Callable[[], tuple[dict[str, int], float | None]]:
+    """Ask the workers what they have measured since `begin_cell`; the function that it returns waits for the answers.
 
-    Workers that do not respond within `limit` seconds are left out. The energy is `None` if it is not known of each.
+    They are the peak of device memory of each worker in bytes, by name, and the energy in joules. Workers that do not
+    respond within `limit` seconds are left out. The energy is `None` if it is not known of each.
     """
-    ended: list[WorkerCellMetrics] = list(run_on_workers(client, take_cell_metrics, limit).values())
-    return {each.name: each.peak for each in ended if each.peak is not None}, total_energy(ended)
+    wait = start_on_workers(client, take_cell_metrics, limit)
+
+    def cell_metrics() -> tuple[dict[str, int], float | None]:
+        ended: list[WorkerCellMetrics] = list(wait().values())
+        return {each.name: each.peak for each in ended if each.peak is not None}, total_energy(ended)
+
+    return cell_metrics
 
 
 def ask_scheduler(client: Client, function: Callable[..., Any], *args: Any, limit: float, **options: Any) -> Any:

@@ -118,8 +118,10 @@ class Footer:
         return self._session.cluster or self._cluster
 
     def _summary(self, seconds: float) -> CellSummary:
-        from ..client.calls import cell_metrics  # it imports Dask
+        from ..client.calls import start_cell_metrics  # it imports Dask
 
+        client = self._current.client
+        metrics = start_cell_metrics(client, RESPONSE_TIMEOUT) if self._is_measured else None
         state = None
         with suppress(GpuDaskError):
             state = self._session.state()
@@ -127,7 +129,7 @@ class Footer:
         # By the clock of the scheduler.
         began = state.time - (time.monotonic() - self._began) if state else 0
         ready = self._current.ready
-        peaks, energy = cell_metrics(self._current.client, RESPONSE_TIMEOUT) if self._is_measured else ({}, None)
+        peaks, energy = metrics() if metrics else ({}, None)
         busiest = max(peaks, key=lambda name: peaks[name], default=None)
         index = next((worker.gpu_index for worker in state.workers if worker.name == busiest), None) if state else None
         return CellSummary(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import escape
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
     from ..session.launch import RunningCluster
 
 _NOTHING = "There is nothing to profile: no task of the cell has finished on the cluster."
-_WITHOUT_POLARS = "Queries of Polars are not profiled."
+_WITHOUT_POLARS = "Queries of Polars on the CPU are not profiled."
+_MOVED = {
+    "read": "read from files",
+    "sent": "sent between GPUs",
+    "to host": "moved to host memory",
+    "to GPU": "moved back",
+}
 _UNFINISHED = "The cell was interrupted: the tasks that it cancelled are not in this profile."
 _DASH = "–"
 _MAX_OPERATIONS = 12
@@ -86,6 +93,7 @@ def measure_cell(
     from ..profiling.measurements import advice
     from ..profiling.recording import Recording
 
+    record.polars_statistics = []
     recording = Recording(cluster.client, on_gpus=cluster.ready.has_gpus)
     try:
         recording.start()
@@ -104,18 +112,40 @@ def measure_cell(
             if measured is None:
                 show_note(shell, "There is no profile of this cell: another cell was profiled at the same time.")
             elif not measured.operations:
-                display(Note(f"{_NOTHING} {_WITHOUT_POLARS}" if record.polars_queries else _NOTHING))
+                display(Note(" ".join(_of_polars(record, cluster)) or _NOTHING))
             else:
                 shown = replace(_with_names_of_gpus(measured, cluster), moved=moved)
                 sentences = [_UNFINISHED] if was_interrupted(shell) else list(advice(shown))
-                sentences += [_WITHOUT_POLARS] if record.polars_queries else []
+                sentences += _of_polars(record, cluster)
                 display(MeasurementsView(shown, sentences))
+
+
+def _of_polars(record: CellRecord, cluster: RunningCluster) -> list[str]:
+    """A sentence on the queries of Polars, if there were any."""
+    if not record.polars_queries:
+        return []
+    if not record.polars_statistics:
+        return [_WITHOUT_POLARS]
+    seconds: defaultdict[str, float] = defaultdict(float)
+    nbytes: Counter[str] = Counter()
+    for each in record.polars_statistics:
+        seconds[_shown_name(each.worker, cluster)] += each.seconds
+        nbytes += each.nbytes
+    workers = sorted(seconds, key=lambda name: (len(name), name))
+    parts = [f"{name} {_seconds(seconds[name])}" for name in workers[:_MAX_WORKERS]]
+    parts += [f"and {len(workers) - _MAX_WORKERS} more workers"] if len(workers) > _MAX_WORKERS else []
+    parts += [f"{format_bytes(nbytes[name])} {text}" for name, text in _MOVED.items() if nbytes[name]]
+    return [f"Queries of Polars: {', '.join(parts)}."]
+
+
+def _shown_name(worker: str, cluster: RunningCluster) -> str:
+    """The index of a worker's GPU, or on the CPU its name in Dask."""
+    return next((f"GPU {gpu.index}" for gpu in cluster.ready.gpus if gpu.uuid == worker), f"worker {worker}")
 
 
 def _with_names_of_gpus(measured: CellMeasurements, cluster: RunningCluster) -> CellMeasurements:
     """Call workers by the indices of their GPUs, or on the CPU by their names in Dask, and sort them."""
-    names = {gpu.uuid: f"GPU {gpu.index}" for gpu in cluster.ready.gpus}
-    workers = [replace(worker, name=names.get(worker.name, f"worker {worker.name}")) for worker in measured.workers]
+    workers = [replace(worker, name=_shown_name(worker.name, cluster)) for worker in measured.workers]
     workers.sort(key=lambda worker: (len(worker.name), worker.name))  # GPU 2 before GPU 10
     return replace(measured, workers=tuple(workers))
 

@@ -131,6 +131,7 @@ class Commands:
     def _held(self, arguments: LineArguments) -> View:
         """List the results, after the given variables are deleted, together with what IPython keeps of them."""
         from ..client.calls import report_variables, wait_until_released
+        from ..polars.choice import kept_bytes
 
         gpus = {worker.name: worker.gpu_index for worker in self._session.state().workers}
         client = self._session.require().client
@@ -144,7 +145,8 @@ class Commands:
                 self._shell.del_var(name)  # as %xdel does: also from Out, _ and __
             gc.collect()
             wait_until_released(client, before)
-        return HeldView(report_variables(client, _user_variables(variables)), gpus, arguments.release)
+        held = report_variables(client, _user_variables(variables))
+        return HeldView(held, gpus, arguments.release, polars=kept_bytes(client))
 
     def _keep(self, _: LineArguments) -> View:
         cluster = self._session.require()
@@ -192,9 +194,18 @@ class HeldView(View):
     - `total`: their size in bytes, each counted once.
     - `workers`: their size on each worker in bytes, by the worker's name in Dask.
     - `variables`: the size of the results that each variable holds, in bytes.
+    - `polars`: the device memory that Polars' engine keeps, in bytes; `None` without an engine.
     """
 
-    def __init__(self, report: HeldReport, gpus: Mapping[str, int | None], deleted: Sequence[str]) -> None:
+    def __init__(
+        self,
+        report: HeldReport,
+        gpus: Mapping[str, int | None],
+        deleted: Sequence[str],
+        *,
+        polars: int | None = None,
+    ) -> None:
+        self.polars = polars
         self.total = report.total
         order = [*gpus, *report.workers]  # a worker may have been added since
         self.workers = {name: report.workers[name] for name in dict.fromkeys(order) if name in report.workers}
@@ -207,6 +218,9 @@ class HeldView(View):
         self._after = [f"To release results, type: %gpudask held --release {names}"] if names else []
         if report.counts.get("", (0, 0))[0]:
             self._after.append("Values of earlier cells may hold the others. To delete them, type: %reset -f out")
+        if polars is not None:
+            kept = "no device memory" if not polars else f"{format_bytes(polars)} of device memory"
+            self._after.append(f"Polars' engine keeps {kept}. To end it, type: %gpudask free")
 
     def __str__(self) -> str:
         table = [format_table(_HELD_HEADS, self._rows)] if self._rows else []

@@ -90,6 +90,12 @@ def leave(client: Client) -> None:
         module.engines.shut_down(client)
 
 
+def kept_bytes(client: Client) -> int | None:
+    """The device memory that Polars' engine keeps on the workers of a client, in bytes; `None` without an engine."""
+    module = sys.modules.get("jupyter_gpudask.polars.cluster_engine")
+    return None if module is None else module.engines.kept_bytes(client)
+
+
 def _engines() -> Any:
     """Polars' module of the default engine; `None` before Polars is imported, and for a Polars below 1.44."""
     module = sys.modules.get(_ENGINES)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import weakref
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import TYPE_CHECKING, Any
@@ -31,9 +31,11 @@ from ..scheduler.cells import StuckWorker, restart_busy
 from ..scheduler.results import report_held
 from ..worker.polars_ports import PortsError, Ranks
 from ..worker.polars_rank import call_rank, interrupt_rank
+from ..worker.polars_statistics import begin_statistics, kept_bytes, take_statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
 
     from distributed import Client
 
@@ -49,7 +51,7 @@ _RESTART_TIMEOUT = 10.0
 
 
 class EngineLostError(Exception):
-    """A worker has ended while a query ran."""
+    """A worker has ended while a query ran, or the workers are others."""
 
 
 class ClusterClient:
@@ -66,19 +68,25 @@ class ClusterClient:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._workers = self._current_workers()
-        self._present: dict[str, str] = {}
+        info = self.scheduler_info()
+        self._workers = _by_address(info)
+        self._checking: Future[dict[str, Any]] | None = None
         record = current_record()
         may_listen = record is not None and record.polars_over_network
-        machines = {worker["host"] for worker in client.scheduler_info(-1)["workers"].values()}
+        machines = {worker["host"] for worker in info["workers"].values()}
         if len(machines) > 1 and not may_listen:
             raise BackendUnavailableError("polars-network", machines=len(machines))
         self._ranks = Ranks(len(self._workers), len(machines) == 1, may_listen)
         self.is_lost = False
+        self._is_outdated = False
 
     def scheduler_info(self, n_workers: int = -1) -> dict[str, Any]:
-        """As Dask's."""
-        return dict(self._client.scheduler_info(n_workers))
+        """As Dask's, which for a moment can have none of the workers: another thread updates it without them."""
+        scheduler: Any = self._client.scheduler
+        try:
+            return dict(self._client.sync(scheduler.identity, n_workers=n_workers))
+        except OSError:  # the connection was lost
+            raise EngineLostError from None
 
     @property
     def size(self) -> int:
@@ -86,16 +94,32 @@ class ClusterClient:
         return len(self._workers)
 
     def check(self) -> bool:
-        """Whether the workers are those on which the engine was started."""
-        if self.is_lost or self._client.status != "running":
+        """Whether the workers are those on which the engine was started, as far as it is known.
+
+        The next call of `run` knows it for certain; the scheduler is asked while the query is translated.
+        """
+        if self.is_lost or self._is_outdated or self._client.status != "running":
             return False
-        self._present = self._current_workers()
-        return self._present == self._workers
+        scheduler: Any = self._client.scheduler
+        loop: Any = self._client.loop
+        self._checking = asyncio.run_coroutine_threadsafe(scheduler.identity(n_workers=-1), loop.asyncio_loop)
+        return True
 
     def run(self, function: Callable[..., Any], *args: Any, workers: Sequence[str] | None = None, **kwargs: Any) -> Any:
-        """As Dask's ``run``; the results by the address of the worker. Workers that have ended are left out."""
+        """As Dask's ``run``; the results by the address of the worker.
+
+        Raises
+        ------
+        EngineLostError
+            The connection is lost, or the workers are not those of the engine. Without a `check`, those that have
+            ended are left out.
+        """
         __tracebackhide__ = True
-        present, self._present = self._present or self._current_workers(), {}  # a query has just checked them
+        is_checked = self._checking is not None
+        present = self._checked_workers()
+        self._is_outdated = is_checked and present != self._workers
+        if self._is_outdated:
+            raise EngineLostError
         addresses = [address for address, _ in self._workers.items() & present.items()]
         addresses = addresses if workers is None else list(workers)
         try:
@@ -145,10 +169,21 @@ class ClusterClient:
         stuck: list[StuckWorker] = await restart
         return stuck
 
-    def _current_workers(self) -> dict[str, str]:
-        """The addresses of the workers, with what is different when a worker was restarted at the same address."""
-        workers = self._client.scheduler_info(-1)["workers"]
-        return {address: worker["local_directory"] for address, worker in workers.items()}
+    def forget_check(self) -> None:
+        """Let `run` leave out workers that have ended since the last query."""
+        self._checking = None
+
+    def _checked_workers(self) -> dict[str, str]:
+        checking, self._checking = self._checking, None
+        if checking is not None:
+            with suppress(OSError):  # the connection was lost
+                return _by_address(checking.result())
+        return _by_address(self.scheduler_info())
+
+
+def _by_address(info: dict[str, Any]) -> dict[str, str]:
+    """The addresses of the workers, with what is different when a worker was restarted at the same address."""
+    return {address: worker["local_directory"] for address, worker in info["workers"].items()}
 
 
 class _Engines:
@@ -192,7 +227,9 @@ class _Engines:
         __tracebackhide__ = True
         for _ in range(_TRIES):
             try:
-                return getattr(self.current(), method)(*args, **kwargs)
+                engine = self.current()
+                with _measured(engine):
+                    return getattr(engine, method)(*args, **kwargs)
             except EngineLostError:
                 continue
             except Exception as error:
@@ -208,12 +245,39 @@ class _Engines:
         if engine is not None:
             _shut_down(engine)
 
+    def kept_bytes(self, client: Client) -> int | None:
+        """The device memory that the engine of a client keeps between queries; `None` without one."""
+        engine = self._engines.get(client)
+        if engine is None or not engine.client.check():
+            return None
+        kept: dict[str, int] = {}
+        with suppress(Exception):  # its workers may have ended
+            kept = engine.client.run(partial(kept_bytes, _id_of(engine)))
+        return sum(kept.values()) if kept else None
+
     def note_on_cpu(self, operation: str, reason: str, seconds: float = 0.0) -> None:
         """Note that an operation of the running cell runs on the CPU."""
         record, line = current_record(), user_line()
         fallback_log.add_blocks(Place(operation, line, reason), "", 1, seconds)
         if record is not None:
             record.on_host[operation] = line
+
+
+@contextmanager
+def _measured(engine: Any) -> Iterator[None]:
+    """Note what the workers do for a query in this context, if the cell is profiled."""
+    record = current_record()
+    if record is None or record.polars_statistics is None:
+        yield
+        return
+    uid = _id_of(engine)
+    engine.client.run(partial(begin_statistics, uid))
+    yield
+    record.polars_statistics += engine.client.run(partial(take_statistics, uid)).values()
+
+
+def _id_of(engine: Any) -> str:
+    return str(engine._dask_ctx.rapidsmpf_id)  # noqa: SLF001
 
 
 def _describe_memory(client: Client) -> str:
@@ -234,6 +298,7 @@ def _wait_for_workers(client: Client, number: int) -> None:
 
 
 def _shut_down(engine: Any) -> None:
+    engine.client.forget_check()
     with suppress(Exception):  # its workers may have ended
         engine.shutdown()
 

@@ -160,6 +160,7 @@ class WorkerState(_Model):
     - `threads`: the number of tasks it can run at a time.
     - `executing`, `waiting`: the numbers of tasks that it runs, and that are assigned to it and do not run yet.
     - `executed`: the number of tasks it has run since it was started.
+    - `polars`: whether it runs a query of Polars.
     - `result_bytes`: bytes of the results on it that clients hold, also spilled; a copy counts on each worker.
     - `out_of_memory`: the number of its tasks that ran out of device memory, since the cluster was started.
     - `status`: its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
@@ -183,6 +184,7 @@ class WorkerState(_Model):
     executing: int = 0
     waiting: int = 0
     executed: int | None = None
+    polars: bool = False
     result_bytes: int = 0
     out_of_memory: int = 0
     status: str = "running"

@@ -219,6 +219,7 @@ def read_worker(
         executing=executing,
         waiting=len(worker.processing) - executing,
         executed=metrics.get("executed"),
+        polars=metrics.get("polars", False),
         result_bytes=result_bytes,
         out_of_memory=out_of_memory,
         status=worker.status.name,

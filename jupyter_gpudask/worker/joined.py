@@ -13,6 +13,7 @@ from distributed import WorkerPlugin
 from distributed.protocol.pickle import dumps
 
 from .environment import first_device
+from .polars_rank import runs_query
 from .preload import METRICS, read_spilled
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class JoinedMetricsPlugin(WorkerPlugin):
 def read_without_pool(worker: Worker) -> dict[str, int | None]:
     """The metrics of `jupyter_gpudask.worker.preload.read_metrics`, without those of RMM."""
     to_host, to_disk = read_spilled(worker.data)
-    return {"spilled_to_host": to_host, "spilled_to_disk": to_disk, "executed": worker.state.executed_count}
+    spilled = {"spilled_to_host": to_host, "spilled_to_disk": to_disk}
+    return {**spilled, "executed": worker.state.executed_count, "polars": runs_query(worker)}
 
 
 # Source code, because a worker without this package cannot import a function of it, and because pickled bytecode

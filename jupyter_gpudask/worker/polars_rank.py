@@ -6,9 +6,12 @@ Without it, cudf-polars would run them in the event loop of the worker, which co
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import sys
+import threading
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +26,11 @@ if TYPE_CHECKING:
 
     from .polars_ports import Ranks
 
-_CONTEXT = "_cudf_polars_mp_context_"
+CONTEXT = "_cudf_polars_mp_context_"
+"""The name of the attribute of a worker in which cudf-polars keeps the context of an engine, without its id."""
+
 _ENGINE = "cudf_polars.engine.dask"
+_ACTORS = "rapidsmpf-actor"  # the thread in which RapidsMPF runs the actors of a query
 _INTERVAL = 0.02
 _STOP_TIMEOUT = 1.0
 _RELEASE_TIMEOUT = 2.0
@@ -38,11 +44,15 @@ class PolarsRankPlugin(WorkerPlugin):
     """Has the thread in which cudf-polars makes its context, runs queries, and ends its context.
 
     Its allocator is that of the process during its calls only, so that Dask's tasks keep theirs.
+
+    - `seconds`: the duration of the calls, since it was set to 0.
+    - `monitor`: KvikIO's counter of the bytes that are read, in a cell with ``--profile``.
     """
 
     name = "gpudask-polars"
 
     def __init__(self) -> None:
+        self.seconds, self.monitor = 0.0, None
         self._thread: ThreadPoolExecutor | None = None
         self._resource: Any = None
         self._run: TaskRun | None = None
@@ -56,6 +66,11 @@ class PolarsRankPlugin(WorkerPlugin):
         """Release the contexts; called by Dask when the plugin is unregistered, or when the worker closes."""
         await self.release()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a function runs in the thread."""
+        return self._run is not None
+
     async def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function in the thread."""
         if self._thread is None:
@@ -63,7 +78,7 @@ class PolarsRankPlugin(WorkerPlugin):
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._call, function, args, kwargs)
 
     def _call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        run = TaskRun(function)
+        run, began = TaskRun(function), time.monotonic()
         before = self._exchange_resource(self._resource)
         try:
             try:
@@ -71,11 +86,12 @@ class PolarsRankPlugin(WorkerPlugin):
                 return function(*args, **kwargs)
             finally:
                 run.end()
-        except TaskInterruptedError:
+        except (TaskInterruptedError, asyncio.CancelledError):
             run.end()
             raise QueryInterruptedError("The query was interrupted.") from None
         finally:
             self._run = None
+            self.seconds += time.monotonic() - began
             self._resource = self._exchange_resource(before)
 
     def _exchange_resource(self, resource: Any) -> Any:
@@ -90,18 +106,26 @@ class PolarsRankPlugin(WorkerPlugin):
         return before
 
     async def interrupt(self, limit: float) -> bool:
-        """Interrupt the running call; whether it ends within `limit` seconds. In compiled code, it ends later."""
+        """Interrupt the running call; whether it ends within `limit` seconds.
+
+        RapidsMPF's actors end when they have computed their current chunks. Other compiled code ends later.
+        """
         run, end = self._run, time.monotonic() + limit
         if run is None:
             return True
-        run.interrupt()
         while self._run is run and time.monotonic() < end:
+            if not _cancel_actors():
+                run.interrupt()
             await asyncio.sleep(_INTERVAL)
-        return self._run is not run
+        if self._run is run:
+            return False
+        if self._thread is not None:
+            self._thread.submit(gc.collect)  # coroutines that were cancelled refer to each other, and to device memory
+        return True
 
     async def release(self) -> bool:
         """End the contexts of engines whose kernels have left; whether that was possible in time."""
-        contexts = [name for name in vars(self._worker) if name.startswith(_CONTEXT)]
+        contexts = [name for name in vars(self._worker) if name.startswith(CONTEXT)]
         if not await self.interrupt(_STOP_TIMEOUT):
             return False
         if contexts:
@@ -115,7 +139,25 @@ class PolarsRankPlugin(WorkerPlugin):
     def _release(self, contexts: list[str]) -> None:
         for name in contexts:
             teardown = sys.modules[_ENGINE]._teardown_worker  # noqa: SLF001 - what ``DaskEngine.shutdown`` sends
-            teardown(uid=name.removeprefix(_CONTEXT), dask_worker=self._worker)
+            teardown(uid=name.removeprefix(CONTEXT), dask_worker=self._worker)
+
+
+def _cancel_actors() -> bool:
+    """Cancel the actors of the running query, if there are any, as RapidsMPF does at an interrupt of the main thread.
+
+    RapidsMPF has no other way to do it: the thread that has called it waits for theirs, which has an event loop.
+    """
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for thread, innermost in sys._current_frames().items():  # noqa: SLF001 - documented
+        if not names.get(thread, "").startswith(_ACTORS):
+            continue
+        for frame, _ in traceback.walk_stack(innermost):
+            task = frame.f_locals.get("task") if frame.f_code is asyncio.Runner.run.__code__ else None
+            if task is not None:
+                if not task.cancelling():
+                    task.get_loop().call_soon_threadsafe(task.cancel)
+                return True
+    return False
 
 
 async def call_rank(
@@ -125,12 +167,12 @@ async def call_rank(
     function = ranks.set_up(function)
     if "dask_worker" in inspect.signature(function).parameters:
         kwargs = kwargs | {"dask_worker": dask_worker}
-    return await _rank_of(dask_worker).call(function, args, kwargs)
+    return await rank_of(dask_worker).call(function, args, kwargs)
 
 
 async def interrupt_rank(dask_worker: Worker) -> bool:
     """Interrupt what runs in the thread of this worker's rank; whether nothing runs there any more."""
-    return await _rank_of(dask_worker).interrupt(_STOP_TIMEOUT)
+    return await rank_of(dask_worker).interrupt(_STOP_TIMEOUT)
 
 
 async def release_rank(dask_worker: Worker) -> bool:
@@ -139,7 +181,14 @@ async def release_rank(dask_worker: Worker) -> bool:
     return not isinstance(rank, PolarsRankPlugin) or await rank.release()
 
 
-def _rank_of(worker: Worker) -> PolarsRankPlugin:
+def runs_query(worker: Worker) -> bool:
+    """Whether a query runs in this worker, or the engine starts or ends; sent with each heartbeat."""
+    rank = worker.plugins.get(PolarsRankPlugin.name)
+    return isinstance(rank, PolarsRankPlugin) and rank.is_running
+
+
+def rank_of(worker: Worker) -> PolarsRankPlugin:
+    """The plugin of this worker."""
     rank = worker.plugins[PolarsRankPlugin.name]
     assert isinstance(rank, PolarsRankPlugin)
     return rank

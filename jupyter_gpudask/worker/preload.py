@@ -20,6 +20,7 @@ from ..graph.program import running
 from ..machine.directories import LOGS_VARIABLE, worker_log
 from ..machine.lifeline import die_with_parent
 from .memory import pool_metrics
+from .polars_rank import runs_query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,6 +192,7 @@ def read_metrics(worker: Worker) -> dict[str, Any]:
         "spilled_to_host": to_host,
         "spilled_to_disk": to_disk,
         "executed": worker.state.executed_count,
+        "polars": runs_query(worker),
         "blocks": [(key, running[thread]) for thread, key in list(worker.active_threads.items()) if thread in running],
     }
 

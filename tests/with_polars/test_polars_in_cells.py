@@ -52,6 +52,15 @@ def test_a_query_runs_on_the_workers_in_the_cell_that_imports_polars_and_not_aft
     assert (after.value, after.displayed) == ("(0, None)", [])
 
 
+def test_eager_methods_stay_on_the_cpu_because_polars_asks_for_no_engine(kernel):
+    """If this fails, Polars lets an engine run eager methods, and the how-to must say so."""
+    cell = (
+        "import polars as pl\ndf = pl.DataFrame({'pid': [0]})\ndf.sort('pid').item(), df.group_by('pid').len().height"
+    )
+    reply = kernel.ok(f"%%gpudask\n{cell}")
+    assert (reply.value, reply.displayed) == ("(0, 1)", [])
+
+
 CONTEXTS = "sorted(name for names in client.run(lambda dask_worker: [name for name in vars(dask_worker) "
 CONTEXTS += "if name.startswith('_cudf_polars_mp_context_')]).values() for name in names)"
 
@@ -61,8 +70,10 @@ def test_the_engine_is_kept_between_cells_and_ends_with_free_and_with_the_kernel
     before = kernel.ok(CONTEXTS).value
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
     assert (kernel.ok(CONTEXTS).value, before.count("context")) == (before, 2)
+    assert "Polars' engine keeps 2.0 MiB of device memory." in kernel.ok("held = %gpudask held\nheld").value
     kernel.ok("%gpudask free")
     assert kernel.ok(CONTEXTS).value == "[]"
+    assert "Polars" not in kernel.ok("held = %gpudask held\nheld").value
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
     kernel.ok("cluster = get_ipython().magics_manager.registry['GpuDaskMagics'].session.cluster")
     kernel.ok("cluster.ask(cluster.process.reset)")  # what the Jupyter server does when the kernel is restarted
@@ -78,7 +89,7 @@ def listen(dask_worker):
     return dask_worker.listening.listener.getsockname()[1]
 def ports(dask_worker):
     contexts = [each for name, each in vars(dask_worker).items() if name.startswith('_cudf_polars_mp_context_')]
-    found = [each[2] for each in contexts if hasattr(each[2], 'listener')]
+    found = [each.comm for each in contexts if hasattr(each.comm, 'listener')]
     return [(each.listener.getsockname()[1], each.transports) for each in found]
 def connects(port):
     try:
@@ -175,18 +186,28 @@ def test_compare_runs_a_query_on_both_and_accepts_another_order_of_rows(kernel):
     assert re.search(r"where +NO", table)
 
 
-def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel):
+@pytest.mark.parametrize("where", ["slowly", "chunks"])
+def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel, where):
     kernel.ok("import polars as pl")
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
     pids = "sorted(client.run(os.getpid).values())"
     before = kernel.ok(pids).value
     began = time.monotonic()
     threading.Timer(1, kernel.interrupt).start()
-    interrupted = kernel.run("%%gpudask\npl.LazyFrame({'slowly': [1]}).collect()")
+    interrupted = kernel.run(f"%%gpudask\npl.LazyFrame({{{where!r}: [1]}}).collect()")
     assert interrupted.error == "KeyboardInterrupt"
     assert time.monotonic() - began < 1 + 2
     assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
     assert kernel.ok(pids).value == before
+
+
+def test_the_state_says_in_which_workers_a_query_runs(kernel):
+    kernel.ok(f"%%gpudask\nimport polars as pl\n{WHERE}.collect()")
+    kernel.ok("session = get_ipython().magics_manager.registry['GpuDaskMagics'].session\nimport threading\nseen = []")
+    kernel.ok("def look(): seen.append(sum(worker.polars for worker in session.state().workers))")
+    threading.Timer(2.5, kernel.interrupt).start()
+    kernel.run("%%gpudask\nthreading.Timer(2, look).start()\npl.LazyFrame({'slowly': [1]}).collect()")
+    assert kernel.ok("seen").value == "[2]"
 
 
 def test_a_worker_in_which_a_query_does_not_stop_is_restarted_and_the_cell_says_so(kernel):
@@ -218,8 +239,17 @@ def test_a_query_that_needs_too_much_memory_says_what_else_is_in_it(kernel):
     beside = kernel.run(f"%%gpudask\nfrom distributed import wait\nwait(kept)\n{query}")
     assert "The workers hold 8.0 MiB of results of Dask" in "".join(beside.traceback)
     kernel.ok("del kept")
-    profiled = kernel.ok(f"%%gpudask --profile\n{WHERE}.collect()")
-    assert any(shown.endswith("Queries of Polars are not profiled.") for shown in profiled.displayed)
+
+
+def test_a_profile_has_what_each_worker_did_for_the_queries(kernel):
+    kernel.ok(f"%%gpudask\nimport polars as pl\n{WHERE}.collect()")
+    profiled = kernel.ok(f"%%gpudask --profile\nfor _ in range(3): {WHERE}.collect()")
+    expected = r"Queries of Polars: GPU 0 .*, GPU 1 .*, 6.0 MiB sent between GPUs, 12.0 MiB moved to host memory"
+    assert any(re.match(expected, shown) for shown in profiled.displayed), profiled.displayed
+    with_dask = f"import dask\ndask.delayed(sum)([1, 2]).compute()\n{WHERE}.collect()"
+    assert "2.0 MiB sent" in "".join(kernel.ok(f"%%gpudask --profile\n{with_dask}").displayed)
+    on_cpu = kernel.ok(f"%%gpudask --profile --dataframe pandas\n{WHERE}.collect()")
+    assert "Queries of Polars on the CPU are not profiled." in on_cpu.displayed
 
 
 def test_the_engine_follows_a_restart_and_scaling(kernel):

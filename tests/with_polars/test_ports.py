@@ -14,7 +14,8 @@ from jupyter_gpudask.worker.polars_ports import PortsError, Ranks
 
 def client_of(*hosts):
     workers = {f"tcp://{host}:{n}": {"host": host, "local_directory": str(n)} for n, host in enumerate(hosts)}
-    return SimpleNamespace(scheduler_info=lambda _: {"workers": workers}, status="running")
+    scheduler = SimpleNamespace(identity=lambda n_workers: {"workers": workers})
+    return SimpleNamespace(sync=lambda function, **options: function(**options), scheduler=scheduler, status="running")
 
 
 def engine_client(*hosts, **record):

@@ -36,7 +36,8 @@ class OnDevice:
 
 
 def metrics(data):
-    return read_metrics(SimpleNamespace(data=data, state=SimpleNamespace(executed_count=7), active_threads={}))
+    worker = SimpleNamespace(data=data, state=SimpleNamespace(executed_count=7), active_threads={}, plugins={})
+    return read_metrics(worker)
 
 
 @pytest.fixture

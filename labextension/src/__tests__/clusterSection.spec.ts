@@ -36,6 +36,26 @@ describe('the section of clusters', () => {
     ]);
   });
 
+  it('shows in how many workers a query of Polars runs', async () => {
+    const { state } = cluster();
+    const [worker] = state?.workers ?? [];
+    const idle = { ...worker, executing: 0, waiting: 0 };
+    const workers = [{ ...idle, polars: true }, idle];
+    shown.show();
+    await shown.receive({
+      gpus: gpuList(),
+      clusters: [
+        cluster({
+          busy: true,
+          state: state && { ...state, workers, tasks_unfinished: 0 }
+        })
+      ]
+    });
+    expect(document.body.textContent).toMatch(
+      /Polars\squery,\s1\sof\s2\sGPUs\sbusy/
+    );
+  });
+
   it('has buttons to start a cluster for the current notebook', async () => {
     shown.show();
     shown.openNotebook('kernel-9');

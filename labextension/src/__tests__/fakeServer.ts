@@ -206,6 +206,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
           executing: 4,
           waiting: 1,
           executed: 20,
+          polars: false,
           result_bytes: 0,
           out_of_memory: 0,
           status: 'running',

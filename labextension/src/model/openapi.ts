@@ -1218,6 +1218,7 @@ export type components = {
      *     - `threads`: the number of tasks it can run at a time.
      *     - `executing`, `waiting`: the numbers of tasks that it runs, and that are assigned to it and do not run yet.
      *     - `executed`: the number of tasks it has run since it was started.
+     *     - `polars`: whether it runs a query of Polars.
      *     - `result_bytes`: bytes of the results on it that clients hold, also spilled; a copy counts on each worker.
      *     - `out_of_memory`: the number of its tasks that ran out of device memory, since the cluster was started.
      *     - `status`: its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
@@ -1306,6 +1307,11 @@ export type components = {
        * @default null
        */
       executed: number | null;
+      /**
+       * Polars
+       * @default false
+       */
+      polars: boolean;
       /**
        * Result Bytes
        * @default 0

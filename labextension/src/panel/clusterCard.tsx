@@ -175,12 +175,22 @@ function TaskStatus({ cluster, progress }: ITaskStatusProps): JSX.Element {
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
   const { running, waiting } = taskCounts(cluster);
-  const spilled = sum((cluster.state?.workers ?? []).map(spilledBytes));
+  const workers = cluster.state?.workers ?? [];
+  const spilled = sum(workers.map(spilledBytes));
+  const inQuery = workers.filter(({ polars }) => polars).length;
   const parts = progress
     ? [progress.done, progress.left]
     : running + waiting > 0
       ? [trans.__('%1 running', running), trans.__('%1 waiting', waiting)]
-      : [cluster.busy ? trans.__('running a cell') : trans.__('idle')];
+      : inQuery > 0
+        ? [
+            trans.__(
+              'Polars query, %1 of %2 GPUs busy',
+              inQuery,
+              workers.length
+            )
+          ]
+        : [cluster.busy ? trans.__('running a cell') : trans.__('idle')];
   const range = cluster.state?.adaptive_range;
   if (range) {
     parts.push(trans.__('%1 to %2 workers, as needed', range[0], range[1]));

@@ -4,10 +4,13 @@ It has the interface of cudf-polars 26.10 as far as the package uses it. What it
 in the real one, and ``ewm_mean``.
 """
 
+import asyncio
 import os
+import time
 from pathlib import Path
 
 import polars as pl
+from rapidsmpf.streaming.core.actor import run_actor_network
 
 
 def execute_with_cudf(plan, duration_since_start, *, config):  # noqa: ARG001 - as the real one
@@ -36,17 +39,26 @@ def execute_with_cudf(plan, duration_since_start, *, config):  # noqa: ARG001 - 
     plan.set_udf(lambda *_: config.evaluate(lf))
 
 
+async def compute_chunks():
+    for _ in range(100):
+        await asyncio.to_thread(time.sleep, 0.2)
+
+
 def evaluate(serialized, uid, dask_worker=None):
     """What each rank computes: the whole query, of which the first one gives the answer."""
     import io
-    import time
 
-    rank, *_ = getattr(dask_worker, f"_cudf_polars_mp_context_{uid}")
+    context = getattr(dask_worker, f"_cudf_polars_mp_context_{uid}")
+    rank = context.rank
+    context.statistics.add_stat("shuffle-payload-send", 2**20)
+    context.statistics.add_stat("copy-device-to-pinned_host-bytes", 2**21)
     lf = pl.LazyFrame.deserialize(io.BytesIO(serialized))
     if "slowly" in lf.collect_schema().names():
         end = time.monotonic() + 20
         while time.monotonic() < end:
             time.sleep(0.01)
+    if "chunks" in lf.collect_schema().names():
+        run_actor_network([compute_chunks(), compute_chunks()])
     if "large" in lf.collect_schema().names():
         raise MemoryError("std::bad_alloc: out_of_memory: CUDA error at: mm.hpp:171: cudaErrorMemoryAllocation")
     if "stuck" in lf.collect_schema().names():

@@ -1,10 +1,12 @@
 import functools
 import io
 import threading
+import types
 import uuid
 
 import polars as pl
 from rapidsmpf.communicator.ucxx import barrier, get_root_ucxx_address, new_communicator
+from rapidsmpf.statistics import Statistics
 
 import cudf_polars
 
@@ -23,12 +25,18 @@ def _setup_worker(root_address, ranks, *, uid, dask_worker=None):
         nranks=len(ranks), root_ucxx_address=root_address, **_OPTIONS
     )
     barrier(communicator)
-    setattr(dask_worker, attribute, (ranks.index(dask_worker.address), threading.get_ident(), communicator))
+    setattr(dask_worker, attribute, Context(ranks.index(dask_worker.address), threading.get_ident(), communicator))
+
+
+class Context:
+    def __init__(self, rank, thread, communicator):
+        self.rank, self.thread, self.comm, self.statistics = rank, thread, communicator, Statistics()
+        self.mr = types.SimpleNamespace(current_allocated=2**20)
 
 
 def _teardown_worker(*, uid, dask_worker=None):
-    _, thread, _ = vars(dask_worker).pop(f"_cudf_polars_mp_context_{uid}", (0, threading.get_ident(), None))
-    if thread != threading.get_ident():
+    context = vars(dask_worker).pop(f"_cudf_polars_mp_context_{uid}", None)
+    if context is not None and context.thread != threading.get_ident():
         raise RuntimeError("A context must be shut down in the thread that has made it.")
 
 
@@ -44,6 +52,10 @@ class DaskEngine(pl.GPUEngine):
     def collect(self, lf, **kwargs):
         self.running.append(lf)
         return super().collect(lf, **kwargs)
+
+    @property
+    def _dask_ctx(self):
+        return types.SimpleNamespace(rapidsmpf_id=self.uid)
 
     def evaluate(self, lf):
         buffer = io.BytesIO()
