@@ -2,6 +2,7 @@
 
     python oracle/notebook_cells.py --seconds 540 --out benchmarks/results/NAME.json --table benchmarks/results/NAME.md
     python oracle/notebook_cells.py --only 'xarray_basics;dask_ml: standard scaler'
+    python oracle/notebook_cells.py --notebooks FOLDER   # your own, scripts and .ipynb files
 
 A notebook is a script in the percent format, in the style of the tutorials of a library; "# needs: ..." names the
 modules without which it is left out. The second run is on a cluster of ``%gpudask start``, of the CPU cluster if there
@@ -208,9 +209,13 @@ def _version(module: str) -> str:
 
 def main() -> None:
     made = parser(__doc__, limit=120.0, seconds=540.0)
+    made.add_argument(
+        "--notebooks", type=Path, default=NOTEBOOKS, metavar="FOLDER", help="with scripts and .ipynb files"
+    )
     made.add_argument("--only", default="", help="parts of the names of cells, separated by ;")
     arguments = made.parse_args()
-    notebooks = [Notebook.read(file) for file in sorted(NOTEBOOKS.glob("*.py"))]
+    files = sorted(file for file in arguments.notebooks.iterdir() if file.suffix in (".py", ".ipynb"))
+    notebooks = [Notebook.read(file) for file in files]
     keys = [cell.key for notebook in notebooks for cell in notebook.cells]
     wanted = set(chosen(keys, arguments.only))
     options: dict[str, Any] = {name: getattr(arguments, name) for name in ("array", "dataframe")}

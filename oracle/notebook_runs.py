@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import json
 import os
 import pickle
 import re
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from docstring_runs import PLAIN, bound_names, is_on_gpu, of_open_order
+from docstring_runs import PLAIN, bound_names, is_on_gpu, of_open_order, undetermined
 
 from jupyter_gpudask.magics.compare_values import STRICT_RULES, compare
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _CELL = re.compile(r"^# %%[ \t]*(?P<title>.*?)(?:[ \t]+tags=\[(?P<tags>.*)\])?$", re.MULTILINE)
 _NEEDS = re.compile(r"^# needs: (.*)$", re.MULTILINE)
+_MAGIC = re.compile(r"^[ \t]*(?:%%?time(?:it)?\b[ \t]*|[%!?].*$|.*\?$)", re.MULTILINE)
 _OF_DASK = re.compile("-[0-9a-f]{32}")
 _FRAMES = 8
 _LONGEST = 300
@@ -79,7 +81,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Notebook:
-    """A script in the percent format."""
+    """A script in the percent format, or the cells of a notebook file that are Python without their magics."""
 
     name: str
     needs: tuple[str, ...]
@@ -89,6 +91,8 @@ class Notebook:
     @classmethod
     def read(cls, file: Path) -> Notebook:
         text = file.read_text()
+        if file.suffix == ".ipynb":
+            return cls(file.stem, (), tuple(_cells_of_json(file.stem, json.loads(text)["cells"])))
         found = list(_CELL.finditer(text))
         ends = [*(match.start() for match in found[1:]), len(text)]
         sources = [text[match.end() : end].strip() + "\n" for match, end in zip(found, ends, strict=True)]
@@ -100,6 +104,17 @@ class Notebook:
         )
         needs = _NEEDS.search(text)
         return cls(file.stem, tuple(re.split(r"[,\s]+", needs[1])) if needs else (), cells)
+
+
+def _cells_of_json(name: str, cells: list[dict[str, Any]]) -> Iterator[Cell]:
+    codes = {f"cell {n}": cell for n, cell in enumerate(cells, 1) if cell["cell_type"] == "code"}
+    sources = [_MAGIC.sub("", "".join(cell["source"])).strip() + "\n" for cell in codes.values()]
+    opens = of_open_order(sources)
+    for title, source, is_random, opens_order in zip(codes, sources, undetermined(sources), opens, strict=True):
+        tags = codes[title].get("metadata", {}).get("tags", ())
+        with contextlib.suppress(SyntaxError):
+            if ast.parse(source).body:
+                yield Cell(name, title, source, is_random or "random" in tags, opens_order or "ties" in tags)
 
 
 @dataclass(frozen=True)
@@ -285,8 +300,8 @@ def _opened(thing: Any) -> Any:
         return list(thing)
     if isinstance(thing, np.ndarray) and thing.dtype == object:
         parts = thing.ravel().tolist()
-        of_models = any(hasattr(part, "get_params") for part in parts)
-        return parts if of_models or isinstance(thing, np.ma.MaskedArray) else thing
+        plain = all(part is None or isinstance(part, _PLAIN) for part in parts)
+        return thing if plain and not isinstance(thing, np.ma.MaskedArray) else parts
     if hasattr(thing, "toarray") and hasattr(thing, "nnz"):
         return thing.toarray()
     return str(thing) if isinstance(thing, np.dtype | pd.api.extensions.ExtensionDtype) else thing

@@ -1,5 +1,6 @@
 """oracle/notebook_cells.py: cells run in two shells, their outcomes are told apart, and a death costs one cell."""
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -93,3 +94,21 @@ def test_other_values_errors_and_what_follows_from_them_are_told_apart(notebook)
     rows = list(judge([data, death, after], plain, switched))
     assert [row.outcome for row in rows] == [FAILS, FOLLOWS, DIFFERS]
     assert rows[2].note.startswith("x: at [1]")
+
+
+def test_the_python_of_a_notebook_file_is_read_as_cells_too(tmp_path):
+    cells = [
+        ("markdown", "# Taxis", ()),
+        ("code", "%%time\nimport dask.array as da\n!ls\nx = da.ones(6)\n%time y = x.sum()", ()),
+        ("code", "%matplotlib inline", ()),
+        ("code", ["noise = da.random.normal(size=3)\n", "noise"], ()),
+        ("code", "noise + x", ()),
+        ("code", "z = clock()", ("random",)),
+        ("code", "this is no Python", ()),
+    ]
+    file = tmp_path / "taxis.ipynb"
+    made = [{"cell_type": kind, "source": source, "metadata": {"tags": tags}} for kind, source, tags in cells]
+    file.write_text(json.dumps({"cells": made}))
+    first, *others = Notebook.read(file).cells
+    assert (first.key, first.names, first.is_random) == ("taxis: cell 2", ["x", "y"], False)
+    assert [(cell.title, cell.is_random) for cell in others] == [("cell 4", True), ("cell 5", True), ("cell 6", True)]

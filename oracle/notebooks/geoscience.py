@@ -74,6 +74,7 @@ detrended.mean("time").values.round(3)
 weighted = (anom * np.sqrt(w)).stack(space=("lat", "lon")).transpose("time", "space")
 matrix = weighted.data.rechunk((60, -1))
 u, s, v = da.linalg.svd(matrix)
+u, v = u[:, : nt - 12], v[: nt - 12]  # the last are not determined: without the means of the months, s is 0
 variance = (s**2 / (s**2).sum()).compute()
 variance[:5].round(5)
 

@@ -67,7 +67,7 @@ df.status.replace({301: 302, 500: 503}).value_counts().compute()
 df.method.replace(["PUT", "POST"], "WRITE").value_counts().compute()
 
 # %% upper, lower and title
-df.path.str.upper().unique().compute().tolist()
+sorted(df.path.str.upper().unique().compute())
 
 # %% length
 df.path.str.len().max().compute(), df.path.str.len().mean().compute()

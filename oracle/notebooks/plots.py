@@ -117,12 +117,12 @@ hours = df.reset_index()
 hours.assign(hour=hours.t.dt.hour).groupby(["g", "hour"]).w.sum().compute().unstack("g")
 
 # %% stacked areas
-table = df.groupby(["g", "w"]).size().compute().unstack("g", fill_value=0)
+table = df.groupby(["g", "w"]).size().compute().sort_index().unstack("g", fill_value=0)
 table.cumsum().iloc[-1]
 
 # %% top categories and the rest
 vc = df.w.value_counts().compute()
-vc.iloc[:3].sum(), vc.iloc[3:].sum()
+vc.nlargest(3).sum(), vc.nsmallest(len(vc) - 3).sum()
 
 # %% rows of a table
 for g, mean in df.groupby("g").v.mean().compute().items():
