@@ -13,6 +13,7 @@ from ..errors import GpuUnavailableError
 from ..machine import gpus
 from ..protocol import ClusterState, GpuState, TlsCredentials
 from ..protocol.engines import has_gpus
+from ..scheduler import placement
 from ..scheduler.cells import (
     StuckWorker,
     assigned_tasks,
@@ -56,6 +57,7 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
     scheduler.handlers[CONTEXT_LOST] = failures.lose_context
     scheduler.add_plugin(SpanRetentionPlugin(scheduler))
     scheduler.add_plugin(SendIntervalPlugin(scheduler))
+    placement.install(scheduler)
     await scheduler.register_scheduler_plugin(SchedulerPathPlugin(path), idempotent=True)
     plugins: list[Any] = [PathPlugin(path), PatchPlugin(), InterruptionPlugin(), MetricsRetentionPlugin()]
     if has_gpus(engine):
