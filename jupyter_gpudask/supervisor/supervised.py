@@ -57,7 +57,6 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
     scheduler.handlers[CONTEXT_LOST] = failures.lose_context
     scheduler.add_plugin(SpanRetentionPlugin(scheduler))
     scheduler.add_plugin(SendIntervalPlugin(scheduler))
-    placement.install(scheduler)
     await scheduler.register_scheduler_plugin(SchedulerPathPlugin(path), idempotent=True)
     plugins: list[Any] = [PathPlugin(path), PatchPlugin(), InterruptionPlugin(), MetricsRetentionPlugin()]
     if has_gpus(engine):
@@ -66,6 +65,7 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
         if threads is None:
             plugins.append(HostThreadsPlugin())
     handle_beginnings(scheduler, pass_on=has_gpus(engine))
+    placement.install(scheduler)  # the last plugin, because the others count tasks before they begin
     for plugin in plugins:
         await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=plugin.name, idempotent=True)
     reports = ExitReportPlugin()
