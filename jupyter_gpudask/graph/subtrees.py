@@ -29,7 +29,7 @@ from dask.array.wrap import _broadcast_trick_inner
 from dask.core import reverse_dict
 
 from .program import as_one_task, with_names, with_programs, without_aliases
-from .workers import choose_workers, position
+from .workers import choose_workers, locate_others, position
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -235,6 +235,7 @@ def fuse_subtrees(
     """
     wanted = frozenset(keys)
     given, graph = graph, without_aliases(graph, wanted)
+    others = locate_others(graph, size.workers)
     dependencies = DependenciesMapping(graph)
     order = _depth_first(graph, dependencies, wanted)
     users = Counter(other for key in order for other in dependencies[key])
@@ -242,13 +243,13 @@ def fuse_subtrees(
     leaves = sum(1 for key in single if single.isdisjoint(dependencies[key]))
     most_leaves = min(_MOST_LEAVES, leaves // (_TASKS_PER_THREAD * max(1, size.threads)))
     if most_leaves < 2:
-        return dict(given), _of_roots(given, choose_workers(order, dependencies, size.workers))
+        return dict(given), _of_roots(given, choose_workers(order, dependencies, size.workers, others))
     tasks = graph
     graph, originals = with_copies(graph, wanted, most_repeated)
     if originals:
         dependencies = DependenciesMapping(graph)
         order = _depth_first(graph, dependencies, wanted)
-    workers = choose_workers(order, dependencies, size.workers)
+    workers = choose_workers(order, dependencies, size.workers, others)
     if size.workers > 1:
         graph, more = with_copies(graph, wanted, most_repeated, workers)
         if more:
@@ -304,9 +305,10 @@ def _find_subtrees(
 ) -> dict[Any, _Subtree]:
     """Each subtree, by the key of its task. In `order` a task comes after all that it needs."""
 
-    def are_few(inputs: Collection[Any]) -> bool:
-        # On which worker results of other graphs are is not known; all of them would have to go to that of the task.
-        return len(inputs) <= _MOST_INPUTS and (is_alone or sum(other not in graph for other in inputs) <= 1)
+    def are_few(inputs: Collection[Any], worker: int) -> bool:
+        # Results of other graphs that are elsewhere, or not known where, would all have to go to the task's worker.
+        elsewhere = (other for other in inputs if other not in graph and workers.get(other) != worker)
+        return len(inputs) <= _MOST_INPUTS and (is_alone or sum(1 for _ in elsewhere) <= 1)
 
     dependents = reverse_dict(dependencies)
     barriers = {key for key, task in graph.items() if task.block_fusion}
@@ -323,7 +325,7 @@ def _find_subtrees(
             if key not in unfused and other in graph and other not in alone and workers[other] == workers[key]
         ]
         if not inner:
-            few = are_few(needed)
+            few = are_few(needed, workers[key])
             subtrees[key] = _Subtree([key], set(needed) if few else set(), 1 if few else math.inf)
             continue
         parts = [subtrees[other] for other in inner]
@@ -332,7 +334,7 @@ def _find_subtrees(
             inputs=set(needed).difference(inner).union(*(part.inputs for part in parts)),
             leaves=sum(part.leaves for part in parts),
         )
-        if subtree.leaves > most_leaves or not are_few(subtree.inputs):
+        if subtree.leaves > most_leaves or not are_few(subtree.inputs, workers[key]):
             subtree = _Subtree(members=[key], inputs=set(), leaves=math.inf)
         else:
             for other in inner:

@@ -10,21 +10,40 @@ Only tasks without inputs have to be told where to run: Dask's scheduler lets th
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from dask.utils import key_split
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 WORKER = "gpudask-worker"
 """The annotation of a task that says where it shall run: a number of a worker, and how many workers there are."""
 
+LOCATE = "gpudask_locate"
+"""The name of the scheduler's handler that finds on which workers results of other graphs are."""
+
+locate: ContextVar[Callable[[list[Any], int], Mapping[Any, int]] | None] = ContextVar(LOCATE, default=None)
+"""Where a graph is made: calls that handler, with the keys of results, and the number of workers."""
+
 _CLEARLY = 2
 
 
-def choose_workers(order: Sequence[Any], dependencies: Mapping[Any, Collection[Any]], number: int) -> dict[Any, int]:
-    """A worker for each task, from 0 to `number` - 1.
+def locate_others(graph: Mapping[Any, Any], number: int) -> Mapping[Any, int]:
+    """The workers of results of other graphs that tasks need, as far as they are known."""
+    find = locate.get()
+    others = {other for task in graph.values() for other in task.dependencies if other not in graph}
+    return find(list(others), number) if find and others and number > 1 else {}
+
+
+def choose_workers(
+    order: Sequence[Any],
+    dependencies: Mapping[Any, Collection[Any]],
+    number: int,
+    others: Mapping[Any, int] | None = None,
+) -> dict[Any, int]:
+    """A worker for each task, from 0 to `number` - 1; and those of results of other graphs, `others`.
 
     In `order` a task comes after all that it needs, and soon after it.
     """
@@ -33,7 +52,7 @@ def choose_workers(order: Sequence[Any], dependencies: Mapping[Any, Collection[A
     own, shares = _cut(order, number)
     counted = Counter((other, shares[key]) for key in order for other in dependencies[key])
     users = Counter(other for key in order for other in dependencies[key])
-    chosen: dict[Any, int] = {}
+    chosen = dict(others or {})
     for key in order:
         layer, share = shares[key]
         weights: defaultdict[int, float] = defaultdict(float)

@@ -7,7 +7,7 @@ the first one to whichever worker is free. Here that worker gets the first one t
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,10 @@ from distributed import SchedulerPlugin
 from distributed.collections import HeapSet
 from distributed.core import Status
 
-from ..graph.workers import WORKER
+from ..graph.workers import LOCATE, WORKER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 NAME = "gpudask-placement"
@@ -29,11 +29,13 @@ def install(scheduler: Any) -> None:
     """Let tasks be placed; to be called once for a scheduler."""
     _set_queue(scheduler, PlacedQueue(scheduler))
     scheduler.add_plugin(PlacementPlugin())
+    scheduler.handlers[LOCATE] = lambda keys, number: locate(scheduler, keys, number)
 
 
 def remove(scheduler: Any) -> None:
     """Undo `install`."""
     scheduler.plugins.pop(NAME, None)
+    scheduler.handlers.pop(LOCATE, None)
     _set_queue(scheduler, HeapSet(key=_priority))
 
 
@@ -112,6 +114,35 @@ class PlacementPlugin(SchedulerPlugin):
         scheduler.transitions(begun, stimulus_id)
 
 
+def locate(scheduler: Any, keys: Sequence[Any], number: int) -> dict[Any, int]:
+    """The workers of results, counted from 0 to `number` - 1, also of those that are still computed.
+
+    A task that has no worker yet counts as being where most of what it needs is.
+    """
+    running = _running(scheduler)
+    positions = {address: index * number // len(running) for index, address in enumerate(running)}
+    known: dict[Any, str | None] = {}
+    stack = [scheduler.tasks[key] for key in keys if key in scheduler.tasks]
+    while stack:
+        task = stack[-1]
+        missing = [other for other in task.dependencies if other.key not in known]
+        address = _address_of(task, scheduler)
+        if address is None and missing and task.key not in known:
+            known[task.key] = None
+            stack += missing
+            continue
+        if address is None:
+            counts = Counter(known[other.key] for other in task.dependencies)
+            address = counts.most_common(1)[0][0] if counts else None
+        known[stack.pop().key] = address
+    return {key: positions[address] for key in keys if (address := known.get(key)) in positions}
+
+
+def _address_of(task: Any, scheduler: Any) -> str | None:
+    worker = next(iter(task.who_has or ()), task.processing_on)
+    return _worker_of(task, scheduler) if worker is None else worker.address
+
+
 def _is_restricted(task: Any) -> bool:
     """Whether the user has said where a task may run."""
     return bool(task.worker_restrictions or task.host_restrictions or task.resource_restrictions)
@@ -121,6 +152,10 @@ def _worker_of(task: Any, scheduler: Any) -> str | None:
     """The address of the worker on which a task shall run; `None` if that does not matter."""
     if WORKER not in (task.annotations or {}):
         return None
-    running: list[str] = sorted(state.address for state in scheduler.workers.values() if state.status == Status.running)
+    running = _running(scheduler)
     worker, number = task.annotations[WORKER]
     return running[worker * len(running) // number] if running else None
+
+
+def _running(scheduler: Any) -> list[str]:
+    return sorted(state.address for state in scheduler.workers.values() if state.status == Status.running)

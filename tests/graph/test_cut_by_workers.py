@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_gpudask.graph.optimize import ArrayOptimizer, WithOptimizer
 from jupyter_gpudask.graph.subtrees import ClusterSize
-from jupyter_gpudask.graph.workers import WORKER, choose_workers
+from jupyter_gpudask.graph.workers import WORKER, choose_workers, locate
 
 
 def numbers(shape, chunks, seed=1):
@@ -98,3 +98,33 @@ def test_the_scheduler_is_told_where_tasks_begin():
         told = submitted.__dask_annotations__().get(WORKER, {})
         assert told.keys() <= graph.keys()
         assert Counter(told.values()).keys() == ({(0, 2), (1, 2)} if number == 2 else set())
+
+
+def sum_of_kept(find):
+    """The graph of a sum of 64 blocks of another graph, with what finds their workers."""
+    kept = numbers((80, 80), 10)
+    total = kept.sum()
+    outside = set(kept.__dask_graph__())
+    graph = {key: task for key, task in total.__dask_graph__().items() if key not in outside}
+    optimizer = ArrayOptimizer(ClusterSize(2, 2))
+    token = locate.set(find)
+    try:
+        return optimizer(graph, total.__dask_keys__())
+    finally:
+        locate.reset(token)
+
+
+def test_results_of_other_graphs_are_reduced_where_they_are():
+    def find(keys, number):
+        assert (len(keys), number) == (64, 2)
+        return {key: int(key[2] < 4) for key in keys}  # whole columns, the last ones on the first worker
+
+    many, few = sum_of_kept(None), sum_of_kept(find)
+    assert len(few) < len(many) / 3
+    for task in few.values():
+        columns = {key[2] < 4 for key in task.dependencies if key not in few}
+        assert len(columns) <= 1
+
+
+def test_results_that_are_not_found_are_reduced_as_before():
+    assert len(sum_of_kept(lambda *_: {})) == len(sum_of_kept(None))

@@ -10,6 +10,7 @@ import pytest
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from distributed import Client, LocalCluster
 from distributed.collections import HeapSet
+from helpers import wait_until
 
 from jupyter_gpudask.graph.optimize import ArrayOptimizer, WithOptimizer
 from jupyter_gpudask.graph.subtrees import ClusterSize
@@ -123,3 +124,19 @@ def test_it_can_be_removed(client):
     assert type(scheduler.queued) is HeapSet
     assert placement.NAME not in scheduler.plugins
     assert len(client.gather(futures)) == 40
+
+
+def test_results_are_located_when_they_are_kept_or_computed_or_begin_later(client):
+    def located(keys):
+        return client.run_on_scheduler(lambda dask_scheduler: placement.locate(dask_scheduler, keys, 2))
+
+    futures = submit(client)
+    keys = [future.key for future in futures]
+    expected = {key: int(key[1] >= 20) for key in keys}
+    wait_until(lambda: located([*keys, "unknown"]) == expected)
+    later = [client.submit(np.sum, futures[n], key=f"later-{n}") for n in (0, 39)]
+    both = client.submit(sum, later[:1], key="both")
+    wait_until(lambda: located(["later-0", "later-39", "both"]) == {"later-0": 0, "later-39": 1, "both": 0})
+    client.gather([*later, both])
+    places = dict(zip(keys, where(client, futures), strict=True))
+    assert located(keys) == places
