@@ -16,8 +16,9 @@ import os
 import queue
 import threading
 import time
+import weakref
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from distributed.comm.core import CommClosedError
 from distributed.protocol.cuda import cuda_dumps, cuda_loads
@@ -30,6 +31,8 @@ from .pinned_segments import LIMIT, FilledSegments, OpenedSegments, Reference, S
 if TYPE_CHECKING:
     from .device_segments import ExportingDevice
     from .pinned_segments import Mapping, Piece
+
+_R = TypeVar("_R")
 
 _log = logging.getLogger(__name__)
 
@@ -94,10 +97,11 @@ def dumps(obj: Any, context: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]
         _stop_using(error)
         raise NotImplementedError from error
     try:
+        transfer.device.wait_for(transfer.when_ready(obj))
         for frame, size, place in zip(frames, sizes, places, strict=True):
             if size > 0:
                 transfer.device.store(piece.address + place, frame)
-        transfer.device.event().synchronize()
+        transfer.device.finish()
     except BaseException:
         piece.release()
         raise
@@ -130,6 +134,15 @@ def loads(header: dict[str, Any], frames: list[Any]) -> Any:
     return cuda_loads(header, found)
 
 
+def note_result(result: _R) -> _R:
+    """`result` of a task that has just ended; to send it does not wait for what the GPU computes for later tasks."""
+    if _create.cache_info().currsize and type(result).__module__.startswith("cupy"):
+        flags = getattr(result, "flags", None)
+        if flags is not None and (flags.c_contiguous or flags.f_contiguous):  # else it is copied before it is sent
+            _create().note(result)
+    return result
+
+
 def release_unused() -> None:
     """Unmap all segments that are not in use."""
     with _creating:
@@ -159,6 +172,7 @@ class _Transfer:
         self.exports = Exports(device)
         self.opened_on_devices = OpenedSegments(device, 2**63, DeviceMapping)  # of the memory of other processes
         self._warned = False
+        self._ready: dict[int, tuple[weakref.ref[Any], Any]] = {}  # by id of a result
         self._copied: queue.SimpleQueue[tuple[Any, Reference]] = queue.SimpleQueue()
         threading.Thread(target=self._release, name="gpudask-segments", daemon=True).start()
 
@@ -174,6 +188,16 @@ class _Transfer:
             self.exports.pool.limit = 0
             self._warn(error)
         return self.pool.take(size, filled), trial
+
+    def note(self, result: Any) -> None:
+        """Remember that all which computes a result has begun."""
+        ready, number = self._ready, id(result)
+        ready[number] = weakref.ref(result, lambda _: ready.pop(number, None)), self.device.event()
+
+    def when_ready(self, result: Any) -> Any:
+        """The event of a result; of one that was not noted, what has begun until now."""
+        reference, event = self._ready.get(id(result), (None, None))
+        return event if reference is not None and reference() is result else self.device.event()
 
     def open(self, reference: Reference) -> Mapping:
         """The segment of a reference; raises `CommClosedError` if it cannot be opened."""
@@ -244,6 +268,7 @@ class _Cuda:
 
         self._cupy: Any = cupy
         self._runtime: Any = cupy.cuda.runtime
+        self._stream: Any = cupy.cuda.Stream(non_blocking=True)  # it does not wait for the default stream
 
     def pin(self, address: int, size: int) -> None:
         self._runtime.hostRegister(address, size, 0)
@@ -253,7 +278,13 @@ class _Cuda:
 
     def store(self, address: int, frame: Any) -> None:
         source = frame.__cuda_array_interface__["data"][0]
-        self._runtime.memcpyAsync(address, source, nbytes(frame), self._runtime.memcpyDefault, 0)
+        self._runtime.memcpyAsync(address, source, nbytes(frame), self._runtime.memcpyDefault, self._stream.ptr)
+
+    def wait_for(self, event: Any) -> None:
+        self._stream.wait_event(event)
+
+    def finish(self) -> None:
+        self._event(self._stream).synchronize()
 
     def load(self, address: int, size: int) -> Any:
         with self._cupy.cuda.Stream.null:
@@ -302,8 +333,11 @@ class _Cuda:
         return target.raw
 
     def event(self) -> Any:
+        return self._event(self._cupy.cuda.Stream.null)
+
+    def _event(self, stream: Any) -> Any:
         event = self._cupy.cuda.Event(block=True, disable_timing=True)
-        event.record(self._cupy.cuda.Stream.null)
+        event.record(stream)
         return event
 
 

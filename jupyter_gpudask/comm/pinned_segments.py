@@ -38,7 +38,7 @@ _FREE, _FILLED = 0, 1
 
 
 class Device(Protocol):
-    """Copies between device memory and segments, in the order of CUDA's default stream."""
+    """Copies between device memory and segments."""
 
     def pin(self, address: int, size: int) -> None:
         """Page-lock host memory."""
@@ -46,14 +46,23 @@ class Device(Protocol):
     def unpin(self, address: int) -> None:
         """Undo `pin`."""
 
+    def wait_for(self, event: Any) -> None:
+        """Let what is stored from now on wait for an event."""
+
     def store(self, address: int, frame: Any) -> None:
         """Begin to copy the device memory of `frame` to `address` in a segment."""
 
+    def finish(self) -> None:
+        """Wait until all is stored."""
+
     def load(self, address: int, size: int) -> Any:
-        """Allocate device memory, and begin to copy `size` bytes from `address` in a segment to it."""
+        """Allocate device memory, and begin to copy `size` bytes from `address` in a segment to it.
+
+        This is done in the order of CUDA's default stream.
+        """
 
     def event(self) -> Any:
-        """What has a method ``synchronize`` that waits for all copies so far."""
+        """What has a method ``synchronize`` that waits for all that has begun in CUDA's default stream."""
 
 
 class Reference(NamedTuple):

@@ -28,6 +28,7 @@ from distributed.protocol.pickle import loads
 from distributed.protocol.serialize import Serialized, deserialize, serialize, to_serialize
 from distributed.scheduler import _cull, _materialize_graph
 
+from ..comm.device_memory import note_result
 from ..graph.program import Program
 from ..graph.workers import LOCATE, locate
 from .cuda_context import end_if_broken
@@ -90,7 +91,7 @@ class OpaqueNode(GraphNode):
 
         node = self.unpickle()
         with host_task(node, values):
-            return node(values)
+            return note_result(node(values))
 
     def __reduce__(self) -> tuple[Any, ...]:
         rest = (self.shared, self._data_producer, self._is_coro, self.blocks)

@@ -80,6 +80,12 @@ class Device:
         ctypes.memmove(memory.ctypes.data, address, size)
         return Memory(memory)
 
+    def wait_for(self, event):
+        event.synchronize()
+
+    def finish(self):
+        pass
+
     def memory(self):
         return self.size
 
@@ -127,13 +133,17 @@ class Device:
         os.close(file)
 
     def event(self):
-        waiting = self.wait
+        return Event(self.wait)
 
-        class Event:
-            def synchronize(self):
-                waiting.wait()
 
-        return Event()
+class Event:
+    """What the device has done when `waiting` is set."""
+
+    def __init__(self, waiting):
+        self.waiting = waiting
+
+    def synchronize(self):
+        self.waiting.wait()
 
 
 def install(size=0):

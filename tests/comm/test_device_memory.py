@@ -4,7 +4,9 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -100,6 +102,31 @@ def test_a_segment_is_not_used_again_before_its_copies_have_ended(tmp_path, devi
         return found
 
     assert exchange(tmp_path, use).values() == [LARGE.tolist()]
+
+
+def test_a_result_is_sent_while_the_device_computes_something_else(tmp_path, device):
+    async def use(comm, other):
+        array = Array(LARGE)
+        device_memory._transfer().note(array)
+        device.wait = threading.Event()
+        await comm.write(to_serialize(array))
+        device.wait.set()
+        assert (await other.read()).values() == [LARGE.tolist()]
+
+    exchange(tmp_path, use)
+    assert not device_memory._transfer()._ready
+
+
+@pytest.mark.parametrize(
+    ("module", "contiguous", "waits"), [("cupy", True, False), ("cupy", False, True), ("numpy", True, True)]
+)
+def test_only_of_arrays_that_are_sent_as_they_are_is_it_known_when_they_are_ready(device, module, contiguous, waits):
+    flags = SimpleNamespace(c_contiguous=contiguous, f_contiguous=False)
+    kind = type("ndarray", (), {"__module__": module, "flags": flags})
+    array = kind()
+    assert device_memory.note_result(array) is array
+    device.wait = threading.Event()
+    assert (device_memory._transfer().when_ready(array).waiting is device.wait) == waits
 
 
 def test_small_arrays_and_those_without_room_pass_through_the_socket(tmp_path, device, monkeypatch):
