@@ -171,7 +171,7 @@ class _Transfer:
         self.opened = OpenedSegments(device, _settings.limit)
         self.exports = Exports(device)
         self.opened_on_devices = OpenedSegments(device, 2**63, DeviceMapping)  # of the memory of other processes
-        self._warned = False
+        self._failure = ""  # that was logged
         self._ready: dict[int, tuple[weakref.ref[Any], Any]] = {}  # by id of a result
         self._copied: queue.SimpleQueue[tuple[Any, Reference]] = queue.SimpleQueue()
         threading.Thread(target=self._release, name="gpudask-segments", daemon=True).start()
@@ -233,8 +233,8 @@ class _Transfer:
             pool.trim()
 
     def _warn(self, error: Exception) -> None:
-        if not self._warned:
-            self._warned = True
+        if not self._failure:
+            self._failure = str(error) or type(error).__name__
             _log.warning("Device memory is sent through host memory, not from GPU to GPU: %s", error)
 
     def _opened(self, reference: Reference) -> OpenedSegments:
