@@ -20,7 +20,7 @@ ALLOWED = {
     "machine": {"protocol"},
     # In the supervisor, its scheduler and its workers.
     "worker": {"comm", "fallback", "graph", "inspection", "patches", "machine", "protocol"},
-    "scheduler": {"worker", "protocol"},
+    "scheduler": {"graph", "worker", "protocol"},
     "comm": {"machine"},
     "supervisor": {"comm", "scheduler", "worker", "patches", "machine", "protocol", "_version"},
     # In whoever starts a supervisor.

@@ -57,7 +57,7 @@ _HOST = "127.0.0.1"
 _NUMBERS = range(1, 65536)
 _RETRY = 0.01
 _BUFFER = 2**22
-_SHARED_MEMORY = "gpudask-shared-memory"
+_SHARED_MEMORY, _PID = "gpudask-shared-memory", "gpudask-pid"
 
 
 class UnixComm(TCP):
@@ -78,8 +78,9 @@ class UnixComm(TCP):
         weakref.finalize(self, _give_up, self._filled).atexit = False
 
     def handshake_info(self) -> dict[str, Any]:
-        """Override of Dask's method, with where the pid of a worker that shares memory is valid."""
-        return super().handshake_info() | {_SHARED_MEMORY: pid_scope() if device_memory.is_enabled() else ""}
+        """Override of Dask's method, with its pid, and where that of a worker that shares memory is valid."""
+        scope = pid_scope() if device_memory.is_enabled() else ""
+        return super().handshake_info() | {_SHARED_MEMORY: scope, _PID: os.getpid()}
 
     @staticmethod
     def handshake_configuration(local: dict[str, Any], remote: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +93,7 @@ class UnixComm(TCP):
         if serializers is not None or not self.handshake_options.get(_SHARED_MEMORY) or not device_memory.is_enabled():
             written: int = await super().write(msg, serializers, on_error)
             return written
-        filled = FilledSegments()
+        filled = FilledSegments(self.remote_info[_PID])
         self._filled[:] = [*(each for each in self._filled if not each.are_read), filled]
         self.handshake_options[device_memory.SEGMENTS] = filled  # in the context of the serializers
         try:

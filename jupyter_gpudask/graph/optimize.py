@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from dask.utils import ensure_dict
 from .decompositions import ONLY_R, ONLY_VALUES, with_taller_blocks, without_unused_parts
 from .program import with_programs
 from .subtrees import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU, ClusterSize, fuse_subtrees, size_for, with_slices_first
+from .workers import WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,8 @@ class ArrayOptimizer:
     # whether tasks are fused at all: Dask's setting ``optimization.fuse.active`` where the computation was submitted,
     # which is another process
     fuses: bool = True
+    # on which worker tasks shall run, by key; known when the graph has been optimized
+    workers: dict[Any, int] = field(default_factory=dict, compare=False)
 
     def __call__(self, graph: Any, keys: Any, **_: Any) -> Mapping[Any, GraphNode]:
         """As `dask.array.optimization.optimize`, with our steps before and after the fusion of chains of tasks."""
@@ -58,7 +61,8 @@ class ArrayOptimizer:
         if self.is_on_gpus:
             tasks = with_slices_first(tasks)
             size, elements = size_for(tasks, size), ELEMENTS_ON_GPU
-        fused = fuse_subtrees(tasks, wanted, size, elements)
+        fused, workers = fuse_subtrees(tasks, wanted, size, elements)
+        self.workers.update(workers)
         return with_programs(fused, {})  # Dask's fused tasks compute their order each time they run
 
 
@@ -84,7 +88,10 @@ class WithOptimizer:
         return self._changed.__dask_graph__()
 
     def __dask_annotations__(self) -> Any:
-        return self._changed.__dask_annotations__()
+        """As Dask's, which asks for them after the graph; and where tasks shall run."""
+        number, workers = self._optimizer.size.workers, self._optimizer.workers
+        placed = {WORKER: {key: (worker, number) for key, worker in workers.items()}} if number > 1 else {}
+        return {**self._changed.__dask_annotations__(), **placed}
 
 
 def may_have_arrays(expression: Any) -> bool:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dask._task_spec import Alias, GraphNode, Task, TaskRef, _execute_subgraph
 
+from .workers import position
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -82,7 +84,7 @@ def evaluated(arguments: Iterable[Any], values: Mapping[Any, Any]) -> list[Any]:
 def as_one_task(key: Any, tasks: Mapping[Any, GraphNode], blocks: int = 1) -> Task:
     """One task that gives what `tasks` give for `key`; what they need of other tasks becomes an argument."""
     order = _depth_first(key, tasks)
-    inputs = tuple(sorted({other for task in order for other in task.dependencies if other not in tasks}, key=_place))
+    inputs = tuple(sorted({other for task in order for other in task.dependencies if other not in tasks}, key=position))
     return Task(
         key, Program(_with_last_uses(order, key), inputs, blocks), *map(TaskRef, inputs), _data_producer=not inputs
     )
@@ -101,19 +103,13 @@ def _depth_first(key: Any, tasks: Mapping[Any, GraphNode]) -> list[GraphNode]:
             seen.add(current)
             stack.append((current, True))
             needed = [other for other in tasks[current].dependencies if other in tasks and other not in seen]
-            stack += [(other, False) for other in sorted(needed, key=_place, reverse=True)]
+            stack += [(other, False) for other in sorted(needed, key=position, reverse=True)]
     return order
 
 
 def _with_key(task: GraphNode, key: Any) -> GraphNode:
     """The task with its key in the graph; tasks of a bag have none of their own."""
     return task if task.key == key else task.substitute({}, key=key)
-
-
-def _place(key: Any) -> list[tuple[int, Any]]:
-    """What sorts the keys of blocks by their place in the array."""
-    parts = key if isinstance(key, tuple) else (key,)
-    return [(0, part) if isinstance(part, int) else (1, str(part)) for part in parts]
 
 
 def _with_last_uses(order: Sequence[GraphNode], key: Any) -> list[tuple[GraphNode, tuple[Any, ...]]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
@@ -28,9 +29,10 @@ from dask.array.wrap import _broadcast_trick_inner
 from dask.core import reverse_dict
 
 from .program import as_one_task, with_names, with_programs, without_aliases
+from .workers import choose_workers, locate_others, position
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from dask._task_spec import GraphNode
 
@@ -223,28 +225,40 @@ def _package_of(function: Any) -> str:
 
 def fuse_subtrees(
     graph: Mapping[Any, GraphNode], keys: Collection[Any], size: ClusterSize, most_repeated: int = 0
-) -> dict[Any, GraphNode]:
+) -> tuple[dict[Any, GraphNode], dict[Any, int]]:
     """The same graph with subtrees fused; what several tasks need is still computed once, unless it is cheap.
 
     `most_repeated`: random numbers of the largest block that is created in each task that needs it; see `with_copies`.
+
+    Returns also the worker of each task without inputs, if there are several workers. Only what runs on the same worker
+    is fused.
     """
     wanted = frozenset(keys)
     given, graph = graph, without_aliases(graph, wanted)
+    others = locate_others(graph, size.workers)
     dependencies = DependenciesMapping(graph)
-    order = list(_topological(graph, dependencies))
-    leaves = sum(1 for key in order if not any(other in graph for other in dependencies[key]))
+    order = _depth_first(graph, dependencies, wanted)
+    users = Counter(other for key in order for other in dependencies[key])
+    single = {key for key in order if users[key] == 1}
+    leaves = sum(1 for key in single if single.isdisjoint(dependencies[key]))
     most_leaves = min(_MOST_LEAVES, leaves // (_TASKS_PER_THREAD * max(1, size.threads)))
     if most_leaves < 2:
-        return dict(given)
-    # What is there already, or what others need too, would have to go to the one worker of a task.
-    most_inputs = _MOST_INPUTS if size.workers == 1 else 1
+        return dict(given), _of_roots(given, choose_workers(order, dependencies, size.workers, others))
     tasks = graph
     graph, originals = with_copies(graph, wanted, most_repeated)
     if originals:
         dependencies = DependenciesMapping(graph)
-        order = list(_topological(graph, dependencies))
+        order = _depth_first(graph, dependencies, wanted)
+    workers = choose_workers(order, dependencies, size.workers, others)
+    if size.workers > 1:
+        graph, more = with_copies(graph, wanted, most_repeated, workers)
+        if more:
+            originals |= more
+            dependencies = DependenciesMapping(graph)
+            order = _depth_first(graph, dependencies, wanted)
+    is_alone = size.workers == 1
     subtrees = _find_subtrees(
-        graph, order, dependencies, wanted=wanted, most_leaves=most_leaves, most_inputs=most_inputs
+        graph, order, dependencies, workers, wanted=wanted, most_leaves=most_leaves, is_alone=is_alone
     )
     programs: dict[Any, Any] = {}
     fused = {
@@ -255,7 +269,19 @@ def fuse_subtrees(
         )
         for key, subtree in subtrees.items()
     }
-    return without_copies(fused, originals, tasks)
+    fused = without_copies(fused, originals, tasks, workers)
+    return fused, _of_roots(fused, workers)
+
+
+def _of_roots(graph: Mapping[Any, GraphNode], workers: Mapping[Any, int]) -> dict[Any, int]:
+    """The workers of tasks that need no others of the graph, or only given values."""
+    return {
+        key: workers[key]
+        for key, task in graph.items()
+        if key in workers
+        and not isinstance(task, DataNode | Alias)
+        and all(other not in graph or isinstance(graph[other], DataNode) for other in task.dependencies)
+    }
 
 
 @dataclass(slots=True)
@@ -271,12 +297,19 @@ def _find_subtrees(
     graph: Mapping[Any, GraphNode],
     order: Iterable[Any],
     dependencies: Mapping[Any, Collection[Any]],
+    workers: Mapping[Any, int],
     *,
     wanted: frozenset[Any],
     most_leaves: int,
-    most_inputs: int,
+    is_alone: bool,
 ) -> dict[Any, _Subtree]:
     """Each subtree, by the key of its task. In `order` a task comes after all that it needs."""
+
+    def are_few(inputs: Collection[Any], worker: int) -> bool:
+        # Results of other graphs that are elsewhere, or not known where, would all have to go to the task's worker.
+        elsewhere = (other for other in inputs if other not in graph and workers.get(other) != worker)
+        return len(inputs) <= _MOST_INPUTS and (is_alone or sum(1 for _ in elsewhere) <= 1)
+
     dependents = reverse_dict(dependencies)
     barriers = {key for key, task in graph.items() if task.block_fusion}
     # Each output of a P2P shuffle is on one of the workers, which the task learns when it runs: it asks to run there.
@@ -286,9 +319,13 @@ def _find_subtrees(
     subtrees: dict[Any, _Subtree] = {}
     for key in order:
         needed = dependencies[key]
-        inner = [] if key in unfused else [other for other in needed if other in graph and other not in alone]
+        inner = [
+            other
+            for other in needed
+            if key not in unfused and other in graph and other not in alone and workers[other] == workers[key]
+        ]
         if not inner:
-            few = len(needed) <= most_inputs
+            few = are_few(needed, workers[key])
             subtrees[key] = _Subtree([key], set(needed) if few else set(), 1 if few else math.inf)
             continue
         parts = [subtrees[other] for other in inner]
@@ -297,7 +334,7 @@ def _find_subtrees(
             inputs=set(needed).difference(inner).union(*(part.inputs for part in parts)),
             leaves=sum(part.leaves for part in parts),
         )
-        if subtree.leaves > most_leaves or len(subtree.inputs) > most_inputs:
+        if subtree.leaves > most_leaves or not are_few(subtree.inputs, workers[key]):
             subtree = _Subtree(members=[key], inputs=set(), leaves=math.inf)
         else:
             for other in inner:
@@ -306,36 +343,47 @@ def _find_subtrees(
     return subtrees
 
 
-def _topological(graph: Mapping[Any, GraphNode], dependencies: Mapping[Any, Collection[Any]]) -> Iterator[Any]:
-    """The keys, each after those that it depends on."""
+def _depth_first(
+    graph: Mapping[Any, GraphNode], dependencies: Mapping[Any, Collection[Any]], wanted: Iterable[Any]
+) -> list[Any]:
+    """The keys, each soon after those that it depends on; first what the first of the wanted results needs."""
+    order = []
     seen = set()
-    for start in graph:
+    for start in (*sorted(wanted, key=position), *graph):
         stack = [(start, False)]
         while stack:
             key, is_ready = stack.pop()
             if is_ready:
-                yield key
-            elif key not in seen:
+                order.append(key)
+            elif key not in seen and key in graph:
                 seen.add(key)
                 stack.append((key, True))
-                stack += [(other, False) for other in dependencies[key] if other in graph and other not in seen]
+                needed = [other for other in dependencies[key] if other in graph and other not in seen]
+                stack += [(other, False) for other in sorted(needed, key=position, reverse=True)]
+    return order
 
 
 def with_copies(
-    graph: Mapping[Any, GraphNode], wanted: Collection[Any], most_elements: int
+    graph: Mapping[Any, GraphNode],
+    wanted: Collection[Any],
+    most_elements: int,
+    workers: dict[Any, int] | None = None,
 ) -> tuple[dict[Any, GraphNode], dict[Any, Any]]:
     """The same graph, in which each task that needs a cheap block has a copy of the task that creates it.
 
     `graph`: with the dependencies of tasks in it or outside; without aliases, which would hide who needs a block.
-    `most_elements`: numbers in the largest block that is computed more than once; a constant may be larger. Returns
-    the graph, and by the key of each copy the key of its original.
+    `most_elements`: numbers in the largest block that is computed more than once; a constant may be larger. `workers`:
+    if it is given, one copy for each worker that needs a block is made instead, and gets its worker there. Returns the
+    graph, and by the key of each copy the key of its original.
     """
     changed = dict(graph)
     originals: dict[Any, Any] = {}
     dependents = reverse_dict({key: task.dependencies for key, task in graph.items()})
     for key, task in graph.items():
         users = dependents[key]
-        if not 2 <= len(users) <= _MOST_COPIES or key in wanted or not isinstance(key, tuple):
+        if len(users) < 2 or key in wanted or not isinstance(key, tuple):
+            continue
+        if len(users) > _MOST_COPIES if workers is None else len({workers[user] for user in users}) < 2:
             continue
         if any(isinstance(graph[user], Alias) or graph[user].block_fusion for user in users):
             continue
@@ -343,22 +391,37 @@ def with_copies(
             continue
         del changed[key]
         for number, user in enumerate(sorted(users, key=str)):
-            copy = (*key, f"copy-{number}")
+            copy = (*key, f"copy-{number}" if workers is None else f"worker-{workers[user]}")
             originals[copy] = key
             changed[copy] = task.substitute({}, key=copy)
             changed[user] = changed[user].substitute({key: copy})
+            if workers is not None:
+                workers[copy] = workers[user]
     return changed, originals
 
 
 def without_copies(
-    graph: Mapping[Any, GraphNode], originals: Mapping[Any, Any], tasks: Mapping[Any, GraphNode]
+    graph: Mapping[Any, GraphNode],
+    originals: Mapping[Any, Any],
+    tasks: Mapping[Any, GraphNode],
+    workers: dict[Any, int],
 ) -> dict[Any, GraphNode]:
-    """`graph` with the original `tasks` in the place of copies that have remained tasks of their own."""
-    remaining = {copy: original for copy, original in originals.items() if copy in graph}
-    if not remaining:
+    """`graph` with the original `tasks` in the place of copies that have remained tasks of their own.
+
+    One of them remains for each worker; the first one has the key of the original.
+    """
+    names: dict[Any, Any] = {}
+    firsts: dict[Any, int] = {}
+    for copy, original in originals.items():
+        if copy in graph:
+            worker = workers[copy]
+            is_first = firsts.setdefault(original, worker) == worker
+            name = names[copy] = original if is_first else (*original, f"worker-{worker}")
+            workers[name] = worker
+    if not names:
         return dict(graph)
-    changed = {key: with_names(task, remaining) for key, task in graph.items() if key not in remaining}
-    return changed | {original: tasks[original] for original in remaining.values()}
+    changed = {key: with_names(task, names) for key, task in graph.items() if key not in names}
+    return changed | {name: tasks[originals[copy]].substitute({}, key=name) for copy, name in names.items()}
 
 
 def created_shape(tasks: Mapping[Any, Any]) -> tuple[int, ...] | None:

@@ -16,6 +16,7 @@ from ..worker.interruption import InterruptionPlugin
 from ..worker.joined import DEVICE, READ_DEVICE, JoinedMetricsPlugin, dump_optional
 from ..worker.plugins import PatchPlugin
 from ..worker.polars_rank import PolarsRankPlugin
+from . import placement
 from .cells import UNFINISHED, WorkCounter, count_unfinished_in
 from .graph_router import GraphRouter
 from .results import bytes_by_worker, held_results, total_bytes
@@ -87,6 +88,9 @@ class JoinedClientPlugin(LostHostsPlugin):
             failed = [answer for answer in answers.values() if answer["status"] == "error"]
             if failed:
                 raise RuntimeError(failed[0]["exception_text"])
+        if placement.NAME not in scheduler.plugins:
+            self.registered.append(placement.NAME)
+            placement.install(scheduler)
         if self._client not in scheduler.clients:
             raise RuntimeError("The client has disconnected.")  # nobody would remove the plugins
         if JOINED_UPDATE_GRAPH not in scheduler.stream_handlers:
@@ -209,6 +213,9 @@ def _gpu_of(worker: Any, devices: Mapping[str, dict[str, Any] | None]) -> GpuSta
 
 async def _unregister(scheduler: Any, names: Collection[str]) -> None:
     for name in names:
+        if name == placement.NAME:
+            placement.remove(scheduler)
+            continue
         with suppress(OSError, ValueError):  # a worker that has ended meanwhile; a plugin that somebody has removed
             await scheduler.unregister_worker_plugin(comm=None, name=name)
 

@@ -13,6 +13,7 @@ from ..errors import GpuUnavailableError
 from ..machine import gpus
 from ..protocol import ClusterState, GpuState, TlsCredentials
 from ..protocol.engines import has_gpus
+from ..scheduler import placement
 from ..scheduler.cells import (
     StuckWorker,
     assigned_tasks,
@@ -64,6 +65,7 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
         if threads is None:
             plugins.append(HostThreadsPlugin())
     handle_beginnings(scheduler, pass_on=has_gpus(engine))
+    placement.install(scheduler)  # the last plugin, because the others count tasks before they begin
     for plugin in plugins:
         await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=plugin.name, idempotent=True)
     reports = ExitReportPlugin()

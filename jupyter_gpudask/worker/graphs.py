@@ -16,6 +16,8 @@ import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dask._expr import LLGExpr
@@ -26,7 +28,9 @@ from distributed.protocol.pickle import loads
 from distributed.protocol.serialize import Serialized, deserialize, serialize, to_serialize
 from distributed.scheduler import _cull, _materialize_graph
 
+from ..comm.device_memory import note_result
 from ..graph.program import Program
+from ..graph.workers import LOCATE, locate
 from .cuda_context import end_if_broken
 from .task_pickler import PickledValues, TaskPickler, import_named_collections, is_builtin, unpickle_node
 
@@ -87,7 +91,7 @@ class OpaqueNode(GraphNode):
 
         node = self.unpickle()
         with host_task(node, values):
-            return node(values)
+            return note_result(node(values))
 
     def __reduce__(self) -> tuple[Any, ...]:
         rest = (self.shared, self._data_producer, self._is_coro, self.blocks)
@@ -140,6 +144,7 @@ MATERIALIZE = "gpudask_materialize"
 """The name of the worker's handler and of the plugin that adds it."""
 
 _RARELY = 100
+_LOCATE_TIMEOUT = 5.0
 
 
 class PickledExpression:
@@ -227,10 +232,23 @@ class MaterializePlugin(WorkerPlugin):
 
     async def _answer(self, expression: PickledExpression, keys: Sequence[Any]) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
-        answer = await loop.run_in_executor(self._executor, _try_to_materialize, expression, keys)
+        locate.set(partial(self._locate, loop))
+        context = copy_context()
+        answer = await loop.run_in_executor(self._executor, lambda: context.run(_try_to_materialize, expression, keys))
         if answer["status"] != "OK":
             await end_if_broken(self._worker)  # another worker is asked then
         return answer
+
+    def _locate(self, loop: asyncio.AbstractEventLoop, keys: list[Any], number: int) -> Mapping[Any, int]:
+        """Called in the thread: on which worker results are; nothing if the scheduler does not respond."""
+        ask = getattr(self._worker.scheduler, LOCATE)(keys=keys, number=number)
+        answer = asyncio.run_coroutine_threadsafe(ask, loop)
+        try:
+            found: Mapping[Any, int] = answer.result(_LOCATE_TIMEOUT)
+        except Exception:  # noqa: BLE001 - the scheduler is another one's, which has no such handler
+            answer.cancel()
+            return {}
+        return found
 
 
 def _try_to_materialize(expression: PickledExpression, keys: Sequence[Any]) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def take_peak() -> int | None:
 
 
 def pool_metrics() -> tuple[int | None, int | None]:
-    """Bytes that RMM has allocated, and the size of its pool."""
+    """Bytes that RMM has allocated, and without a pool of fixed size those of transfers; the size of the pool."""
     if "rmm" not in sys.modules:  # only workers of the cuda engine import it
         return None, None
     import rmm
@@ -122,7 +122,7 @@ def pool_metrics() -> tuple[int | None, int | None]:
         resource = resource.upstream_mr
     # CUDA's default pool does not report its size.
     size = resource.pool_size() if hasattr(resource, "pool_size") else None
-    return statistics.used(), size
+    return statistics.used() + (0 if size else device_memory.device_bytes()), size
 
 
 def has_room(nbytes: int = 0) -> bool:

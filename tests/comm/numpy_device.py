@@ -1,12 +1,15 @@
 """A device made of NumPy: objects whose memory has CUDA's array interface, and what copies it; for workers, too."""
 
 import ctypes
+import mmap
+import os
 import threading
 
 import numpy as np
 from distributed.protocol.cuda import cuda_deserialize, cuda_serialize
 
 from jupyter_gpudask.comm import device_memory
+from jupyter_gpudask.comm.device_segments import DeviceMemoryError
 
 
 class Memory:
@@ -53,10 +56,12 @@ def _deserialize(header, frames):
 
 
 class Device:
-    """Copies with the processor, and counts."""
+    """Copies with the processor, and counts; memory that others can open is in files."""
 
-    def __init__(self):
-        self.pinned, self.to_devices = {}, 0
+    def __init__(self, size=0, peers=True):
+        self.pinned, self.loaded = {}, 0
+        self.size, self.peers = size, peers
+        self.allocated, self.opened = {}, {}
         self.wait = threading.Event()
         self.wait.set()
 
@@ -66,32 +71,88 @@ class Device:
     def unpin(self, address):
         del self.pinned[address]
 
-    def to_host(self, address, frame):
+    def store(self, address, frame):
         ctypes.memmove(address, frame.__cuda_array_interface__["data"][0], frame.nbytes)
 
-    def to_device(self, address, size):
-        self.to_devices += 1
+    def load(self, address, size):
+        self.loaded += 1
         memory = np.empty(size, "u1")
         ctypes.memmove(memory.ctypes.data, address, size)
         return Memory(memory)
 
+    def wait_for(self, event):
+        event.synchronize()
+
+    def finish(self):
+        pass
+
+    def memory(self):
+        return self.size
+
+    def allocate(self, size):
+        if size + sum(len(memory) for _, memory, _ in self.allocated.values()) > self.size:
+            raise DeviceMemoryError
+        file = os.memfd_create("device memory")
+        os.ftruncate(file, size)
+        return self._map(self.allocated, file, size)
+
+    def export(self, address):
+        return f"{os.getpid()}/fd/{self.allocated[address][0]}".encode().ljust(64)
+
+    def open(self, handle):
+        if not self.peers:
+            raise RuntimeError("cudaErrorPeerAccessUnsupported")
+        file = os.open(f"/proc/{handle.decode().strip()}", os.O_RDWR)
+        return self._map(self.opened, file, os.fstat(file).st_size)
+
+    def free(self, address):
+        self._unmap(self.allocated, address)
+
+    def close(self, address):
+        self._unmap(self.opened, address)
+
+    def write(self, address, content):
+        ctypes.memmove(address, content, len(content))
+
+    def read(self, address, size):
+        return ctypes.string_at(address, size)
+
+    @staticmethod
+    def _map(maps, file, size):
+        memory = mmap.mmap(file, size)
+        first = ctypes.c_char.from_buffer(memory)
+        address = ctypes.addressof(first)
+        maps[address] = file, memory, first
+        return address
+
+    @staticmethod
+    def _unmap(maps, address):
+        file, memory, first = maps.pop(address)
+        del first
+        memory.close()
+        os.close(file)
+
     def event(self):
-        waiting = self.wait
-
-        class Event:
-            def synchronize(self):
-                waiting.wait()
-
-        return Event()
+        return Event(self.wait)
 
 
-def install():
-    """Make this the device of the process."""
-    device_memory._Cuda = Device
+class Event:
+    """What the device has done when `waiting` is set."""
+
+    def __init__(self, waiting):
+        self.waiting = waiting
+
+    def synchronize(self):
+        self.waiting.wait()
+
+
+def install(size=0):
+    """Make this the device of the process; `size` is the memory of which others can open some."""
+    device_memory._Cuda = lambda: Device(size)
     device_memory._create.cache_clear()
     device_memory.enable()
 
 
 def report():
     """How often this process has pickled an array, and copied one to the device."""
-    return Array.pickled, device_memory._transfer().device.to_devices
+    return Array.pickled, device_memory._transfer().device.loaded

@@ -4,7 +4,9 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -83,12 +85,12 @@ def test_an_array_passes_by_shared_memory_whose_segment_is_used_again(tmp_path, 
         assert len(pool()._segments) == 1
 
     exchange(tmp_path, use)
-    assert (Array.pickled, device.to_devices) == (0, 15)
+    assert (Array.pickled, device.loaded) == (0, 15)
 
 
 def test_a_segment_is_not_used_again_before_its_copies_have_ended(tmp_path, device):
     async def use(comm, other):
-        pool().take(300_000, None).free = True  # one is there
+        pool().take(300_000, None).release()  # one is there
         message = to_serialize(Array(LARGE))
         await comm.write(message)
         device.wait.clear()
@@ -102,17 +104,42 @@ def test_a_segment_is_not_used_again_before_its_copies_have_ended(tmp_path, devi
     assert exchange(tmp_path, use).values() == [LARGE.tolist()]
 
 
+def test_a_result_is_sent_while_the_device_computes_something_else(tmp_path, device):
+    async def use(comm, other):
+        array = Array(LARGE)
+        device_memory._transfer().note(array)
+        device.wait = threading.Event()
+        await comm.write(to_serialize(array))
+        device.wait.set()
+        assert (await other.read()).values() == [LARGE.tolist()]
+
+    exchange(tmp_path, use)
+    assert not device_memory._transfer()._ready
+
+
+@pytest.mark.parametrize(
+    ("module", "contiguous", "waits"), [("cupy", True, False), ("cupy", False, True), ("numpy", True, True)]
+)
+def test_only_of_arrays_that_are_sent_as_they_are_is_it_known_when_they_are_ready(device, module, contiguous, waits):
+    flags = SimpleNamespace(c_contiguous=contiguous, f_contiguous=False)
+    kind = type("ndarray", (), {"__module__": module, "flags": flags})
+    array = kind()
+    assert device_memory.note_result(array) is array
+    device.wait = threading.Event()
+    assert (device_memory._transfer().when_ready(array).waiting is device.wait) == waits
+
+
 def test_small_arrays_and_those_without_room_pass_through_the_socket(tmp_path, device, monkeypatch):
     async def use(comm, other):
         small, written = await send(comm, other, Array(LARGE[:10]))
         assert small.values() == [list(range(10))]
-        monkeypatch.setattr(pool(), "_limit", 10_000)
+        monkeypatch.setattr(pool(), "limit", 10_000)
         large, written = await send(comm, other, Array(LARGE))
         assert large.values() == [LARGE.tolist()]
         assert written > 100_000
 
     exchange(tmp_path, use)
-    assert (Array.pickled, device.to_devices) == (2, 0)
+    assert (Array.pickled, device.loaded) == (2, 0)
 
 
 def test_a_process_that_is_no_worker_gets_no_reference(tmp_path, device):
@@ -123,7 +150,7 @@ def test_a_process_that_is_no_worker_gets_no_reference(tmp_path, device):
         return (await send(comm, other, Array(LARGE)))[0]
 
     assert exchange(tmp_path, use).values() == [LARGE.tolist()]
-    assert (Array.pickled, device.to_devices) == (1, 0)
+    assert (Array.pickled, device.loaded) == (1, 0)
 
 
 def test_what_a_lost_connection_has_not_delivered_is_removed(tmp_path, device):
@@ -146,13 +173,13 @@ def test_a_connection_sends_more_after_a_segment_that_it_filled_has_made_room_fo
     async def use(comm, other):
         first, _ = await send(comm, other, Array(LARGE))
         wait_until(lambda: comm._filled[0].are_read)
-        monkeypatch.setattr(pool(), "_limit", 8 * 2**20)
-        pool().take(8 * 2**20, None).free = True  # by another connection
+        monkeypatch.setattr(pool(), "limit", 8 * 2**20)
+        pool().take(8 * 2**20, None).release()  # by another connection
         second, _ = await send(comm, other, Array(LARGE + 1))
         return first.values() + second.values()
 
     assert exchange(tmp_path, use) == [LARGE.tolist(), (LARGE + 1).tolist()]
-    assert device.to_devices == 2
+    assert device.loaded == 2
 
 
 def test_a_connection_that_is_closed_while_a_message_is_copied_unmaps_the_segment_afterwards(
@@ -187,10 +214,10 @@ def test_a_message_that_cannot_be_written_leaves_nothing_behind(tmp_path):
 
 def test_an_error_while_copying_frees_the_segment(tmp_path, device, monkeypatch):
     async def use(comm, other):
-        def to_host(*_):
+        def store(*_):
             raise RuntimeError("cudaErrorIllegalAddress")
 
-        monkeypatch.setattr(device, "to_host", to_host)
+        monkeypatch.setattr(device, "store", store)
         await comm.write({"x": to_serialize(Array(LARGE))})
         with pytest.raises(TypeError, match="cudaErrorIllegalAddress"):
             await other.read()
@@ -213,8 +240,8 @@ def test_segments_are_at_most_an_eighth_of_the_memory_limit():
         device_memory._create.cache_clear()
         device_memory.enable(memory_limit)
         transfer = device_memory._transfer()
-        assert transfer.pool._limit == transfer.opened._limit
-        limits.append(transfer.pool._limit)
+        assert transfer.pool.limit == transfer.opened._limit
+        limits.append(transfer.pool.limit)
     device_memory.enable()
     assert limits == [2**31, 2**31, 2**27, 2**31]
 
@@ -251,20 +278,38 @@ def test_a_device_that_cannot_lock_pages_is_used_through_the_socket(tmp_path, de
 
 def test_a_pool_keeps_to_its_limit_and_prefers_segments_of_about_the_size():
     pool = SegmentPool(Device(), limit=10 * 2**20)
-    small, large = pool.take(10, 1), pool.take(6 * 2**20, 1)
+    small, large = pool.take(10, 1), pool.take(6 * 2**20, 2)
     with pytest.raises(SegmentLimitError):
-        pool.take(5 * 2**20, 1)
-    large.free = True
-    assert pool.take(10, 1) is not large  # of 1 MB, which leaves room for 8
-    assert pool.take(4 * 2**20, 1) is large
-    small.free = large.free = True
-    assert pool.take(9 * 2**20, 1).size == 9 * 2**20
+        pool.take(5 * 2**20, 3)
+    large.release()
+    other = pool.take(10, 3)
+    assert other.segment is not large.segment  # of 1 MB, which leaves room for 8
+    again = pool.take(4 * 2**20, 4)
+    assert again.segment is large.segment
+    for piece in (small, other, again):
+        piece.release()
+    assert pool.take(9 * 2**20, 5).segment.size == 9 * 2**20
     assert pool.size <= 10 * 2**20
+
+
+def test_pieces_of_one_message_share_a_segment_that_is_used_again_once_all_are_read():
+    pool, opened = SegmentPool(Device()), OpenedSegments(Device())
+    first, second = pool.take(512, "a"), pool.take(2**20 - 512, "a")
+    assert (second.segment, second.address - first.address) == (first.segment, 512)
+    assert pool.take(512, "a").segment is not first.segment
+    mappings = [opened.open(piece.reference) for piece in (first, second)]
+    assert mappings[0] is mappings[1]
+    opened.release(second.reference)
+    assert pool.take(512, "b").segment is not first.segment
+    opened.trim()
+    opened.trim()
+    opened.release(first.reference)  # it was still open
+    assert pool.take(512, "c").segment is first.segment
 
 
 def test_what_is_too_large_for_a_pool_removes_nothing():
     pool = SegmentPool(Device(), limit=10 * 2**20)
-    pool.take(6 * 2**20, 1).free = True
+    pool.take(6 * 2**20, 1).release()
     with pytest.raises(SegmentLimitError):
         pool.take(11 * 2**20, 1)
     assert pool.size == 6 * 2**20
@@ -272,11 +317,11 @@ def test_what_is_too_large_for_a_pool_removes_nothing():
 
 def test_a_pool_has_few_file_descriptors():
     pool = SegmentPool(Device())
-    segments = [pool.take(1, 1) for _ in range(128)]
+    segments = [pool.take(1, number) for number in range(128)]
     with pytest.raises(SegmentLimitError):
-        pool.take(1, 1)
-    segments[7].free = True
-    assert pool.take(2 * 2**20, 1).size == 2 * 2**20
+        pool.take(1, 128)
+    segments[7].release()
+    assert pool.take(2 * 2**20, 128).segment.size == 2 * 2**20
     assert len(pool._segments) == 128
 
     device = Device()
@@ -284,8 +329,7 @@ def test_a_pool_has_few_file_descriptors():
     for segment in [*segments[:7], *segments[8:]]:
         opened.open(segment.reference)
         opened.release(segment.reference)
-        segment.free = True
-    more = [pool.take(2 * 2**20, 1) for _ in range(5)]
+    more = [pool.take(2 * 2**20, number) for number in range(200, 205)]
     for segment in more:
         opened.open(segment.reference)
     assert len(device.pinned) == 128
@@ -301,7 +345,7 @@ def test_what_was_not_used_between_two_trims_is_unmapped():
         opened.trim()
     assert len(device.pinned) == 2  # it is in use at both ends
     opened.release(segment.reference)
-    pool.take(1, 1).free = True
+    pool.take(1, 1).release()
     pool.trim()
     assert pool.size > 0
     opened.trim()
@@ -313,22 +357,22 @@ def test_what_was_not_used_between_two_trims_is_unmapped():
 def test_a_message_that_was_given_up_gives_up_what_is_added_later():
     pool, filled = SegmentPool(Device()), FilledSegments()
     filled.give_up()
-    filled.add(pool.take(1, filled))
+    filled.add(pool.take(1, filled).segment)
     assert pool.size == 0
 
 
 def test_segments_of_others_are_unmapped_when_there_are_too_many_but_not_while_they_are_in_use():
     own, other = Device(), Device()
     pool, opened = SegmentPool(own), OpenedSegments(other, limit=3 * 2**20)
-    segments = [pool.take(2**20, 1) for _ in range(5)]
+    segments = [pool.take(2**20, number) for number in range(5)]
     opened.open(segments[0].reference)
     for segment in segments[1:]:
         opened.open(segment.reference)
         opened.release(segment.reference)
     assert len(other.pinned) == 3
-    assert [segment.free for segment in segments] == [False, True, True, True, True]
+    assert [piece.segment.free for piece in segments] == [False, True, True, True, True]
     opened.release(segments[0].reference)
-    assert segments[0].free
+    assert segments[0].segment.free
 
 
 def test_a_removed_segment_is_not_taken_for_another_with_its_file_descriptor():
@@ -336,7 +380,7 @@ def test_a_removed_segment_is_not_taken_for_another_with_its_file_descriptor():
     pool, opened = SegmentPool(device), OpenedSegments(device)
     first = pool.take(10, 1)
     reference = first.reference
-    pool.give_up(first, 1)
+    pool.give_up(first.segment, 1)
     second = pool.take(10, 1)
     assert second.reference.descriptor == reference.descriptor
     with pytest.raises(FileNotFoundError, match="has removed the segment"):

@@ -83,7 +83,7 @@ def optimized(collection):
 
 def fused(collection, size=ONE):
     keys = list(dask.core.flatten(collection.__dask_keys__()))
-    return fuse_subtrees(optimized(collection), keys, size)
+    return fuse_subtrees(optimized(collection), keys, size)[0]
 
 
 def test_a_reduction_of_many_blocks_becomes_few_tasks():
@@ -172,7 +172,7 @@ def test_a_task_holds_the_data_of_one_leaf_at_a_time():
             )
             for n in range(count)
         }
-    graph = fuse_subtrees(tasks, [("part-2", 0)], ONE)
+    graph, _ = fuse_subtrees(tasks, [("part-2", 0)], ONE)
     assert len(graph) < 10
     values = {}
     for key in dask.core.toposort({key: list(task.dependencies) for key, task in graph.items()}):
@@ -192,8 +192,8 @@ def test_data_that_is_there_does_not_all_go_to_one_worker():
             for n in range(count)
         }
     wanted = [("part-1", n) for n in range(5)]
-    assert fuse_subtrees(tasks, wanted, TWO).keys() == tasks.keys()
-    alone = fuse_subtrees(tasks, wanted, ONE)
+    assert fuse_subtrees(tasks, wanted, TWO)[0].keys() == tasks.keys()
+    alone, _ = fuse_subtrees(tasks, wanted, ONE)
     assert len(alone) < len(tasks)
     assert max(len(task.dependencies) for task in alone.values()) <= 16
 

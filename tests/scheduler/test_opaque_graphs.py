@@ -246,3 +246,19 @@ def test_a_task_is_tried_again_as_often_as_asked(tmp_path):
         assert len((tmp_path / "tries").read_text()) == 3
 
     dask.delayed(flaky)().compute(retries=2)
+
+
+def test_blocks_that_are_kept_are_reduced_in_a_few_tasks_on_the_worker_that_has_them(client):
+    def executed():
+        return sum(client.run(lambda dask_worker: dask_worker.state.executed_count).values())
+
+    kept = da.random.RandomState(1).random_sample((64, 64), chunks=4).persist()
+    before = executed()
+    total = kept.sum().compute()
+    at_once = executed() - before  # while the blocks were computed
+    wait(kept)
+    again = executed()
+    assert kept.sum().compute() == total
+    assert (kept**2).sum().compute() > 0
+    assert executed() - again < 2 * 40  # of 256 blocks
+    assert at_once < 256 + 40

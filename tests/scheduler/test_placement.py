@@ -1,0 +1,142 @@
+"""Tasks that have been placed begin on their worker, and no worker computes more of them than it needs next."""
+
+import time
+from collections import Counter
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from distributed import Client, LocalCluster
+from distributed.collections import HeapSet
+from helpers import wait_until
+
+from jupyter_gpudask.graph.optimize import ArrayOptimizer, WithOptimizer
+from jupyter_gpudask.graph.subtrees import ClusterSize
+from jupyter_gpudask.graph.workers import WORKER
+from jupyter_gpudask.scheduler import placement
+
+
+@pytest.fixture
+def client():
+    with (
+        dask.config.set({"distributed.scheduler.validate": True, "distributed.scheduler.work-stealing": False}),
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        client.sync(on_loop, placement.install, cluster.scheduler)
+        yield client
+
+
+async def on_loop(function, scheduler):
+    function(scheduler)
+
+
+def slow(number):
+    time.sleep(0.01)
+    return np.full(1000, number)
+
+
+def submit(client, count=40, **annotations):
+    """Futures of tasks; the first half is of the first worker, if not annotated otherwise."""
+    layers = {}
+    for n in range(count):
+        annotated = {WORKER: (int(n >= count // 2), 2)} | annotations
+        tasks = {("slow", n): (slow, n)}
+        layers[f"layer-{n}"] = MaterializedLayer(tasks, annotations=annotated)
+    graph = HighLevelGraph(layers, {name: set() for name in layers})
+    return client.get(graph, [("slow", n) for n in range(count)], sync=False)
+
+
+def where(client, futures):
+    """The position of the worker of each future."""
+    workers = sorted(client.scheduler_info()["workers"])
+    has = client.who_has(futures)
+    return [workers.index(has[future.key][0]) for future in futures]
+
+
+def test_each_worker_computes_its_own_tasks(client):
+    futures = submit(client)
+    assert [int(result[0]) for result in client.gather(futures)] == list(range(40))
+    places = where(client, futures)
+    # at the end, a worker that has none left takes one of the other's
+    assert sum(place == (n >= 20) for n, place in enumerate(places)) >= 36
+
+
+def test_tasks_wait_in_the_queue(client):
+    futures = submit(client)
+    scheduler = client.cluster.scheduler
+    processing = [len(worker.processing) for worker in scheduler.workers.values()]
+    client.gather(futures)
+    assert max(processing) <= 2
+
+
+def test_a_worker_without_tasks_of_its_own_takes_others(client):
+    futures = submit(client, **{WORKER: (0, 2)})
+    client.gather(futures)
+    assert Counter(where(client, futures))[1] >= 10
+
+
+def test_what_the_user_asks_for_comes_first(client):
+    address = sorted(client.scheduler_info()["workers"])[1]
+    futures = submit(client, workers=[address])
+    client.gather(futures)
+    assert where(client, futures) == [1] * 40
+
+
+class OptimizingClient(Client):
+    """As that of a kernel."""
+
+    def _graph_to_futures(self, expr, *args, **kwargs):
+        optimizer = ArrayOptimizer(ClusterSize(2, 2))
+        return super()._graph_to_futures(WithOptimizer(expr, optimizer), *args, **kwargs)
+
+
+def test_arrays_are_the_same_and_only_what_must_moves(client):
+    x = da.random.RandomState(1).random_sample((800, 800), chunks=100)
+    array = x.map_overlap(twice, depth=1).std(axis=1)
+    expected = array.compute(scheduler="sync")
+    moved = []
+    with OptimizingClient(client.cluster, set_as_default=False) as optimizing:
+        for each in (client, optimizing):
+            client.run(received)
+            np.testing.assert_array_equal(array.compute(scheduler=each), expected)
+            moved.append(sum(client.run(received).values()))
+    assert moved[1] < 0.75 * moved[0]
+
+
+def twice(block):
+    return block * 2
+
+
+def received(dask_worker):
+    log = dask_worker.transfer_incoming_log
+    total = sum(entry["total"] for entry in log)
+    log.clear()
+    return total
+
+
+def test_it_can_be_removed(client):
+    scheduler = client.cluster.scheduler
+    futures = submit(client)
+    client.sync(on_loop, placement.remove, scheduler)
+    assert type(scheduler.queued) is HeapSet
+    assert placement.NAME not in scheduler.plugins
+    assert len(client.gather(futures)) == 40
+
+
+def test_results_are_located_when_they_are_kept_or_computed_or_begin_later(client):
+    def located(keys):
+        return client.run_on_scheduler(lambda dask_scheduler: placement.locate(dask_scheduler, keys, 2))
+
+    futures = submit(client)
+    keys = [future.key for future in futures]
+    expected = {key: int(key[1] >= 20) for key in keys}
+    wait_until(lambda: located([*keys, "unknown"]) == expected)
+    later = [client.submit(np.sum, futures[n], key=f"later-{n}") for n in (0, 39)]
+    both = client.submit(sum, later[:1], key="both")
+    wait_until(lambda: located(["later-0", "later-39", "both"]) == {"later-0": 0, "later-39": 1, "both": 0})
+    client.gather([*later, both])
+    places = dict(zip(keys, where(client, futures), strict=True))
+    assert located(keys) == places
