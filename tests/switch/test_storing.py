@@ -282,7 +282,7 @@ def test_workers_open_a_tiff_file_that_the_kernel_has_open(tmp_path):
     for series in range(2):
         array = da.from_zarr(tifffile.imread(tmp_path / "series.tif", series=series, aszarr=True))
         np.testing.assert_array_equal((array + 1).compute(), values[series] + 1)
-    tifffile.imwrite(tmp_path / "series.tif", values[0] * 2)
+    tifffile.imwrite(tmp_path / "series.tif", values[0] * 2, photometric="minisblack")
     np.testing.assert_array_equal(da.from_zarr(tifffile.imread(tmp_path / "series.tif", aszarr=True)), values[0] * 2)
 
 
