@@ -3,10 +3,10 @@
 python benchmarks/files.py --engine cuda --gigabytes 4 --out benchmarks/results/NAME.json
 python benchmarks/files.py --engine cpu --gigabytes 0.1 --only "Zarr;climatology"
 
-Plain Dask is a `distributed.LocalCluster` with a worker of two threads for each two cores. By hand is what users of CuPy
-write: a loop over the blocks with a pool of threads that read, in one process, with the GPU buffers of Zarr in rows
-that say so. Each side runs each row once to warm up, with the files in the page cache, and then once more. The results
-of the sides are compared.
+Plain Dask is a `distributed.LocalCluster` with a worker of two threads for each two cores. By hand is what users of
+CuPy write: a loop over the blocks with a pool of threads that read, in one process; in one side of the reads, with the
+GPU buffers of Zarr. Each side runs each row once to warm up, with the files in the page cache, and then once more. The
+results of the sides are compared.
 """
 
 from __future__ import annotations
