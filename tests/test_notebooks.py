@@ -221,6 +221,30 @@ def test_the_arrays_are_larger_than_the_results_and_the_decomposition_is_one(sta
     assert run.figures() == 1
 
 
+def test_the_climate_is_that_of_numpy(start):
+    run = start("climate")
+    needs(run, "flox", "xarray")
+    run.until("quantile-figure")
+    run.kernel.ok("air = xr.open_zarr(folder / 'air.zarr').air.load(scheduler='threads')")
+    run.kernel.ok("from_numpy = air.sel(lat=slice(30, 60)).groupby('time.dayofyear').mean().mean(('lat', 'lon'))")
+    assert run.value("float(abs(north - from_numpy).max())") < 1e-3
+    assert run.value("float(abs(hot - air.quantile(0.95, 'time')).max())") < 1e-3
+    assert run.value("warming") == pytest.approx(0.73, abs=0.2)  # 0.0002 °C a day
+    assert run.value("monthly.size, int(smooth.notnull().sum())") == (120, 3653 - 364)
+    assert run.where() in run.shown("climatology")
+    assert run.figures() == 3
+
+
+def test_the_spots_of_the_images_are_found(start):
+    run = start("images")
+    needs(run, "dask_image.ndmeasure", "skimage", "tifffile")
+    run.until("write")
+    assert run.value("[30 <= number <= 40 for number in spots]") == [True] * run.value("count")  # some touch
+    assert run.replies["write"].value in {"0.0", "np.float32(0.0)"}
+    assert run.where() in run.shown("filter")
+    assert run.figures() == 1
+
+
 def test_the_dataframes_are_those_of_pandas(start):
     run = start("dataframes")
     run.until("fallbacks")

@@ -16,7 +16,6 @@ from dask._task_spec import (
     _identity_cast,
     convert_legacy_graph,
 )
-from dask.array.core import getter, getter_inline, getter_nofancy
 
 from ..graph.program import Program, evaluated
 from . import page_locked
@@ -288,7 +287,7 @@ def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: T
             try:
                 with host_task(task, values):
                     result = implemented(run_step(task, values))
-                    if getattr(task, "func", None) in _READERS and _moves_to_gpu(program):
+                    if _is_moved_to_gpu(task.key, program):
                         result = page_locked.locked(result)
                 on_host = None
             except Exception as error:
@@ -307,13 +306,12 @@ def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: T
     return Program.run(program, values, run_or_fall_back)
 
 
-_READERS = (getter, getter_inline, getter_nofancy)
-"""Dask's functions that read a block of an array, such as one in a file."""
-
-
-def _moves_to_gpu(program: Program) -> bool:
-    """Whether blocks that are on the host are moved to the GPU in one of the steps."""
-    return any(getattr(getattr(step, "func", None), "__name__", "") == "to_cupy" for step, _ in program.steps)
+def _is_moved_to_gpu(key: Any, program: Program) -> bool:
+    """Whether one of the steps moves a result to the GPU, such as a block that was read from a file."""
+    return any(
+        getattr(getattr(step, "func", None), "__name__", "") == "to_cupy" and key in step.dependencies
+        for step, _ in program.steps
+    )
 
 
 def _is_delayed(task: GraphNode, program: Program) -> bool:

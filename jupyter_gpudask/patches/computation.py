@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from dask.array.backends import array_creation_dispatch
 from dask.array.core import Array
 from dask.base import get_scheduler, is_dask_collection, unpack_collections
 from dask.tokenize import tokenize
@@ -21,7 +22,7 @@ from distributed import Client, Future, futures_of
 
 from ..errors import ResultTooLargeError
 from ..inspection.arguments import bind, calling_frame, first_argument
-from ..inspection.placement import GPU_BACKENDS, is_type_of_gpu, kind_of, name_of, place_of, to_host
+from ..inspection.placement import GPU_BACKENDS, can_move, is_type_of_gpu, kind_of, name_of, place_of, to_gpu, to_host
 from ..inspection.results import in_containers, results_to_host
 from ..inspection.user_code import description_of, names_of, user_line
 from ..overlay import current_overlay, current_record
@@ -169,7 +170,8 @@ def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.compute`; results are converted for ``--results host``, or refused if they do not fit on the GPU."""
     __tracebackhide__ = True
     with mixed_blocks_explained(args, traverse=kwargs.get("traverse", True)):
-        return _compute(original, *args, **kwargs)
+        results = _compute(original, *args, **kwargs)
+    return in_containers(_move_variables, results) if array_creation_dispatch.backend == "cupy" else results
 
 
 def _compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -196,6 +198,15 @@ def _compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     is_ours = isinstance(getattr(schedule, "__self__", None), Client)
     with refusing_what_does_not_fit(collections if is_ours else []):
         return original(*args, **kwargs)
+
+
+def _move_variables(value: Any) -> Any:
+    """A dataset that a delayed function has opened, as in ``xr.open_mfdataset(..., parallel=True)``, on the GPUs."""
+    if type(value).__module__.startswith("xarray."):
+        for variable in getattr(value, "variables", {}).values():
+            if isinstance(variable._data, Array) and can_move(variable._data):  # noqa: SLF001 - `data` would read a file
+                variable.data = to_gpu(variable._data)  # noqa: SLF001
+    return value
 
 
 def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from dask.array.backends import array_creation_dispatch
 from dask.array.core import Array, asarray
 from dask.base import is_dask_collection, normalize_token
 from dask.sizeof import sizeof
@@ -28,13 +29,14 @@ from ..fallback.host_call import HostFallback
 from ..fallback.values import frame_to_gpu, has_function_of_user, has_gpu_data, has_results_on_host, on_host, to_gpu
 from ..inspection.arguments import bind
 from ..inspection.placement import can_move, place_of, to_host
+from ..inspection.placement import to_gpu as to_gpus
 from ..inspection.results import TO_GPU, TO_HOST, results_to_host, transfer
 from ..inspection.user_code import user_line
 from ..overlay import current_overlay, current_record
-from .arrays.operand_placement import is_plain, may_be_placed
+from .arrays.operand_placement import is_called_by_user, is_plain, may_be_placed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from ..inspection.placement import Place
 
@@ -223,8 +225,10 @@ def map_user_function(original: Callable[..., Any], /, *args: Any, **kwargs: Any
     """`dask.array.map_blocks` and `dask.dataframe.map_partitions`."""
     __tracebackhide__ = True
     function: Any = args[0] if args else kwargs.get("func")
-    if not _is_of_the_user(function) or not any(map(_is_on_gpu, [*args, *kwargs.values()])):
-        return original(*args, **kwargs)
+    given = [*args, *kwargs.values()]
+    if not _is_of_the_user(function) or not any(map(_is_on_gpu, given)):
+        result = original(*args, **kwargs)
+        return to_gpus(result) if _is_read(result, given) and is_called_by_user((), {}) else result
     record = current_record()
     moving = ResultsAt(with_twin(function) if record is not None and record.fallback == "host" else function)
     if args:
@@ -236,6 +240,14 @@ def map_user_function(original: Callable[..., Any], /, *args: Any, **kwargs: Any
     if not isinstance(result, Array) or can_move(result) or isinstance(result._meta, np.ma.MaskedArray):  # noqa: SLF001
         moving.place = place_of(result)
     return result
+
+
+def _is_read(result: Any, given: Iterable[Any]) -> bool:
+    """Whether a function of no blocks, or of texts such as the names of files, makes numbers in a GPU cell."""
+    if array_creation_dispatch.backend != "cupy" or not isinstance(result, Array) or place_of(result) != "host":
+        return False
+    collections = [value for value in given if is_dask_collection(value)]
+    return can_move(result) and all(isinstance(each, Array) and each.dtype.kind in "OTU" for each in collections)
 
 
 def apply_gufunc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

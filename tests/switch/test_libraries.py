@@ -44,6 +44,73 @@ def test_estimators_predict_for_arrays_on_gpus():
         np.testing.assert_allclose(array, wanted)
 
 
+@pytest.fixture
+def images(tmp_path):
+    """The values of three TIFF files, and the folder that has them."""
+    tifffile = pytest.importorskip("tifffile")
+    values = np.arange(3 * 4 * 5, dtype="uint16").reshape(3, 4, 5)
+    for number, image in enumerate(values):
+        tifffile.imwrite(tmp_path / f"{number}.tif", image)
+    return values, tmp_path
+
+
+def read_by_dask(folder):
+    from dask.array.image import imread
+    from tifffile import imread as read
+
+    return imread(f"{folder}/*.tif", imread=read)
+
+
+def read_by_dask_image(folder):
+    return pytest.importorskip("dask_image.imread").imread(f"{folder}/*.tif")
+
+
+def read_by_names(folder):
+    from tifffile import imread
+
+    names = da.from_array(sorted(map(str, folder.glob("*.tif"))), chunks=1)
+    meta = np.empty((0, 0, 0), "uint16")
+    return names.map_blocks(lambda name: imread(name[0])[None], new_axis=[1, 2], chunks=(1, 4, 5), meta=meta)
+
+
+def read_by_places(folder):
+    from tifffile import imread
+
+    def read(block_id=None):
+        return imread(folder / f"{block_id[0]}.tif")[None]
+
+    return da.map_blocks(read, chunks=((1, 1, 1), (4,), (5,)), meta=np.empty((0, 0, 0), "uint16"))
+
+
+@pytest.mark.filterwarnings("ignore:The plugin infrastructure:FutureWarning")
+@pytest.mark.parametrize("read", [read_by_dask, read_by_dask_image, read_by_names, read_by_places])
+def test_images_that_a_cell_reads_are_on_the_gpu(images, read):
+    values, folder = images
+
+    def results():
+        stack = read(folder)
+        return place_of(stack), (stack + 1).compute()
+
+    (_, expected), (place, found) = results(), in_cell(results)
+    assert place == "gpu"
+    np.testing.assert_array_equal(found, values + 1)
+    np.testing.assert_array_equal(expected, values + 1)
+
+
+def test_datasets_that_delayed_functions_open_are_on_the_gpu(tmp_path):
+    xr = pytest.importorskip("xarray")
+    file = tmp_path / "data.nc"
+    xr.Dataset({"x": ("t", NUMBERS[:, 0]), "names": ("t", LABELS.astype(str))}).to_netcdf(file, engine="h5netcdf")
+
+    def results():
+        data = xr.open_mfdataset([file], parallel=True, chunks={"t": 50}, engine="h5netcdf")
+        return place_of(data.x.data), data.x.mean().compute()
+
+    (_, expected), (place, found) = results(), in_cell(results)
+    assert place == "gpu"
+    np.testing.assert_allclose(found, expected)
+
+
 def test_weights_of_an_image_are_where_it_is(monkeypatch):
     filters = pytest.importorskip("dask_image.ndfilters")
     if not device.HAS_GPU:  # there is no stand-in for CuPy's functions of SciPy

@@ -270,3 +270,60 @@ def test_a_file_is_written_after_all_that_is_read_from_it(cell, tmp_path, monkey
         np.testing.assert_array_equal(data[:], numbers * 3)
         da.store(da.ones((64, 64), chunks=(4, 64)), data)
     assert waited == [16]
+
+
+@pytest.mark.usefixtures("cell")
+def test_workers_open_a_tiff_file_that_the_kernel_has_open(tmp_path):
+    tifffile = pytest.importorskip("tifffile")
+    values = np.arange(2 * 3 * 32 * 16, dtype="uint16").reshape(2, 3, 32, 16)
+    with tifffile.TiffWriter(tmp_path / "series.tif") as file:
+        for series in values:
+            file.write(series, tile=(16, 16), photometric="minisblack")
+    for series in range(2):
+        array = da.from_zarr(tifffile.imread(tmp_path / "series.tif", series=series, aszarr=True))
+        np.testing.assert_array_equal((array + 1).compute(), values[series] + 1)
+    tifffile.imwrite(tmp_path / "series.tif", values[0] * 2, photometric="minisblack")
+    np.testing.assert_array_equal(da.from_zarr(tifffile.imread(tmp_path / "series.tif", aszarr=True)), values[0] * 2)
+
+
+def test_locks_of_a_file_are_acquired_in_one_order():
+    acquired = []
+
+    class LockOfDask:
+        """With a name, as Dask's; each task has another object."""
+
+        name = "file"
+
+        def acquire(self):
+            acquired.append("cluster")
+
+        def release(self):
+            acquired.append("released")
+
+    class LockOfProcess(LockOfDask):
+        name = "hdf5"
+
+        def acquire(self):
+            acquired.append("process")
+
+    for locks in ([LockOfDask(), LockOfProcess()], [LockOfProcess(), LockOfDask()]):
+        acquired.clear()
+        with storing.LocksInOrder(locks):
+            pass
+        assert acquired == ["cluster", "process", "released", "released"]
+
+
+@pytest.mark.parametrize("engine", ["h5netcdf", "netcdf4"])
+def test_threads_of_a_worker_write_one_netcdf_file(tmp_path, engine):
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip({"netcdf4": "netCDF4"}.get(engine, engine))
+    file = tmp_path / "data.nc"
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=4, dashboard_address="127.0.0.1:0") as cluster,
+        KernelClient(cluster) as client,
+        default_client.computing_on(client),
+        switched_to("numpy", "pandas", CellRecord(results="host", fallback="host")),
+    ):
+        values = da.arange(64 * 100, chunks=100, dtype="f8").reshape(64, 100)
+        xr.Dataset({"x": (("t", "y"), values)}).to_netcdf(file, engine=engine)
+    np.testing.assert_array_equal(xr.open_dataset(file, engine=engine).x, np.arange(6400.0).reshape(64, 100))

@@ -9,16 +9,17 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from dask.array.backends import array_creation_dispatch
 from dask.array.core import Array
 from dask.base import is_dask_collection
 from dask.highlevelgraph import HighLevelGraph
 
 from ...inspection.arguments import bind, first_argument
-from ...inspection.placement import can_move, place_of, to_host
+from ...inspection.placement import can_move, place_of, to_gpu, to_host
 from ...overlay import current_overlay, current_record
 from ..host_fallback import note_line
 from ..user_functions import infer_metadata
-from .operand_placement import has_mark, mark, mark_computed
+from .operand_placement import has_mark, is_read_by_user, mark, mark_computed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +76,8 @@ def make_array(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> 
         mark_computed(array, inputs)
     elif not is_for_gpus:
         mark(array, "not for GPUs")
+    elif not inputs and array_creation_dispatch.backend == "cupy" and is_read_by_user():
+        return to_gpu(array)  # type: ignore[no-any-return]
     return array
 
 

@@ -25,7 +25,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from ...inspection.arguments import bind, calling_frame, first_argument, is_own_frame
 from ...inspection.placement import can_move, place_of, to_gpu, to_host
-from .storing import read_hdf5
+from .storing import read_open_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -83,7 +83,7 @@ def is_plain_data(expression: Any) -> bool:
 
 
 _LIBRARIES = ("dask", "dask_cudf")
-_READERS = ("dask.dataframe.io.", "dask.datasets")
+_READERS = ("dask.array.image", "dask.dataframe.io.", "dask.datasets")
 _NUMBERS = (bool, int, float, complex, str)
 _DASK = "dask"
 _ARRAYS = "dask.array."
@@ -102,7 +102,7 @@ def create_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     An array that Dask itself creates from plain data is placed with the other operands.
     """
     __tracebackhide__ = True
-    array = read_hdf5(original, args, kwargs)
+    array = read_open_file(original, args, kwargs)
     if array_creation_dispatch.backend != "cupy" or place_of(array) != "host" or not can_move(array):
         return array
     if is_called_by_user(args, kwargs):
@@ -114,16 +114,27 @@ def create_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     return place_array(array, caller) if is_for_arrays else array
 
 
+def is_read_by_user() -> bool:
+    """Whether the user's code called the reader of Dask that makes an array, which is no function of `create_array`."""
+    return _module_of(calling_frame()).startswith(_READERS) and is_called_by_user((), {})
+
+
 def is_called_by_user(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     """Whether the user's code called a patched function, without a collection from outside the cell as an argument.
 
-    Readers of Dask count as the user's code: what they return is what the function has created.
+    Readers of Dask count as the user's code: what they return is what the function has created; so does the method
+    ``x.map_blocks``.
     """
     frame = calling_frame()
-    while frame.f_back is not None and _module_of(frame).startswith(_READERS):
+    while frame.f_back is not None and (_module_of(frame).startswith(_READERS) or _is_method(frame)):
         frame = frame.f_back
     library = _module_of(frame).partition(".")[0]
     return library not in _LIBRARIES and not any(map(_has_collection_on_host, [*args, *kwargs.values()]))
+
+
+def _is_method(frame: FrameType) -> bool:
+    method: Any = Array.map_blocks
+    return frame.f_code is method.__code__
 
 
 def _module_of(frame: FrameType) -> str:

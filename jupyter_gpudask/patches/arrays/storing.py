@@ -1,9 +1,9 @@
-"""Sources and targets of arrays that cannot be sent to workers: open HDF5 files, and targets that only the kernel has.
+"""Sources and targets of arrays that cannot be sent to workers: open files, and targets that only the kernel has.
 
 Dask sends the target of `dask.array.store` to the workers. They write into a file by its name; but of an array in
 memory, of NumPy, CuPy or Zarr, or of an object of another class they get copies, so that nothing would arrive in the
 kernel, and an open HDF5 file cannot be sent. Into such targets the kernel writes the blocks that the workers have
-computed. Of an open HDF5 file as a source, the workers read the file by its name.
+computed. Of an open HDF5 or TIFF file as a source, the workers read the file by its name.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from ...inspection.user_code import user_frame
 from ...overlay import current_overlay, current_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     _Blocks = dict[Any, tuple[Future[Any], list[tuple[Any, Any, Any]]]]
 
@@ -36,14 +37,16 @@ _OPENED_BY_NAME = ("sec2", "stdio")
 """The drivers of h5py with which other processes can open the file."""
 
 
-def read_hdf5(original: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Call a function that creates an array; a dataset of h5py each worker opens for itself."""
+def read_open_file(original: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call a function that creates an array; a dataset of h5py, or a TIFF file, each worker opens for itself."""
     __tracebackhide__ = True
-    if current_overlay() is None or not _is_of_hdf5(first_argument(original, args, kwargs)):
+    given = None if current_overlay() is None else first_argument(original, args, kwargs)
+    kind = Hdf5Dataset if _is_of_hdf5(given) else TiffImages if _is_of_tiff(given) else None
+    if kind is None:
         return original(*args, **kwargs)
     call = bind(original, args, kwargs)
     first = next(iter(call.arguments))
-    call.arguments[first] = Hdf5Dataset(call.arguments[first])
+    call.arguments[first] = kind(given)
     return original(*call.args, **call.kwargs)
 
 
@@ -79,6 +82,41 @@ class Hdf5Dataset:
         return {**vars(self), "_dataset": None}
 
 
+class TiffImages:
+    """A Zarr array that tifffile makes of an open TIFF file; it can be sent to workers, which open the file again.
+
+    Parameters
+    ----------
+    array
+        Of ``tifffile.imread(path, aszarr=True)``, one level of a series.
+    """
+
+    def __init__(self, array: Any) -> None:
+        store = array.store
+        level = store._data[int(array.path or 0)]  # noqa: SLF001 - of a pyramid, arrays are named by their levels
+        file = level.parent
+        places = ((number, series.levels) for number, series in enumerate(file.series) if level in series.levels)
+        number, levels = next(places)
+        self.filename = str(Path(file.filehandle.path).resolve())
+        self.options = {"series": number, "level": levels.index(level), "chunkmode": int(store._chunkmode)}  # noqa: SLF001
+        self.shape, self.dtype, self.chunks, self.ndim = array.shape, array.dtype, array.chunks, array.ndim
+
+    def __getitem__(self, key: Any) -> Any:
+        """The elements, as Zarr reads them."""
+        return _images(self.filename, Path(self.filename).stat().st_mtime_ns, *self.options.values())[key]
+
+    def __dask_tokenize__(self) -> Any:
+        return self.filename, Path(self.filename).stat().st_mtime_ns, self.options
+
+
+@lru_cache(maxsize=32)
+def _images(filename: str, time: int, series: int, level: int, chunkmode: int) -> Any:  # noqa: ARG001 - of its contents
+    """The Zarr array of a TIFF file as it was at a time; to find the images in it takes longer than to read one."""
+    tifffile, zarr = import_module("tifffile"), import_module("zarr")
+    store = tifffile.imread(filename, aszarr=True, series=series, level=level, chunkmode=chunkmode)
+    return zarr.open_array(store=store, mode="r")
+
+
 def reads_file_of(target: Any, source: Array) -> bool:
     """Whether blocks of `source` are read from the HDF5 file in which the dataset `target` is."""
     if not _is_of_hdf5(target):
@@ -96,6 +134,14 @@ def _is_of_hdf5(value: Any) -> bool:
     if h5py is None or not isinstance(value, h5py.Dataset) or value.name is None:
         return False
     return value.file.driver in _OPENED_BY_NAME
+
+
+def _is_of_tiff(value: Any) -> bool:
+    """Whether this is a Zarr array of images in one file, of which tifffile knows the place."""
+    zarr, tiff = sys.modules.get("zarr"), sys.modules.get("tifffile.zarr")
+    if zarr is None or tiff is None or not isinstance(value, zarr.Array) or type(value.store) is not tiff.ZarrTiffStore:
+        return False
+    return any(level in series.levels for level in value.store._data for series in level.parent.series)  # noqa: SLF001
 
 
 def _path_of(dataset: Any) -> str:
@@ -129,6 +175,7 @@ def store(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
     if regions is None or isinstance(regions, tuple):
         regions = [regions] * len(sources)
+    _set_lock_order(targets)
     client = _client_of(sources, options.get("scheduler"))
     here = [number for number, target in enumerate(targets) if not _is_reached_by_workers(target)]
     if client is None or not here or not len(sources) == len(targets) == len(regions):
@@ -149,6 +196,33 @@ def store(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return None
     stored.update(zip(here, (_store_block(*part) for part in parts), strict=True))
     return stored[0] if len(stored) == 1 else tuple(stored[number] for number in range(len(stored)))
+
+
+class LocksInOrder:
+    """Several locks that all threads acquire in one order; a context manager.
+
+    xarray sorts the locks of a file by their addresses. Of a lock of Dask each task has another object, so that two
+    threads of a worker acquire the locks in different orders, and wait for each other forever.
+    """
+
+    def __init__(self, locks: Iterable[Any]) -> None:
+        self.locks = sorted(locks, key=lambda lock: (type(lock).__module__, str(getattr(lock, "name", lock))))
+
+    def __enter__(self) -> None:
+        for lock in self.locks:
+            lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        for lock in reversed(self.locks):
+            lock.release()
+
+
+def _set_lock_order(targets: Any) -> None:
+    """Set the order of the locks of files that xarray writes."""
+    for target in targets if isinstance(targets, list | tuple) else ():
+        source: Any = getattr(target, "datastore", None)
+        if type(source).__module__.startswith("xarray.backends.") and hasattr(source.lock, "locks"):
+            source.lock = LocksInOrder(source.lock.locks)
 
 
 def to_existing_zarr(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,401 @@
+"""Reads, analyses and writes arrays in files: in GPU cells, with plain Dask on the cores, and by hand with CuPy.
+
+python benchmarks/files.py --engine cuda --gigabytes 4 --out benchmarks/results/NAME.json
+python benchmarks/files.py --engine cpu --gigabytes 0.1 --only "Zarr;climatology"
+
+Plain Dask is a `distributed.LocalCluster` with a worker of two threads for each two cores. By hand is what users of
+CuPy write: a loop over the blocks with a pool of threads that read, in one process; in one side of the reads, with the
+GPU buffers of Zarr. Each side runs each row once to warm up, with the files in the page cache, and then once more. The
+results of the sides are compared.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from harness import BY_HAND, OURS, Process, chosen, header, parser, private_environment, publish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Work = Callable[[Path], Any]
+
+CORES = "plain Dask on the cores"
+WITH_BUFFERS = f"{BY_HAND}, with Zarr's GPU buffers"
+CODECS = ("none", "zstd", "blosc-lz4")
+TOLERANCE = 1e-3
+
+IMAGE = 2048
+ROWS, COLUMNS = 181, 360
+"""Of an image, and of the grid of the climate data, in elements."""
+
+
+def make(folder: Path, gigabytes: float, names: list[str]) -> None:
+    """Write the files of these rows."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        if any("Zarr" in name for name in names):
+            _make_zarr(folder, gigabytes, pool)
+        if any("images" in name for name in names):
+            _make_images(folder, gigabytes / 2, pool)
+    if not all("Zarr" in name or "images" in name for name in names):
+        _make_climate(folder, gigabytes, with_netcdf=any("netCDF" in name for name in names))
+
+
+def _make_zarr(folder: Path, gigabytes: float, pool: ThreadPoolExecutor) -> None:
+    import zarr
+    from zarr.codecs import BloscCodec, ZstdCodec
+
+    side = 4096 if gigabytes >= 1 else 512
+    blocks = max(4, int(gigabytes * 1e9 / (side**2 * 4)))
+    # Few digits, as measured values have; noise in all bits cannot be compressed.
+    block = (np.random.default_rng(0).normal(size=(side, side)) * 100).round(0).astype("float32")
+    for name, codec in zip(CODECS, (None, ZstdCodec(level=1), BloscCodec(cname="lz4")), strict=True):
+        array = zarr.create_array(
+            folder / f"{name}.zarr",
+            shape=(blocks * side, side),
+            chunks=(side, side),
+            dtype="float32",
+            compressors=codec,
+        )
+
+        def write(number: int, array: Any = array) -> None:
+            array[number * side : (number + 1) * side] = block + number
+
+        list(pool.map(write, range(blocks)))
+
+
+def _make_climate(folder: Path, gigabytes: float, *, with_netcdf: bool) -> None:
+    import pandas as pd
+    import xarray as xr
+
+    step = 180
+    days = max(365, int(gigabytes * 1e9 / (ROWS * COLUMNS * 4)))
+    values = np.random.default_rng(0).normal(280, 9, (step, ROWS, COLUMNS)).round(1).astype("float32")
+    values = np.tile(values, (-(-days // step), 1, 1))[:days]
+    data = xr.Dataset({"t2m": (("time", "lat", "lon"), values)}, {"time": pd.date_range("1980-01-01", periods=days)})
+    encoding: dict[str, Any] = {"t2m": {"chunks": (step, ROWS, COLUMNS)}}
+    data.chunk(time=step).to_zarr(folder / "climate.zarr", mode="w", encoding=encoding)
+    if with_netcdf:
+        encoding = {"t2m": {"chunksizes": (step, ROWS, COLUMNS), "zlib": True, "complevel": 1}}
+        part = data.isel(time=slice(0, max(365, days // 4)))
+        part.to_netcdf(folder / "climate.nc", engine="netcdf4", encoding=encoding)
+
+
+def _make_images(folder: Path, gigabytes: float, pool: ThreadPoolExecutor) -> None:
+    import tifffile
+
+    size = IMAGE if gigabytes >= 0.5 else 512
+    (folder / "images").mkdir()
+
+    def write(number: int) -> None:
+        random = np.random.default_rng(number)
+        image = random.normal(100, 5, (size, size)).astype("float32")
+        for row, column in random.integers(8, size - 8, (size // 16, 2)):
+            image[row - 4 : row + 5, column - 4 : column + 5] += 400
+        tifffile.imwrite(folder / "images" / f"{number:05}.tif", image.astype("uint16"))
+
+    list(pool.map(write, range(max(4, int(gigabytes * 1e9 / (size**2 * 2))))))
+
+
+def read_and_reduce(codec: str) -> Work:
+    def work(folder: Path) -> Any:
+        import dask.array as da
+
+        x = da.from_zarr(str(folder / f"{codec}.zarr"))
+        return (x - 1).mean(axis=1).compute()
+
+    return work
+
+
+def read_by_hand(codec: str, *, gpu_buffers: bool = False) -> Work:
+    def work(folder: Path) -> Any:
+        import zarr
+
+        xp = _array_module()
+        with zarr.config.enable_gpu() if gpu_buffers else ExitStack():
+            array = zarr.open_array(folder / f"{codec}.zarr", mode="r")
+            side = array.chunks[0]
+            places = [slice(start, start + side) for start in range(0, array.shape[0], side)]
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                means = [(xp.asarray(block) - 1).mean(axis=1) for block in pool.map(array.__getitem__, places)]
+        return _on_host(xp.concatenate(means))
+
+    return work
+
+
+def copy_zarr(folder: Path) -> Any:
+    import dask.array as da
+
+    target = _target(folder)
+    (da.from_zarr(str(folder / "zstd.zarr")) * 2).to_zarr(target, overwrite=True)
+    return da.from_zarr(target)[:, ::64].mean(axis=0).compute()
+
+
+def anomaly(folder: Path) -> Any:
+    import xarray as xr
+
+    t2m = xr.open_zarr(folder / "climate.zarr").t2m
+    groups = t2m.groupby("time.dayofyear")
+    result = (groups - groups.mean()).drop_encoding().chunk(time=180)
+    target = _target(folder)
+    result.rename("anomaly").to_dataset().to_zarr(target, mode="w")
+    return xr.open_zarr(target).anomaly.std("time").to_numpy()
+
+
+def anomaly_by_hand(folder: Path) -> Any:
+    import xarray as xr
+    import zarr
+
+    xp = _array_module()
+    stored = xr.open_zarr(folder / "climate.zarr").t2m
+    array = zarr.open_group(folder / "climate.zarr", mode="r")["t2m"]
+    step, length = array.chunks[0], array.shape[0]
+    places = [slice(start, min(start + step, length)) for start in range(0, length, step)]
+    days = xp.asarray(stored.time.dt.dayofyear.to_numpy() - 1)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        whole = xp.concatenate([xp.asarray(block) for block in pool.map(array.__getitem__, places)])
+        mean = xp.zeros((366, *whole.shape[1:]), "float32")
+        for day in range(366):
+            chosen_days = days == day
+            if bool(chosen_days.any()):
+                mean[day] = whole[chosen_days].mean(axis=0)
+        target = zarr.create_array(_target(folder), shape=whole.shape, chunks=array.chunks, dtype="float32")
+
+        def write(place: slice) -> Any:
+            part = whole[place] - mean[days[place]]
+            target[place] = _on_host(part)
+            return part.sum(axis=0, dtype="float64"), (part**2).sum(axis=0, dtype="float64")
+
+        sums = list(pool.map(write, places))
+    total, squares = (sum(parts) / length for parts in zip(*sums, strict=True))
+    return _on_host(xp.sqrt(squares - total**2))
+
+
+def rolling(folder: Path) -> Any:
+    import xarray as xr
+
+    t2m = xr.open_zarr(folder / "climate.zarr").t2m
+    return t2m.rolling(time=30, center=True).mean().mean("time").to_numpy()
+
+
+def resample(folder: Path) -> Any:
+    import xarray as xr
+
+    return xr.open_zarr(folder / "climate.zarr").t2m.resample(time="MS").mean().std("time").to_numpy()
+
+
+def quantile(folder: Path) -> Any:
+    import xarray as xr
+
+    t2m = xr.open_zarr(folder / "climate.zarr").t2m.chunk(time=-1, lat=61, lon=60)
+    return t2m.groupby("time.month").quantile(0.9).mean("month").to_numpy()
+
+
+def netcdf(folder: Path) -> Any:
+    import xarray as xr
+
+    return xr.open_dataset(folder / "climate.nc", chunks={"time": 180}, engine="netcdf4").t2m.mean("time").to_numpy()
+
+
+def _images(folder: Path) -> Any:
+    import tifffile
+    from dask.array.image import imread
+
+    return imread(f"{folder}/images/*.tif", imread=tifffile.imread).astype("float32")
+
+
+def gaussian(folder: Path) -> Any:
+    from scipy import ndimage
+
+    images = _images(folder).map_overlap(ndimage.gaussian_filter, {1: 16, 2: 16}, "reflect", sigma=(0, 3, 3))
+    return images.max(axis=0).compute()
+
+
+def median(folder: Path) -> Any:
+    from scipy import ndimage
+
+    images = _images(folder).map_overlap(ndimage.median_filter, {1: 2, 2: 2}, "reflect", size=(1, 5, 5))
+    return images.mean(axis=0).compute()
+
+
+def _count(block: Any) -> Any:
+    from scipy import ndimage
+
+    return np.array([[[ndimage.label(block[0] > 300)[1]]]])
+
+
+def label(folder: Path) -> Any:
+    return _images(folder).map_blocks(_count, dtype="int64", chunks=(1, 1, 1)).ravel().compute()
+
+
+def images_by_hand(name: str) -> Work:
+    def work(folder: Path) -> Any:
+        import tifffile
+
+        xp = _array_module()
+        ndimage = _ndimage()
+        names = sorted((folder / "images").glob("*.tif"))
+        result: Any = None
+        counts = []
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for image in pool.map(tifffile.imread, names):
+                block = xp.asarray(image).astype("float32")
+                if name == "label":
+                    counts.append(int(ndimage.label(block > 300)[1]))
+                elif name == "gaussian":
+                    block = ndimage.gaussian_filter(block, 3)
+                    result = block if result is None else xp.maximum(result, block)
+                else:
+                    block = ndimage.median_filter(block, 5) / len(names)
+                    result = block if result is None else result + block
+        return np.array(counts) if name == "label" else _on_host(result)
+
+    return work
+
+
+WORK: dict[str, dict[str, Work]] = {
+    **{
+        f"read Zarr, {codec}: (x - 1).mean(axis=1)": {
+            OURS: read_and_reduce(codec),
+            CORES: read_and_reduce(codec),
+            BY_HAND: read_by_hand(codec),
+            WITH_BUFFERS: read_by_hand(codec, gpu_buffers=True),
+        }
+        for codec in CODECS
+    },
+    "copy Zarr, zstd: (x * 2).to_zarr": {OURS: copy_zarr, CORES: copy_zarr},
+    "climatology and anomaly by day, written back": {OURS: anomaly, CORES: anomaly, BY_HAND: anomaly_by_hand},
+    "rolling mean of 30 days": {OURS: rolling, CORES: rolling},
+    "resample to months": {OURS: resample, CORES: resample},
+    "quantile by month": {OURS: quantile, CORES: quantile},
+    "read netCDF4, zlib": {OURS: netcdf, CORES: netcdf},
+    "images: gaussian": {OURS: gaussian, CORES: gaussian, BY_HAND: images_by_hand("gaussian")},
+    "images: median": {OURS: median, CORES: median, BY_HAND: images_by_hand("median")},
+    "images: threshold and label": {OURS: label, CORES: label, BY_HAND: images_by_hand("label")},
+}
+
+
+def _target(folder: Path) -> str:
+    """A place for one result, empty."""
+    place = folder / "written.zarr"
+    shutil.rmtree(place, ignore_errors=True)
+    return str(place)
+
+
+def _array_module() -> Any:
+    if os.environ.get("FILES_ENGINE") != "cuda":
+        return np
+    import cupy
+
+    return cupy
+
+
+def _ndimage() -> Any:
+    if os.environ.get("FILES_ENGINE") != "cuda":
+        from scipy import ndimage
+    else:
+        from cupyx.scipy import ndimage
+    return ndimage
+
+
+def _on_host(value: Any) -> Any:
+    return value.get() if hasattr(value, "get") else value
+
+
+@contextmanager
+def _cluster(side: str, engine: str) -> Iterator[None]:
+    if side == OURS:
+        import jupyter_gpudask
+
+        options: dict[str, Any] = {} if engine == "cuda" else {"workers": 1}
+        with jupyter_gpudask.gpu(engine=engine, **options):
+            yield
+    elif side == CORES:
+        from distributed import Client, LocalCluster
+
+        cores = os.cpu_count() or 1
+        workers = max(1, cores // 2)
+        with LocalCluster(workers, threads_per_worker=2, dashboard_address="127.0.0.1:0") as made, Client(made):
+            yield
+    else:
+        yield
+
+
+def measure(side: str, engine: str, folder: str, names: list[str], seconds: float) -> Iterator[Any]:
+    """The name, the seconds of two runs, and a file with the result, of each row that begins in time on one side."""
+    end = time.monotonic() + seconds
+    with _cluster(side, engine):
+        for name in names:
+            if time.monotonic() > end:
+                yield name, "not run, for want of time", None
+                continue
+            try:
+                took = []
+                for _ in range(2):
+                    began = time.perf_counter()
+                    result = WORK[name][side](Path(folder))
+                    took.append(round(time.perf_counter() - began, 3))
+                file = Path(folder, f"result-{len(list(Path(folder).glob('result-*')))}.npy")
+                np.save(file, np.asarray(_on_host(result)))
+                yield name, took, str(file)
+            except Exception as error:  # noqa: BLE001 - reported in the table
+                yield name, f"{type(error).__name__}: {str(error)[:500]}", None
+
+
+def main() -> None:
+    made = parser(__doc__)
+    made.add_argument("--gigabytes", type=float, default=4.0, help="of each array; the images take half of it")
+    made.add_argument("--seconds", type=float, default=600.0, help="on one side no row begins later")
+    options = made.parse_args()
+    os.environ["FILES_ENGINE"] = options.engine
+    names = chosen(list(WORK), options.only)
+    rows: dict[str, dict[str, Any]] = {name: {"seconds": {}} for name in names}
+    results: dict[str, dict[str, Any]] = {name: {} for name in names}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place, "files")
+        folder.mkdir()
+        began = time.monotonic()
+        make(folder, options.gigabytes, names)
+        print(f"files: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+        variables = private_environment(Path(place))
+        given = {"engine": options.engine, "folder": str(folder), "seconds": options.seconds}
+        for side in dict.fromkeys(side for name in names for side in WORK[name]):
+            if options.engine == "cpu" and side == WITH_BUFFERS:
+                continue
+            own = [name for name in names if side in WORK[name]]
+            for name, seconds, file in Process(measure, variables, side=side, names=own, **given):
+                print(f"{side}: {name}: {seconds}", file=sys.stderr, flush=True)
+                rows[name]["seconds"][side] = seconds
+                if file:
+                    results[name][side] = np.load(file)
+        for name, found in results.items():
+            rows[name]["largest difference"] = _differences(found)
+    for name, row in rows.items():
+        sides_of = ", ".join(f"{s} {t[-1] if isinstance(t, list) else t}" for s, t in row["seconds"].items())
+        print(f"{name:50} {sides_of}; difference {row['largest difference']}")
+    publish(header() | {"gigabytes": options.gigabytes, "rows": rows}, options.out, hide="rows")
+    if any(value > TOLERANCE for row in rows.values() for value in row["largest difference"].values()):
+        sys.exit("The results differ.")
+
+
+def _differences(found: dict[str, Any]) -> dict[str, float]:
+    """The largest relative difference of each side from plain Dask on the cores."""
+    if CORES not in found:
+        return {}
+    expected = np.asarray(found[CORES], "float64")
+    scale = float(np.nanmax(np.abs(expected))) or 1.0
+    others = {side: np.asarray(value, "float64") for side, value in found.items() if side != CORES}
+    return {side: float(np.nanmax(np.abs(value - expected))) / scale for side, value in others.items()}
+
+
+if __name__ == "__main__":
+    main()
