@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from jupyter_gpudask.protocol.state import GpuState
+
 BY_HAND, OURS, NO_DASK, PLAIN = "by hand", "jupyter_gpudask", "no Dask", "plain cell"
 MARK = "measured: "
 _PACKAGES = (
@@ -60,15 +62,20 @@ def header() -> dict[str, Any]:
     }
 
 
-def gpu_names() -> list[str]:
-    """The names of the GPUs; empty without a driver."""
+def gpus() -> list[GpuState]:
+    """The GPUs that are visible to this process; none without a driver."""
     from jupyter_gpudask.errors import GpuUnavailableError
-    from jupyter_gpudask.machine.gpus import list_gpus
+    from jupyter_gpudask.machine.gpus import visible_gpus
 
     try:
-        return [gpu.name for gpu in list_gpus()]
+        return visible_gpus()
     except GpuUnavailableError:
         return []
+
+
+def gpu_names() -> list[str]:
+    """Their names."""
+    return [gpu.name for gpu in gpus()]
 
 
 def _version(package: str) -> str | None:

@@ -29,7 +29,7 @@ from reports import cell as text_cell
 from sides import BROKEN
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
-from harness import chosen, gpu_names
+from harness import chosen, gpus
 
 if TYPE_CHECKING:
     import argparse
@@ -160,7 +160,7 @@ def judge(cells: Sequence[Cell], plain: dict[str, Outcome], switched: dict[str, 
 def run_all(arguments: argparse.Namespace, notebooks: Sequence[Notebook], wanted: set[str], journal: Journal) -> None:
     """Run the notebooks that have cells of which the journal has no row."""
     deadline = time.monotonic() + arguments.seconds
-    gpus = len(gpu_names())
+    visible = [gpu.index for gpu in gpus()]
 
     def run_one(number: int, notebook: Notebook) -> None:
         missing = [name for name in notebook.needs if importlib.util.find_spec(name) is None]
@@ -171,8 +171,8 @@ def run_all(arguments: argparse.Namespace, notebooks: Sequence[Notebook], wanted
         last = notebook.cells.index(cells[-1])
         whole = notebook.cells[: last + 1]
         plain = Runs(Shell(), arguments.limit, deadline).run(whole)
-        which = f" --gpus {number % gpus}," if gpus > 1 else ""
-        start = f"%gpudask start --share yes{which}" if gpus else "%gpudask start --cpu 2"
+        which = f" --gpus {visible[number % len(visible)]}," if len(visible) > 1 else ""
+        start = f"%gpudask start --share yes{which}" if visible else "%gpudask start --cpu 2"
         magic = f"%%gpudask --array {arguments.array} --dataframe {arguments.dataframe}\n"
         switched = Runs(Shell(start, magic), arguments.limit, deadline).run(whole)
         for row in judge(whole, plain, switched):

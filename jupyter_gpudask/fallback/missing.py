@@ -76,6 +76,8 @@ _ACCESSORS = ("CategoricalAccessor", "DatetimeProperties", "StringMethods", "Tim
 _OF_CUDF = re.compile("^CUDF failure")
 _OF_METADATA = re.compile("Failed to generate metadata|Metadata inference failed|An error occurred while calling the")
 _LENGTH = 200
+_CYCLE = 30
+"""The functions at the end of an endless recursion among which is each of those that call each other."""
 
 
 class DifferentResultError(NotImplementedError):
@@ -140,8 +142,8 @@ def _is_of_compiler(kind: type) -> bool:
 
 def _is_of_cudf(error: RuntimeError, text: str) -> bool:
     """Whether cuDF refuses its input, such as objects into which it looks without end, or cannot compile a function."""
-    if isinstance(error, RecursionError):
-        return _raised_in(error.__traceback__) in _LIBRARIES
+    if isinstance(error, RecursionError):  # raised in whatever function the library has called last
+        return any(name.partition(".")[0] in _LIBRARIES for name in _modules(error.__traceback__)[-_CYCLE:])
     name = f"{type(error).__module__}.{type(error).__name__}"
     return name == "cudf.core.udf.utils.UDFError" or (type(error) is RuntimeError and bool(_OF_CUDF.search(text)))
 
@@ -177,11 +179,15 @@ def _raised_in(traceback: TracebackType | None) -> str:
     Likewise if it is NumPy or pandas, and a GPU library called it.
     """
     raised_in = ""
-    for frame, _ in walk_tb(traceback):
-        # A frame of Cython may have no globals; its code has the full name: pylibcudf.io.csv.read_csv.
-        module = frame.f_globals.get("__name__") or frame.f_code.co_name
+    for module in _modules(traceback):
         package = module.partition(".")[0]
         is_called = package in _USED_BY_CUDF or package in _COMPILERS or module == _CALLER
         if not is_called and not (package in _OF_CPU and raised_in in _LIBRARIES):
             raised_in = package
     return raised_in
+
+
+def _modules(traceback: TracebackType | None) -> list[str]:
+    """The module of each function of a traceback."""
+    # A frame of Cython may have no globals; its code has the full name: pylibcudf.io.csv.read_csv.
+    return [frame.f_globals.get("__name__") or frame.f_code.co_name for frame, _ in walk_tb(traceback)]

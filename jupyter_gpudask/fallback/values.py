@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import math
 import sys
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -241,7 +243,7 @@ def _array_to_gpu(array: Any) -> Any:
 
 def frame_to_gpu(frame: Any) -> Any:
     """A dataframe, Series or index of pandas as one of cuDF; as it is, if cuDF cannot hold it."""
-    if _has_tuples(frame):
+    if _has_containers(frame):
         return frame
     import cudf
 
@@ -253,17 +255,23 @@ def frame_to_gpu(frame: Any) -> Any:
     return frame
 
 
-def _has_tuples(frame: Any) -> bool:
-    """Whether a dataframe or Series has a column of tuples, of which cuDF makes lists."""
+def _has_containers(frame: Any) -> bool:
+    """Whether there is a column of tuples, of which cuDF makes lists, or of lists with NaN, in which it has `None`."""
     columns = [frame] if frame.ndim == 1 else [frame.iloc[:, number] for number in range(frame.shape[1])]
-    return any(column.dtype == object and _is_of_tuples(column) for column in columns)
+    return any(column.dtype == object and _is_of_containers(column) for column in columns)
 
 
-def _is_of_tuples(column: Any) -> bool:
+def _is_of_containers(column: Any) -> bool:
     if isinstance(column, pd.Index):
         return False
     first = next((value for value in column if type(value) not in _OF_MISSING), None)
-    return isinstance(first, tuple)
+    return isinstance(first, tuple) or (
+        type(first) is list and any(map(_is_lost, chain.from_iterable(each for each in column if type(each) is list)))
+    )
+
+
+def _is_lost(value: Any) -> bool:
+    return value is pd.NA or value is pd.NaT or (type(value) is float and math.isnan(value))
 
 
 def is_of_installed_package(value: Any) -> bool:

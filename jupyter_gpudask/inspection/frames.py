@@ -153,6 +153,8 @@ def _exact(partition: Any, schema: Any) -> dict[Any, Any]:
 
 def _array(column: Any, dtype: Any) -> Any:
     """A column of cuDF as an array of this dtype; `None` if the dtype is another one, or cannot hold the values."""
+    if is_object_dtype(dtype) and len(column) and column.isna().all():
+        return np.full(len(column), np.nan, object)
     if _has_missing(column, "iub" if is_object_dtype(dtype) else "b" if str(dtype) == "bool" else ""):
         # Of NumPy's objects, not of its floats; pandas has NaN where Arrow has `None`.
         return np.array([np.nan if value is None else value for value in column.to_arrow().to_pylist()], object)

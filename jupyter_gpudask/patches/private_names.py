@@ -35,7 +35,7 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
     "dask.dataframe.dask_expr._reductions": (
         "CustomReduction DropDuplicates IdxMax IdxMin Max Min Min.reduction_chunk Mode Mode.reduction_aggregate "
-        "Reduction Unique ValueCounts Var"
+        "NLargest NSmallest NSmallest.reduction_aggregate NSmallest.reduction_chunk Reduction Unique ValueCounts Var"
     ),
     "dask.dataframe.dask_expr._repartition": (
         "Repartition RepartitionToFewer RepartitionToFewer._compute_partition_boundaries"

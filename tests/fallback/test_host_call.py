@@ -316,9 +316,12 @@ def test_a_partition_that_cudf_cannot_hold_stays_on_the_host_and_is_reported(mon
         pd.DataFrame({"n": [1, 2], "t": [None, (1, 2)]}),
         pd.DataFrame({"t": [float("nan"), pd.NA, pd.NaT, (1, 2)]}, dtype=object),
         pd.Series([(1,), (2,)]),
+        pd.Series([[1.5], None, [2.5, float("nan")]]),
+        pd.DataFrame({"t": [[pd.NaT, pd.Timestamp(0)]]}),
+        pd.Series([[], [1, pd.NA]]),
     ],
 )
-def test_tuples_stay_on_the_host_because_cudf_makes_lists_of_them(frame):
+def test_tuples_and_lists_with_missing_values_stay_on_the_host_because_cudf_has_others(frame):
     assert frame_to_gpu(frame) is frame
 
 

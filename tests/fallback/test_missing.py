@@ -1,6 +1,7 @@
 """Which errors mean that a GPU library lacks something, and the twins of SciPy's functions."""
 
 import functools
+import inspect
 import re
 import sys
 import types
@@ -71,6 +72,22 @@ def raised_in(module, error):
     with pytest.raises(type(error)) as failure:
         eval("raises()", {"raises": lambda: exec("raise error", scope)})  # noqa: S102, S307 - gives it a stack frame
     return failure.value
+
+
+@pytest.mark.parametrize(("module", "is_lack"), [("cudf.core.column", True), ("analysis", False)])
+def test_an_endless_recursion_of_a_library_is_a_lack_wherever_it_ends(module, is_lack):
+    scope = {"__name__": module}
+    exec("def look(into, call): return call(look, into, call)", scope)  # noqa: S102
+
+    def call(function, *args):
+        return function(*args) if len(inspect.stack(0)) < 200 else stop()
+
+    def stop():
+        raise RecursionError("maximum recursion depth exceeded")
+
+    with pytest.raises(RecursionError) as failure:
+        scope["look"]([slice(3)], call)
+    assert bool(reason_to_fall_back(failure.value)) == is_lack
 
 
 # Of benchmarks/results/2026-11-21-docstring-examples-h200.json.

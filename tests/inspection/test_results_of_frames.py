@@ -93,6 +93,13 @@ def test_nullable_columns_come_to_the_host_without_a_rounded_value(dtype, values
     pd.testing.assert_extension_array_equal(_array(column, pd.Series(dtype=dtype).dtype), pd.array(values, dtype=dtype))
 
 
+def test_missing_texts_among_objects_are_nan_as_in_a_concatenation_of_pandas():
+    assert _array(Column([None, None], dtype=object), np.dtype(object)).tolist() == pytest.approx(
+        [np.nan] * 2, nan_ok=True
+    )
+    assert _array(Column(["a", None], dtype=object), np.dtype(object)) is None
+
+
 def test_an_integer_that_a_dtype_cannot_hold_and_columns_of_plain_dtypes_are_left():
     assert _array(Column([300, 1]), pd.UInt8Dtype()) is None
     assert _array(Column([1.5, 2]), pd.Int64Dtype()) is None

@@ -82,3 +82,13 @@ def test_complex_numbers_beside_infinities_and_zeros_are_those_of_numpy(name, dt
 def test_a_complex_number_of_which_a_part_is_nan_is_skipped(name):
     expected, found = both(lambda x: getattr(da, name)(x[2:6]), COMPLEX)
     np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize("name", ["nanprod", "nansum"])
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (3,)])
+def test_blocks_without_complex_numbers_change_no_reduction(name, shape):
+    numbers = np.full(shape, 0.5 - 0.25j)
+    chunks = ((shape[0], 0), *shape[1:])
+    compute = lambda x: getattr(da, name)(x.rechunk(chunks))  # noqa: E731
+    expected, found = both(compute, numbers)
+    assert found.tolist() == expected.tolist() == getattr(np, name)(numbers).tolist()

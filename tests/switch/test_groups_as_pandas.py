@@ -147,6 +147,7 @@ TIMES = FRAME.set_axis(pd.date_range("2024-01-01", periods=10, freq="37min"))
         lambda f: f.x.resample("15min").mean(),
         lambda f: f[["x", "k"]].resample("15min").sum(),
         lambda f: f[["x", "k"]].resample("15min").agg(["sum", "mean"]),
+        lambda f: f[["x", "k"]].resample("D", closed="right").size(),
         lambda f: f[["x", "k"]].resample("15min").agg({"x": "count", "k": "max"}),
     ],
 )

@@ -54,6 +54,39 @@ def test_extremes_ignore_partitions_without_rows(compute, partitions):
     pd.testing.assert_series_equal(pd.Series(result.compute()), compute(frame).compute(), check_dtype=False)
 
 
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: frame.nlargest(3, "k")["k"],
+        lambda frame: frame.nsmallest(3, ["k", "when"])["x"],
+        lambda frame: frame[["k"]].nlargest(2, "k").k,
+        lambda frame: frame.nlargest(3, "k")[["k"]].eval("k * k"),
+        lambda frame: frame.k.nsmallest(4),
+    ],
+)
+def test_a_column_is_selected_of_the_rows_with_the_largest_values(compute):
+    data = FRAME.assign(k=[9, 2, 7, *range(-6, 1)])
+    result = compute(to_gpu_as(Frame, dd.from_pandas(data, npartitions=3)))
+    pd.testing.assert_series_equal(pd.Series(result.compute()), compute(data))
+
+
+def test_a_column_with_a_name_of_several_levels_has_the_largest_values():
+    class OneLevel(Frame):
+        """As a dataframe of cuDF, which takes a tuple for several names."""
+
+        @property
+        def _constructor(self):
+            return OneLevel
+
+        def nlargest(self, n, columns):
+            assert isinstance(columns, list)
+            return OneLevel(self.to_pandas().nlargest(n, columns))
+
+    data = pd.DataFrame({("x", "max"): [3, 1, 2], ("x", "min"): [1, 0, 2]})
+    result = to_gpu_as(OneLevel, dd.from_pandas(data, npartitions=1)).nlargest(2, ("x", "max"))[[("x", "max")]]
+    assert result.compute().to_numpy().tolist() == [[3], [2]]
+
+
 class Booleans(Series):
     """As a Series of cuDF, whose mean of booleans is not that of 0 and 1."""
 

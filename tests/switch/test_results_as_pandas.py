@@ -253,6 +253,7 @@ def test_a_partition_without_texts_adds_no_separator(texts, partitions):
 
 DIGITS, TIMES = "cuDF writes nine digits of a number", "cuDF writes times in another format"
 BY_ZERO = "cuDF makes floats of nullable integers that are divided by 0"
+OBJECTS, SEVERAL = "cuDF makes texts of what is converted to objects", "cuDF has no column of several kinds of values"
 THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
 
 
@@ -268,6 +269,13 @@ THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
         (lambda f: f.astype({"k": "str", "x": "float32"}), ""),
         (lambda f: f.k.astype("datetime64[ns]").astype(str), TIMES),
         (lambda f: f.k.astype("timedelta64[s]").astype(str), TIMES),
+        (lambda f: f.k.astype(object), OBJECTS),
+        (lambda f: f.astype({"when": "object", "k": "float32"}), OBJECTS),
+        (lambda f: f.name.astype("category").astype("O"), OBJECTS),
+        (lambda f: f.name.astype(object), ""),
+        (lambda f: dd.concat([f.k.astype("UInt8"), f.k.astype("int64[pyarrow]")]), SEVERAL),
+        (lambda f: dd.concat([f[["k"]] > 3, f[["k"]].astype("Int64")]), SEVERAL),
+        (lambda f: dd.concat([f[["k"]].assign(b=f.k > 3), f[["k"]].astype("int32")]), ""),
         (lambda f: f.dropna(thresh=4), ""),
         (lambda f: f.dropna(thresh=5), THRESH),
         (lambda f: f.dropna(thresh=2, subset=["x"]), THRESH),

@@ -7,7 +7,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, Frame, Series, assert_equal, cases, on_both
+from cudf_stand_in import FRAME, Frame, Series, assert_equal, cases, on_both, to_gpu_as
 from dask._collections import new_collection
 from dask.dataframe.dask_expr._concat import Concat
 
@@ -118,6 +118,8 @@ COMPUTATIONS = {
         lambda f: dd.concat([f.x, f.k], join="inner"),
         lambda f: dd.concat([f[["k"]], f[["x", "k"]]], join="outer"),
         lambda f: dd.concat([f[["k", "x"]], f[["k", "x"]]]),
+        lambda f: dd.concat([f[["k"]].assign(b=f.k > 3), f[["k"]]]),
+        lambda f: dd.concat([f[["k"]].assign(b=f.k > 3), f[["k"]]], interleave_partitions=True).b,
     ],
 }
 WITH_DTYPES = {
@@ -289,3 +291,28 @@ def test_a_result_has_no_category_that_stands_for_unknown_ones(compute):
     values = result.c if result.ndim > 1 else result
     assert set(values.dtype.categories) == set("abc")
     assert values.astype(object).tolist() == list("abcbca") * 2
+
+
+class WithoutObjects(Frame):
+    """As a dataframe of cuDF, which makes texts of numbers that are to be objects."""
+
+    @property
+    def _constructor(self):
+        return WithoutObjects
+
+    def astype(self, dtypes, **options):
+        objects = [name for name, dtype in dtypes.items() if str(dtype) == "object"]
+        texts = {name: "str" for name in objects if self[name].dtype.kind in "biuf"}
+        return WithoutObjects(pd.DataFrame(self).astype(dtypes | texts, **options))
+
+
+@pytest.mark.parametrize("options", [{}, {"interleave_partitions": True}])
+def test_booleans_beside_rows_without_them_remain_booleans(options):
+    def compute(frame):
+        return dd.concat([frame, frame[["k"]].astype({"k": "int32"})], **options).compute().sort_values("k")
+
+    data = pd.DataFrame({"k": [1, 2, 3], "b": [True, False, True]})
+    frame = dd.from_pandas(data, npartitions=2)
+    found, expected = compute(to_gpu_as(WithoutObjects, frame)), compute(frame)
+    assert found.b.dropna().tolist() == expected.b.dropna().tolist() == [True, False, True]
+    assert found.b.isna().sum() == expected.b.isna().sum() == 3

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import dask.array as da
 import numpy as np
-from dask.array.routines import where
+from dask.array.core import elemwise
 from dask.utils import funcname
 
 from ...fallback.values import to_gpu
@@ -78,5 +78,14 @@ def without_partial_nan(original: Callable[..., Any], /, *args: Any, **kwargs: A
     if place_of(array) != "gpu" or getattr(array, "dtype", np.dtype(float)).kind != "c":
         return original(*args, **kwargs)
     is_product = original.__name__ == "nanprod"  # that of CuPy fails for a block without elements
-    call.arguments["a"] = where(da.isnan(array), 1 if is_product else complex(np.nan, np.nan), array)
+    # Not by a `where` with the array twice: Dask 2026.7 repeats an array of one element in each of its blocks there.
+    call.arguments["a"] = elemwise(_with_ones if is_product else _with_whole_nan, array)
     return (da.prod if is_product else original)(*call.args, **call.kwargs)
+
+
+def _with_ones(block: Any) -> Any:
+    return np.where(np.isnan(block), 1, block)
+
+
+def _with_whole_nan(block: Any) -> Any:
+    return np.where(np.isnan(block), complex(np.nan, np.nan), block)

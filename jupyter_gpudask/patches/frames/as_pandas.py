@@ -20,7 +20,7 @@ from dask.dataframe.dask_expr._cumulative import CumProd, CumSum
 from dask.dataframe.dask_expr._describe import DescribeNumeric
 from dask.dataframe.dask_expr._groupby import GetGroup, GroupByBase, GroupByTransform, Std
 from dask.dataframe.dask_expr._merge import Merge
-from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, Var
+from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise, SplitMap
 
@@ -73,6 +73,8 @@ from .reductions import (
     MaxAsPandas,
     MinAsPandas,
     ModeAsPandas,
+    NLargestAsPandas,
+    NSmallestAsPandas,
     VarianceAsPandas,
 )
 from .texts import SplitMapAsPandas, called, is_checked
@@ -170,6 +172,8 @@ _KINDS = {
     Max: MaxAsPandas,
     Min: MinAsPandas,
     Mode: ModeAsPandas,
+    NLargest: NLargestAsPandas,
+    NSmallest: NSmallestAsPandas,
     DescribeNumeric: DescribeAsPandas,
     _expr.Mask: MaskAsPandas,
     _expr.Replace: ReplaceAsPandas,

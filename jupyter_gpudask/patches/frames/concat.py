@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dask.dataframe.dask_expr._concat import Concat, StackPartition
-from dask.dataframe.dask_expr._expr import Projection
+from dask.dataframe.dask_expr._expr import AsType, Projection
+from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dispatch import concat
+from pandas.api.types import is_object_dtype
 
 from ...inspection import frames as partitions
 from ...inspection.placement import place_of
@@ -55,7 +57,23 @@ class ConcatAsPandas(Concat):
 
     def _lower(self) -> Any:
         lowered = super()._lower()
-        return StackPartitionAsPandas(*lowered.operands) if type(lowered) is StackPartition else lowered
+        if not isinstance(lowered, StackPartition):
+            return lowered
+        kind = StackPartitionAsPandas if type(lowered) is StackPartition else type(lowered)
+        return kind(*map(_without_objects, lowered.operands))
+
+
+def _without_objects(operand: Any) -> Any:
+    """Without Dask's conversion to objects, as of booleans beside missing ones; cuDF makes texts of them."""
+    if type(operand) is Repartition:
+        return operand.substitute_parameters({"frame": _without_objects(operand.frame)})
+    if type(operand) is not AsType:
+        return operand
+    dtypes = operand.operand("dtypes")
+    if not isinstance(dtypes, dict):
+        return operand.frame if is_object_dtype(dtypes) else operand
+    others = {name: dtype for name, dtype in dtypes.items() if not is_object_dtype(dtype)}
+    return AsType(operand.frame, others) if others else operand.frame
 
 
 class StackPartitionAsPandas(StackPartition):

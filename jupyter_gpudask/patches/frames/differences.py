@@ -62,6 +62,8 @@ def is_of_python_objects(expression: Any) -> bool:
     name = type(expression).__name__.removesuffix("AsPandas")
     if name == "Concat":
         return bool(_of_several_kinds(expression))
+    if name == "AsType":
+        return _are_objects(*_conversion(expression))
     return name in _ACCESSORS and expression.attr in _OBJECTS.get(expression.accessor, ())
 
 
@@ -96,11 +98,24 @@ def _arguments(expression: Any) -> list[Any]:
     return [*expression.args, *expression.kwargs.values()] if "kwargs" in names else []
 
 
-def _as_text(expression: Any) -> str:
+def _conversion(expression: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """The dtypes of columns, and those that they are to have."""
     given = expression.frame._meta  # noqa: SLF001
     dtypes = {given.name: given.dtype} if given.ndim == 1 else dict(given.dtypes.items())
     wanted = expression.operand("dtypes")
-    wanted = wanted if isinstance(wanted, dict) else dict.fromkeys(dtypes, wanted)
+    return dtypes, wanted if isinstance(wanted, dict) else dict.fromkeys(dtypes, wanted)
+
+
+def _are_objects(dtypes: dict[Any, Any], wanted: dict[Any, Any]) -> bool:
+    """Whether numbers, times or categories are to be Python objects."""
+    objects = (name for name in wanted.keys() & dtypes.keys() if wanted[name] in (object, "object", "O"))
+    return any(_kind_of_column(dtypes[name]) not in ("object", "text") for name in objects)
+
+
+def _as_text(expression: Any) -> str:
+    dtypes, wanted = _conversion(expression)
+    if _are_objects(dtypes, wanted):
+        return "cuDF makes texts of what is converted to objects"
     texts = [name for name in wanted.keys() & dtypes.keys() if _is_text(wanted[name])]
     kinds = {getattr(dtypes[name], "kind", "O") for name in texts}
     if kinds & set("mM"):
@@ -273,11 +288,15 @@ def _concat(expression: Any) -> str:
 
 
 def _of_several_kinds(expression: Any) -> str:
-    """For rows of dataframes whose columns of the same name are objects in pandas, such as numbers beside times."""
+    """For rows of dataframes whose columns of the same name are objects in pandas, such as numbers beside times.
+
+    So are numbers of a nullable dtype beside those of Arrow.
+    """
     kinds: dict[Any, set[str]] = {}
     for frame in expression.dependencies():
         for name, dtype in _dtypes(frame._meta).items():  # noqa: SLF001
-            kinds.setdefault(name, set()).add("boolean" if dtype.kind == "b" else _kind_of_column(dtype))
+            kind = _kind_of_column(dtype)
+            kinds.setdefault(name, set()).add(kind if kind in ("category", "object", "text") else str(dtype))
     made = _dtypes(expression._meta)  # noqa: SLF001
     mixed = any(len(found) > 1 and _kind_of_column(made.get(name)) == "object" for name, found in kinds.items())
     return "cuDF has no column of several kinds of values" if mixed else ""

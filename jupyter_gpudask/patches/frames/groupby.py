@@ -65,6 +65,10 @@ class FilledSums(Elemwise):
     _projection_passthrough = True
     _preserves_partitioning_information = True
 
+    @property
+    def _meta(self) -> Any:
+        return self.frame._meta  # noqa: SLF001 - for bins of times Dask has that of the rows when they are lowered
+
     @staticmethod
     def operation(groups: Any, values: Any) -> Any:
         """The result for one partition; `values` has a number for each column, or is one for a Series."""

@@ -368,12 +368,20 @@ class FillnaAsPandas(_expr.Fillna):
     def _simplify_up(self, parent: Any, dependents: Any) -> Any:
         if not isinstance(parent, _expr.Projection):
             return super()._simplify_up(parent, dependents)
-        wanted = _expr.determine_column_projection(self, parent, dependents)
-        wanted = wanted if isinstance(wanted, list) else [wanted]
-        columns = [name for name in self.frame.columns if name in wanted]
-        if columns == self.frame.columns or not columns:
-            return None
-        return type(parent)(type(self)(self.frame[columns], *self.operands[1:]), *parent.operands[1:])
+        return with_fewer_columns(self, parent, dependents)
+
+
+def with_fewer_columns(expression: Any, parent: Any, dependents: Any, needed: Any = ()) -> Any:
+    """A projection of an expression whose dataframe has only its columns, and those `needed`; `None` if it has no more.
+
+    Dask makes a Series of the dataframe if it is one column, which changes what some arguments mean.
+    """
+    wanted = _expr.determine_column_projection(expression, parent, dependents, additional_columns=list(needed))
+    wanted = wanted if isinstance(wanted, list) else [wanted]
+    columns = [name for name in expression.frame.columns if name in wanted]
+    if columns == expression.frame.columns or not columns:
+        return None
+    return type(parent)(type(expression)(expression.frame[columns], *expression.operands[1:]), *parent.operands[1:])
 
 
 def filled(expression: _expr.Fillna) -> Any:

@@ -16,14 +16,14 @@ import pandas as pd
 from dask.dataframe.core import idxmaxmin_chunk
 from dask.dataframe.dask_expr import _cumulative
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._expr import Sqrt
-from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, Reduction, Var
+from dask.dataframe.dask_expr._expr import Projection, Sqrt
+from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Reduction, Var
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 from dask.utils import is_dataframe_like
 
 from ...inspection.results import results_to_host
 from .arithmetic import with_numbers
-from .missing_values import with_doubles
+from .missing_values import with_doubles, with_fewer_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,6 +134,29 @@ class MinAsPandas(MaxAsPandas):
     """The minimum of each column; for a partition without rows, as in metadata, it is missing."""
 
     reduction_chunk = Min.reduction_chunk
+
+
+class NLargestAsPandas(NLargest):
+    """The rows with the largest values of some columns, with one column selected, which Dask 2026.7 refuses.
+
+    cuDF takes a name of several levels, which is a tuple, for several names.
+    """
+
+    def _columns_kwarg(self) -> dict[str, Any]:
+        columns = self._columns
+        return {} if columns is None else {"columns": columns if isinstance(columns, list) else [columns]}
+
+    def _simplify_up(self, parent: Any, dependents: Any) -> Any:
+        if not isinstance(parent, Projection):
+            return super()._simplify_up(parent, dependents)
+        return with_fewer_columns(self, parent, dependents, self._columns_kwarg().get("columns", ()))
+
+
+class NSmallestAsPandas(NLargestAsPandas):
+    """The rows with the smallest values, likewise."""
+
+    reduction_chunk = NSmallest.reduction_chunk
+    reduction_aggregate = NSmallest.reduction_aggregate
 
 
 def named_mode(counts: Any, *, dropna: bool = True, name: Any = None) -> Any:
