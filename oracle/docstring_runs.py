@@ -226,6 +226,8 @@ UNDETERMINED_CALLS = {"empty", "id"}
 OPEN_ORDER = {"merge", "join", "drop_duplicates", "unique", "value_counts", "shuffle", "mode"}
 """Methods after which the order of the rows, or of equal ones, is not defined."""
 
+AGGREGATING = {"agg", "aggregate"}
+
 
 def undetermined(sources: Sequence[str]) -> list[bool]:
     """For each example of a docstring, whether its values come from random numbers or uninitialised memory."""
@@ -233,8 +235,11 @@ def undetermined(sources: Sequence[str]) -> list[bool]:
 
 
 def of_open_order(sources: Sequence[str]) -> list[bool]:
-    """For each example of a docstring, whether the order of rows in its values is open."""
-    return _spread(sources, lambda names, _calls: bool(names & OPEN_ORDER))
+    """For each example of a docstring, whether the order of rows in its values is open.
+
+    Dask leaves that of aggregated groups open, too: on the CPU it is that of the rows, on GPUs that of the keys.
+    """
+    return _spread(sources, lambda names, _: bool(names & OPEN_ORDER or ("groupby" in names and names & AGGREGATING)))
 
 
 def _spread(sources: Sequence[str], begins: Any) -> list[bool]:

@@ -248,8 +248,12 @@ class _Runner:
             return None
         if opened is not thing:
             return self._on_host(opened, depth + 1)
-        if isinstance(thing, dict):  # without the seconds that a search took
-            return {name: self._on_host(each, depth + 1) for name, each in thing.items() if "time" not in str(name)}
+        if isinstance(thing, dict):  # without the seconds that a search took, and the tasks of a graph
+            return {
+                name: self._on_host(each, depth + 1)
+                for name, each in thing.items()
+                if "time" not in str(name) and not _OF_DASK.search(str(name))
+            }
         if isinstance(thing, list):
             return [self._on_host(each, depth + 1) for each in thing]
         return thing if isinstance(thing, _PLAIN) or is_on_gpu(thing) else None

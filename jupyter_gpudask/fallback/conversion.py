@@ -1,6 +1,7 @@
 """Let the user's functions of `dask.delayed` convert blocks on GPUs, which CuPy refuses.
 
-Such a function runs once, because it may have side effects: what CuPy lacks cannot be repeated on the host.
+Such a function runs once, because it may have side effects: what CuPy lacks is not repeated on the host. Only a
+function that takes the memory of a block is (`host_call.DelayedFallback`).
 """
 
 from __future__ import annotations
@@ -26,26 +27,6 @@ def converting() -> Iterator[None]:
         yield
     finally:
         _thread.converts = before
-
-
-class Converting:
-    """A function of the user, called in `converting`."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        self.__wrapped__ = function
-
-    @property
-    def __name__(self) -> str:
-        return str(getattr(self.function, "__name__", type(self.function).__name__))
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The result of the function."""
-        with converting():
-            return self.function(*args, **kwargs)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Converting, (self.function,)
 
 
 def to_numpy(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -15,7 +15,7 @@ from . import page_locked
 from .conversion import converting
 from .host_parts import host_call
 from .log import Fallback, report
-from .missing import DifferentResultError, implemented, reason_to_fall_back
+from .missing import DifferentResultError, implemented, reason_to_fall_back, takes_memory
 from .values import (
     arguments_on_host,
     copied,
@@ -220,6 +220,40 @@ class PackageFallback(HostFallback):
     def __reduce__(self) -> tuple[Any, ...]:
         restored, arguments = super().__reduce__()
         return restored, (*arguments, PackageFallback)
+
+
+class DelayedFallback(HostFallback):
+    """The same for a function of the user in a task of `dask.delayed`, which may convert blocks on the GPU.
+
+    It may have side effects, so it runs once, unless it takes the memory of a block: CuPy cannot convert that.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As for `HostFallback`."""
+        try:
+            with converting():
+                return self.function(*args, **kwargs)
+        except TypeError as error:
+            if not takes_memory(error):
+                raise
+            failure = error
+        try:
+            return self.after_failure(failure, *args, **kwargs)
+        finally:
+            del failure
+
+    def after_failure(self, failure: Exception, /, *args: Any, **kwargs: Any) -> Any:
+        """As for `HostFallback`; `failure` is raised if it is another one than `takes_memory` describes."""
+        try:
+            if not takes_memory(failure):
+                raise failure
+            return super().after_failure(failure, *args, **kwargs)
+        finally:
+            del failure
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        restored, arguments = super().__reduce__()
+        return restored, (*arguments, DelayedFallback)
 
 
 def _to_host(values: Any) -> Any:

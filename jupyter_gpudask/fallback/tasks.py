@@ -19,8 +19,7 @@ from dask._task_spec import (
 
 from ..graph.program import Program, evaluated
 from . import page_locked
-from .conversion import Converting
-from .host_call import HostFallback, PackageFallback, lacking
+from .host_call import DelayedFallback, HostFallback, PackageFallback, lacking
 from .host_parts import host_task
 from .missing import implemented, reason_to_fall_back
 from .values import has_function_of_user, is_of_installed_package, is_of_linear_algebra
@@ -207,11 +206,11 @@ class DelayedWrapper(TaskWrapper):
             return changed
         if _is_of_package(node):
             return super().node(node, key)
-        is_function = isinstance(node, Task) and not _is_container(node) and not isinstance(node.func, Converting)
+        is_function = isinstance(node, Task) and not _is_container(node) and not isinstance(node.func, HostFallback)
         if not is_function or type(node).__module__.startswith("distributed"):
             return node
         changed = _copied(node)
-        changed.func = Converting(node.func)
+        changed.func = DelayedFallback(node.func, layer_of(key), cell=self._cell, refuse=self._refuse)
         return changed
 
     def _program(self, program: Program) -> Program:

@@ -256,7 +256,10 @@ def frame_to_gpu(frame: Any) -> Any:
 
 
 def _has_containers(frame: Any) -> bool:
-    """Whether there is a column of tuples, of which cuDF makes lists, or of lists with NaN, in which it has `None`."""
+    """Whether there is a column of tuples, of which cuDF makes lists, or of lists that it changes.
+
+    In lists it has `None` for NaN, and times and durations of Python.
+    """
     columns = [frame] if frame.ndim == 1 else [frame.iloc[:, number] for number in range(frame.shape[1])]
     return any(column.dtype == object and _is_of_containers(column) for column in columns)
 
@@ -265,13 +268,14 @@ def _is_of_containers(column: Any) -> bool:
     if isinstance(column, pd.Index):
         return False
     first = next((value for value in column if type(value) not in _OF_MISSING), None)
-    return isinstance(first, tuple) or (
-        type(first) is list and any(map(_is_lost, chain.from_iterable(each for each in column if type(each) is list)))
-    )
+    if type(first) is not list:
+        return isinstance(first, tuple)
+    return any(map(_is_changed, chain.from_iterable(each for each in column if type(each) is list)))
 
 
-def _is_lost(value: Any) -> bool:
-    return value is pd.NA or value is pd.NaT or (type(value) is float and math.isnan(value))
+def _is_changed(value: Any) -> bool:
+    is_time = isinstance(value, pd.Timestamp | pd.Timedelta | type(pd.NaT))
+    return is_time or value is pd.NA or (type(value) is float and math.isnan(value))
 
 
 def is_of_installed_package(value: Any) -> bool:

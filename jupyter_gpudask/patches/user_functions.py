@@ -169,7 +169,8 @@ class ResultsAt:
     """
 
     def __init__(self, function: Callable[..., Any], place: Place | None = None) -> None:
-        functools.update_wrapper(self, function)
+        # The attributes of a class, such as `type`, describe its objects.
+        functools.update_wrapper(self, function, updated=() if isinstance(function, type) else ["__dict__"])
         self.__name__ = funcname(function)  # the prefix of Dask's keys
         self.function = function
         self.place = place

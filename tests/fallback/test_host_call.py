@@ -164,6 +164,30 @@ def test_delayed_functions_run_once(cell):
         assert len(CALLS) == 1
 
 
+def take_memory(block):
+    CALLS.append(type(block))
+    if type(block) is not np.ndarray:
+        error = TypeError("Accessing a CuPy ndarry on CPU is not allowed except when using system memory (on HMM)")
+        exec("raise error", {"__name__": "cupy._core.core", "error": error})  # noqa: S102
+    return memoryview(block)[0, 0]
+
+
+@pytest.mark.parametrize("fallback", ["host", "strict"])
+def test_a_delayed_function_that_takes_the_memory_of_a_block_gets_that_of_the_host(cell, fallback):
+    log = cell(fallback)
+    CALLS.clear()
+    for argument in (array().to_delayed()[0, 0], array().rechunk((3, 4)) + 1):
+        value = dask.delayed(take_memory)(argument)
+        if fallback == "strict":
+            with pytest.raises(NotOnGpuError):
+                value.compute()
+        else:
+            assert value.compute() == argument.compute()[0, 0]
+    if fallback == "host":
+        assert [cupy.ndarray, np.ndarray] * 2 == CALLS
+        assert log() == {"take_memory": 2}
+
+
 def test_a_failed_attempt_keeps_no_block_alive():
     class Marked(cupy.ndarray):
         pass
@@ -319,9 +343,11 @@ def test_a_partition_that_cudf_cannot_hold_stays_on_the_host_and_is_reported(mon
         pd.Series([[1.5], None, [2.5, float("nan")]]),
         pd.DataFrame({"t": [[pd.NaT, pd.Timestamp(0)]]}),
         pd.Series([[], [1, pd.NA]]),
+        pd.Series([[pd.Timedelta("1h")]]),
+        pd.Series([[pd.Timestamp(0)], None]),
     ],
 )
-def test_tuples_and_lists_with_missing_values_stay_on_the_host_because_cudf_has_others(frame):
+def test_tuples_and_lists_of_times_or_with_missing_values_stay_on_the_host_because_cudf_has_others(frame):
     assert frame_to_gpu(frame) is frame
 
 

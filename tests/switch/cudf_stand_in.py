@@ -285,7 +285,7 @@ def concatenate(parts, axis=0, join="outer", *_, **__):
     assert join == "outer"
     plain = [part.to_pandas() for part in parts]
     if axis in (0, "index"):
-        plain = with_categories_of_all(plain)
+        plain = with_booleans_of_all(with_categories_of_all(plain))
     return as_stand_in(pd.concat(plain, axis=axis))
 
 
@@ -301,6 +301,16 @@ def with_categories_of_all(parts):
     return [
         frame["only"].rename(part.name) if part.ndim == 1 else frame for frame, part in zip(frames, parts, strict=True)
     ]
+
+
+def with_booleans_of_all(parts):
+    """Booleans are missing in a part that lacks them; texts that are missing become false beside them."""
+    names = {name for part in parts if part.ndim == 2 for name in part if part[name].dtype.kind == "b"}
+    for name in names if all(part.ndim == 2 for part in parts) else ():
+        given = [part.get(name, pd.Series(pd.NA, part.index, "boolean")) for part in parts]
+        given = [column.eq(True) if column.dtype == object else column for column in given]
+        parts = [part.assign(**{name: column}) for part, column in zip(parts, given, strict=True)]
+    return parts
 
 
 @meta_nonempty.register((Series, Frame))

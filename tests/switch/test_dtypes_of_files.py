@@ -93,6 +93,37 @@ def test_parts_of_a_text_file_have_each_row_once_as_on_the_cpu(tmp_path, options
     pd.testing.assert_series_equal(to_host(frame[name]).compute(), expected[name].compute())
 
 
+@pytest.mark.parametrize("flags", ["0\n1\n", "True\nFalse\n", "1\n1\n"])
+@pytest.mark.parametrize("dtype", [{"flag": bool}, {"flag": "bool", "n": "float64"}])
+def test_numbers_become_booleans_as_on_the_cpu(tmp_path, flags, dtype):
+    (tmp_path / "0.csv").write_text("n,flag\n" + "".join(f"5,{flag}\n" for flag in flags.split()))
+    expected, frame = on_both(lambda: dd.read_csv(str(tmp_path / "*.csv"), dtype=dtype))
+    pd.testing.assert_frame_equal(to_host(frame).compute(), expected.compute())
+
+
+@pytest.mark.parametrize(("first", "flag"), [("False", ""), ("0", "2"), ("1", "True"), ("true", "1"), ("0", "")])
+def test_what_is_no_boolean_is_the_value_or_the_error_of_the_cpu(tmp_path, first, flag):
+    for number, each in enumerate((first, flag)):
+        (tmp_path / f"{number}.csv").write_text(f"n,flag\n1,{each}\n2,{first}\n")
+    for options in ({}, {"dtype": {"flag": bool}}):
+        outcomes = []
+        with gpu_cell(fallback="host", results="host"):
+            on_gpu = dd.read_csv(str(tmp_path / "*.csv"), **options)
+            assert place_of(on_gpu) == "gpu"
+            outcomes.append(outcome(on_gpu))
+        outcomes.append(outcome(dd.read_csv(str(tmp_path / "*.csv"), **options)))
+        assert outcomes[0] == outcomes[1]
+
+
+def outcome(frame):
+    """Its values and dtype, or the class of the error."""
+    try:
+        column = frame.flag.compute()
+    except ValueError as error:
+        return type(error)
+    return column.tolist(), column.dtype
+
+
 def test_texts_of_lines_of_json_have_the_dtype_of_the_cpu(tmp_path):
     for number, name in enumerate(["a", None]):
         data = pd.DataFrame({"a": [1, 2], "s": ["b", name]})

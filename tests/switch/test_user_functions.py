@@ -8,6 +8,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask.utils import funcname
 from device import MARKS, cupy
 
 from jupyter_gpudask.client.kernel_client import KernelClient
@@ -69,6 +70,11 @@ def test_a_vectorized_function_can_be_pickled_after_its_metadata_was_inferred():
     copied = cloudpickle.loads(cloudpickle.dumps(mapped)).function
     assert copied(np.arange(2), 1).tolist() == [1, 2]
     assert (copied.otypes, copied.__doc__) == (vectorized.otypes, "Add.")
+
+
+def test_a_class_is_a_function_with_its_name():
+    mapped = ResultsAt(type)
+    assert (funcname(mapped), mapped.__module__, mapped(1)) == ("type", "builtins", int)
 
 
 META = np.array((), dtype=float)

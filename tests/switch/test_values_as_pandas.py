@@ -118,8 +118,6 @@ COMPUTATIONS = {
         lambda f: dd.concat([f.x, f.k], join="inner"),
         lambda f: dd.concat([f[["k"]], f[["x", "k"]]], join="outer"),
         lambda f: dd.concat([f[["k", "x"]], f[["k", "x"]]]),
-        lambda f: dd.concat([f[["k"]].assign(b=f.k > 3), f[["k"]]]),
-        lambda f: dd.concat([f[["k"]].assign(b=f.k > 3), f[["k"]]], interleave_partitions=True).b,
     ],
 }
 WITH_DTYPES = {
@@ -257,6 +255,21 @@ def test_texts_of_two_columns_are_concatenated_as_in_pandas():
     assert type(texts.expr).__name__ == "CatBlockwiseAsPandas"
     expected = FRAME.name.str.cat(FRAME.name.str.upper(), sep=":")
     pd.testing.assert_series_equal(texts.compute(), expected, check_dtype=False)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda f, flags: dd.concat([f.assign(b=flags), f]),
+        lambda f, flags: dd.concat([f, f.assign(b=flags)], interleave_partitions=True),
+        lambda f, flags: dd.concat([f.assign(b=flags), f]).repartition(npartitions=1),
+        lambda f, flags: dd.concat([f, f.assign(b=flags)])[["b"]].repartition(npartitions=1),
+    ],
+)
+def test_booleans_that_a_dataframe_lacks_are_missing(compute):
+    expected, result = on_both(lambda f: compute(f[["k"]], f.k > 3))
+    assert result.b.isna().tolist() == expected.b.isna().tolist()
+    assert result.b.dropna().tolist() == expected.b.dropna().tolist()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ each partition with the metadata, which is of pandas.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from dask.dataframe.dask_expr._concat import Concat, StackPartition
@@ -77,7 +78,28 @@ def _without_objects(operand: Any) -> Any:
 
 
 class StackPartitionAsPandas(StackPartition):
-    """All partitions one after the other, with all columns on GPUs."""
+    """All partitions one after the other, with all columns on GPUs.
+
+    Booleans that some dataframes lack are objects in pandas. Here they stay booleans: the missing values would be texts
+    in cuDF, of which it makes false when they are concatenated with booleans, as after a shuffle.
+    """
+
+    @functools.cached_property
+    def _meta(self) -> Any:
+        made = super()._meta
+        if made.ndim == 1:
+            return made
+        given: dict[Any, set[Any]] = {}
+        for frame in self.dependencies():
+            for name, dtype in frame._meta.dtypes.items():  # noqa: SLF001
+                given.setdefault(name, set()).add(dtype)
+        return made.astype(
+            {
+                name: next(iter(given[name]))
+                for name, dtype in made.dtypes.items()
+                if is_object_dtype(dtype) and len(given[name]) == 1
+            }
+        )
 
     def _layer(self) -> dict[Any, Any]:
         tasks = super()._layer()

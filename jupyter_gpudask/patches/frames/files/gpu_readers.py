@@ -121,14 +121,23 @@ def read_csv(plan: Callable[..., Any], path: Any, options: Mapping[str, Any]) ->
     tasks, parts = source.iterables
     blocks = [Block.of(task) for task in tasks]
     is_divided = not all(is_first and is_last for _, is_first, is_last in parts)
+    given = without_what_changes_nothing(options)
+    given |= {name: _without_booleans(given[name], planned.dtypes) for name in given.keys() & {"dtype"}}
     reader = _CsvReader(
-        {name: value for name, value in without_what_changes_nothing(options).items() if name not in _OF_DASK},
+        {name: value for name, value in given.items() if name not in _OF_DASK},
         tuple(map(str, names_of_columns(path, options))) if is_divided else (),
         options.get("header", "") is None and options.get("names") is None,
         tuple(planned.dtypes.items()),
     )
     on_host = functools.partial(_read_csv_on_host, functools.partial(source.func, **source.operand("kwargs")))
     return _from_map(Reader("read_csv", reader, on_host), [blocks, parts], planned._meta, "read-csv")  # noqa: SLF001
+
+
+def _without_booleans(given: Any, found: Any) -> Any:
+    """The dtypes for cuDF, which infers booleans, and numbers for them, itself; pandas refuses other numbers."""
+    if isinstance(given, dict):
+        return {name: dtype for name, dtype in given.items() if str(found.get(name)) != "bool"}
+    return None if str(pd.api.types.pandas_dtype(given)) == "bool" else given
 
 
 def read_json(_plan: Callable[..., Any], path: Any, options: Mapping[str, Any]) -> Any:
@@ -330,6 +339,8 @@ def with_dtypes(frame: Any, dtypes: tuple[tuple[Any, Any], ...]) -> Any:
     others = {name: dtype for name, dtype in wanted.items() if name not in on_gpu}
     if not others:
         return frame
+    if len(frame) and any(dtype.kind == "b" for dtype in others.values()):
+        raise DifferentResultError("cuDF has other values than booleans")
     made = partitions.partition_to_host(frame[list(others)])
     coerce_dtypes(made, others)
     made = partitions.partition_to_gpu(made)
@@ -345,13 +356,18 @@ def _differs(column: Any, dtype: Any) -> bool:
         return not (_is_text(dtype) and str(column.dtype) in _TEXTS) and not is_object_dtype(dtype)
     if not isinstance(dtype, np.dtype):  # asked for by the user
         return False
-    return bool(column.dtype.kind != dtype.kind or (dtype.kind in "iu" and column.hasnans))
+    return bool(column.dtype.kind != dtype.kind or (dtype.kind in "iub" and column.hasnans))
 
 
 def _converts(column: Any, dtype: Any) -> bool:
-    """Whether cuDF converts this column as pandas: one of numbers to floats, or one without a value to texts."""
+    """Whether cuDF converts this column as pandas.
+
+    It does one of numbers to floats, one of 0 and 1 to booleans, and one without a value to texts.
+    """
     if _is_text(dtype):
         return not bool(column.notna().any())
+    if dtype.kind == "b":
+        return column.dtype.kind in "iu" and not column.hasnans and bool(column.isin([0, 1]).all())
     return bool(dtype.kind == "f" and column.dtype.kind in "biu")
 
 
