@@ -11,7 +11,7 @@ from dask.dataframe.backends import dataframe_creation_dispatch
 from dask.dataframe.dask_expr.io.io import FromGraph
 
 from ..inspection.arguments import bind
-from ..inspection.placement import can_move, place_of
+from ..inspection.placement import can_move, place_of, place_of_partitions
 from ..inspection.results import results_to_host
 from .arrays.operand_placement import is_called_by_user, mark_frame, may_be_moved
 from .host_fallback import frame_to_gpu
@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 
 
 def create_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As a function that creates a dataframe; under the cuDF backend it is moved to the GPUs."""
+    """As a function that creates a dataframe; under the cuDF backend it is moved to the GPUs.
+
+    A concatenation of dataframes of GPUs is on the host because cuDF has not its Python objects.
+    """
     __tracebackhide__ = True
     result = original(*args, **_with_meta_on_host(original, kwargs))
     if dataframe_creation_dispatch.backend != "cudf" or place_of(result) != "host":
+        return result
+    if any(place_of_partitions(part) == "gpu" for part in result.expr.walk()):
         return result
     if is_called_by_user(args, kwargs):
         return frame_to_gpu(result)

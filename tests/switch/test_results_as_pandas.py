@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from cudf_stand_in import FRAME, Series, on_both
+from cudf_stand_in import FRAME, Series, gpu_cell, on_both
 from dask._collections import new_collection
 from dask.dataframe.dask_expr._accessor import FunctionMap
 from dask.dataframe.dask_expr._groupby import groupby_slice_transform
@@ -304,6 +304,19 @@ THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
 )
 def test_conversions_and_rows_that_cudf_has_otherwise_are_for_the_host(convert, reason):
     assert reason_for_host(convert(dd.from_pandas(FRAME, npartitions=1)).expr) == reason
+
+
+@pytest.mark.parametrize("columns", [["k", "name"], ["when", "x"]])
+def test_rows_of_several_kinds_stay_on_the_host(columns):
+    def compute():
+        frame = dd.from_pandas(FRAME, npartitions=2)
+        return dd.concat([frame[name] for name in columns])
+
+    expected = compute()
+    with gpu_cell(fallback="host"):
+        result = compute()
+    assert place_of(result) == place_of(result.dropna()) == "host"
+    pd.testing.assert_series_equal(result.compute(), expected.compute())
 
 
 @LISTS
