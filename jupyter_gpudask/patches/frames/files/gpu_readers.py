@@ -136,7 +136,7 @@ def read_csv(plan: Callable[..., Any], path: Any, options: Mapping[str, Any]) ->
 def _without_booleans(given: Any, found: Any) -> Any:
     """The dtypes for cuDF, which infers booleans, and numbers for them, itself; pandas refuses other numbers."""
     if isinstance(given, dict):
-        return {name: dtype for name, dtype in given.items() if str(found.get(name)) != "bool"}
+        return {name: dtype for name, dtype in given.items() if str(found.get(name)) != "bool"} or None
     return None if str(pd.api.types.pandas_dtype(given)) == "bool" else given
 
 
