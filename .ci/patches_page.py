@@ -1,7 +1,4 @@
-"""Prints docs/patches.md, made from the table of patches.
-
-.venv/bin/python .ci/patches_page.py > docs/patches.md
-"""
+"""docs/patches.md, made from the table of patches. `make fix` writes it."""
 
 from __future__ import annotations
 
@@ -86,7 +83,3 @@ def page() -> str:
         ]
         parts.append("\n".join(lines))
     return HEAD + "## The patches\n\n" + "\n".join(parts) + "\n" + TAIL
-
-
-if __name__ == "__main__":
-    print(page(), end="")
