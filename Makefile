@@ -271,6 +271,7 @@ $(VENV)/.developed: pyproject.toml package.json node_modules/.installed
 test-versions-%: $(VERSIONS)/%/.installed
 	cd tests && $(VERSIONS)/$*/bin/pytest -q $(SHARED) -m "not cluster and not gpu"
 	cd tests && $(VERSIONS)/$*/bin/pytest -q $(SHARED) -m "not gpu" $(CLUSTER_TESTS)
+	$(if $(filter oldest newest,$*),$(VENV)/bin/python .ci/versions_page.py $*)
 
 .PRECIOUS: $(VERSIONS)/%/.installed
 $(VERSIONS)/%/.installed: dist/.built .ci/environment .ci/oldest.py

@@ -64,7 +64,7 @@ def badges() -> str:
         ),
         "Run it on a GPU of Colab": (
             "https://colab.research.google.com/assets/colab-badge.svg",
-            f"https://colab.research.google.com/github/{name[1]}/blob/main/binder/colab.ipynb",
+            f"https://colab.research.google.com/github/{name[1]}/blob/main/colab/gpudask.ipynb",
         ),
     }
     return "\n".join(f"[![{text}]({picture})]({target})" for text, (picture, target) in buttons.items())
