@@ -28,9 +28,15 @@ def requirements() -> dict[str, str]:
     """What the package and its extras require, by the names of the packages."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     texts = [*project["dependencies"], *(text for extra in EXTRAS for text in project["optional-dependencies"][extra])]
-    found = {canonicalize_name(each.name): str(each.specifier) for each in map(Requirement, texts)}
+    found = {canonicalize_name(each.name): _range(each) for each in map(Requirement, texts)}
     found.pop("jupyter-gpudask")
     return {"python": project["requires-python"], "numpy": "", "pandas": "", **found}
+
+
+def _range(requirement: Requirement) -> str:
+    """The releases that are allowed, the oldest first."""
+    parts = sorted(requirement.specifier, key=lambda part: (part.operator != ">=", part.version))
+    return ", ".join(map(str, parts))
 
 
 def recorded(name: str) -> dict[str, str]:
