@@ -24,7 +24,7 @@ Process = Literal["kernel", "worker", "supervisor"]
 
 How = Literal["attribute", "code", "value", "call"]
 
-DASK = {"dask": ">=2026.1.1,<2026.8.1", "distributed": ">=2026.1.1,<2026.8.1"}
+DASK = {"dask": ">=2026.7.1,<2026.8.1", "distributed": ">=2026.7.1,<2026.8.1"}
 """The tested versions, see docs/versions.md; pyproject.toml allows newer ones."""
 
 RAPIDS = ">=26.10,<26.11"
