@@ -54,7 +54,7 @@ comma := ,
 GENERATED = PYTHONPATH=. $(VENV)/bin/python .ci/generated.py
 SPHINX = PYTHONPATH=. $(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going
 
-SPELLED = *.md .ci .github docs jupyter_gpudask labextension/src labextension/ui-tests/tests tests ./benchmarks oracle binder
+SPELLED = *.md .ci .github docs jupyter_gpudask labextension/src labextension/ui-tests/tests tests ./benchmarks oracle binder colab
 
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
