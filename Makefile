@@ -120,7 +120,7 @@ coverage: $(VENV)/.test-tools ## run pytest and jest, and show the lines that no
 	jlpm test:coverage
 	cd tests && COVERAGE_FILE=$(abspath .coverage) $(PYTEST) -m "not engines or quick" --cov=jupyter_gpudask --cov-report=term-missing:skip-covered
 
-fix: $(VENV)/.packages node_modules/.installed ## write again what is generated from the code, and correct the style where a program can
+fix: $(VENV)/.packages jupyter_gpudask/_version.py node_modules/.installed ## write again what is generated from the code, and correct the style where a program can
 	$(GENERATED)
 	$(VENV)/bin/ruff check --fix
 	$(VENV)/bin/ruff format
@@ -128,7 +128,7 @@ fix: $(VENV)/.packages node_modules/.installed ## write again what is generated 
 
 lint: lint-python lint-frontend check-workflows ## check style, types, the workflows, and that what is generated is up to date
 
-lint-python: $(VENV)/.packages node_modules/.installed
+lint-python: $(VENV)/.packages jupyter_gpudask/_version.py node_modules/.installed
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
@@ -147,11 +147,11 @@ bench: $(VENV)/.installed ## time computations on the CPU cluster, beside a plai
 bench-gpu: $(VENV)/.installed ## time computations on the GPUs, beside a LocalCUDACluster set up by hand
 	$(VENV)/bin/python benchmarks/speed.py --engine cuda
 
-docs: $(VENV)/.packages ## build the documentation as a website into site/
+docs: $(VENV)/.packages jupyter_gpudask/_version.py ## build the documentation as a website into site/
 	$(VENV)/bin/codespell --check-hidden $(SPELLED)
 	$(SPHINX) --jobs auto docs site
 
-check-links: $(VENV)/.packages ## open each address of other sites that the documentation names
+check-links: $(VENV)/.packages jupyter_gpudask/_version.py ## open each address of other sites that the documentation names
 	$(SPHINX) --builder linkcheck docs .venv/links
 
 build: dist/.built ## build the wheel and the sdist into dist/
@@ -187,11 +187,13 @@ $(VENV)/.tools: pyproject.toml
 	$(STEP) 'Installing the tools of the build into .venv' $(PIP) --requirement $@.txt
 	@touch $@
 
-# The file of the version is one that the build writes, too.
+# The build writes this file, too.
+jupyter_gpudask/_version.py: package.json | $(VENV)/.tools
+	@$(VENV)/bin/python -c 'import json; print("__version__ = VERSION =", repr(json.load(open("package.json"))["version"]))' > $@
+
 $(VENV)/.packages: $(VENV)/.tools
 	@$(VENV)/bin/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*p["dependencies"], *p["optional-dependencies"]["docs"], sep="\n")' > $@.txt
 	$(STEP) 'Installing what the package and its documentation need' $(PIP) --requirement $@.txt
-	@[ -e jupyter_gpudask/_version.py ] || $(VENV)/bin/python -c 'import json; print("__version__ = VERSION =", repr(json.load(open("package.json"))["version"]))' > jupyter_gpudask/_version.py
 	@touch $@
 
 node_modules/.installed: package.json yarn.lock .yarnrc.yml | $(VENV)/.tools
