@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -199,12 +197,6 @@ def test_magics_that_pages_show_are_accepted(page):
         given = parse_line(rest)
         if given.command in ("start", "restart"):
             ClusterSpec.parse(given.options)
-
-
-@pytest.mark.parametrize("name", ["patches", "errors"])
-def test_a_page_is_made_from_its_table_in_the_code(name):
-    made = subprocess.check_output([sys.executable, ROOT / ".ci" / f"{name}_page.py"], text=True)
-    assert (DOCS / f"{name}.md").read_text() == made
 
 
 def test_the_description_of_the_protocol_has_its_version():

@@ -1,7 +1,6 @@
 """The REST interface: its operations, each declared once, and the handlers and the OpenAPI document made of them.
 
-Those of the verbs come from `jupyter_gpudask.protocol.verbs`. ``python -m jupyter_gpudask.server.rest >
-labextension/openapi.json`` updates the document of the front end.
+Those of the verbs come from `jupyter_gpudask.protocol.verbs`. ``make fix`` updates the document of the front end.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import asyncio
 import inspect
 import json
 import math
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -418,7 +416,3 @@ def _options() -> dict[str, Any]:
             {"properties": {"engine": {"enum": ["auto", *of_gpus]}, "workers": {"type": "null"}}},
         ],
     }
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(openapi_document("/"), indent=2) + "\n")

@@ -1,7 +1,7 @@
 /**
  * The types of the server's REST interface and stream.
  *
- * They are derived from `openapi.ts`, which `jlpm types` generates from the server's OpenAPI description. Sizes are in
+ * They are derived from `openapi.ts`, which `make fix` generates from the server's OpenAPI description. Sizes are in
  * bytes, times in seconds since the epoch; a metric that is not available is null.
  */
 import { components } from './openapi';
