@@ -52,6 +52,7 @@ class CellRecord:
     fallback: Fallback = "error"
     id: str = field(default_factory=lambda: uuid4().hex)  # the id of the cell: what its tasks report has it
     polars_over_network: bool = False  # whether Polars' engine may listen on the network
+    cancelled: int = 0  # the number of blocks of unfinished tasks that an interrupt has cancelled
     polars_queries: int = 0  # the number of queries of Polars, except those for which the user has named an engine
 
     @property

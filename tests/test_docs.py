@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_gpudask.magics.arguments import parse_cell, parse_line
+from jupyter_gpudask.magics.arguments import parse_cell
+from jupyter_gpudask.magics.commands import parse_line
 from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
 
 ROOT = Path(__file__).parents[1]
@@ -196,9 +197,9 @@ def test_magics_that_pages_show_are_accepted(page):
         if magic == "%%gpudask":
             parse_cell(rest)
             continue
-        given = parse_line(rest)
-        if given.command in ("start", "restart"):
-            ClusterSpec.parse(given.options)
+        command, arguments = parse_line(rest)
+        if command in ("start", "restart"):
+            ClusterSpec.parse(arguments)
 
 
 @pytest.mark.parametrize("name", ["patches", "errors"])

@@ -14,17 +14,14 @@ import queue
 import threading
 import time
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distributed.comm.core import CommClosedError
 from distributed.protocol.cuda import cuda_dumps, cuda_loads
 from distributed.protocol.serialize import register_serialization_family
 from distributed.utils import nbytes
 
-from .pinned_segments import LIMIT, FilledSegments, OpenedSegments, Reference, SegmentLimitError, SegmentPool
-
-if TYPE_CHECKING:
-    from .pinned_segments import Device
+from .pinned_segments import LIMIT, Device, FilledSegments, OpenedSegments, Reference, SegmentLimitError, SegmentPool
 
 _log = logging.getLogger(__name__)
 

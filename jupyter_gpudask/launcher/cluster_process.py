@@ -11,8 +11,10 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import IO, Any, Self
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
 from ..installation import pip_install
@@ -22,15 +24,8 @@ from ..machine.leases import LeaseFolder
 from ..machine.lifeline import kill_session
 from ..protocol import VERBS, ClusterSpec, Start
 from ..protocol.transport import EVENT_LIMIT, MessageStream
-from ..protocol.verbs import SUPERVISOR
+from ..protocol.verbs import SUPERVISOR, EndReason
 from .connection import ClusterConnection, LostCallback, ProgressCallback
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
-    from pathlib import Path
-    from typing import IO
-
-    from ..protocol.verbs import EndReason
 
 
 class ChildProcess:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import ClusterLostError, GpuDaskError, ProtocolError
 from ..protocol import (
@@ -23,10 +23,8 @@ from ..protocol import (
     StateReport,
     parse_event,
 )
+from ..protocol.transport import MessageStream
 from ..protocol.verbs import DONE, EndReason
-
-if TYPE_CHECKING:
-    from ..protocol.transport import MessageStream
 
 _ANSWER_TIMEOUT = 10.0
 # However much there is to read, other tasks of the event loop run in between.

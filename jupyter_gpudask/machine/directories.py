@@ -13,13 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 LOGS_VARIABLE = "JUPYTER_GPUDASK_LOGS"
 """The environment variable of workers with the directory of their logs."""

@@ -8,13 +8,10 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing import util
-from typing import TYPE_CHECKING
 
 import psutil
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
 _GRACE = 1.5

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ..protocol import ClusterState, Ready, WorkerState
     from ..session.launch import RunningCluster
     from ..session.session import Session
-    from .cell_interrupt import Interruption
     from .settings import MagicsSettings
 
 _LIVE_DELAY = 2.0
@@ -46,8 +45,7 @@ _SECONDS_PER_HOUR = 3600
 class Footer:
     """Context manager of a cell; shows nothing if the cell has submitted no tasks.
 
-    `record`: what stayed on the CPU; filled while the cell runs. `interruption`: what an interrupt has cancelled; known
-    when the cell ends.
+    `record`: what stayed on the CPU; filled while the cell runs.
     """
 
     def __init__(
@@ -58,13 +56,11 @@ class Footer:
         backends: tuple[str, str],
         record: CellRecord,
         *,
-        interruption: Interruption,
         settings: MagicsSettings,
     ) -> None:
         self._shell, self._line = shell, OutputLine(shell)
         self._session, self._cluster = session, cluster
         self._backends, self._record, self._settings = backends, record, settings
-        self._interruption = interruption
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._waiting = 0
@@ -136,7 +132,7 @@ class Footer:
             polars_in_kernel=bool(self._record.polars_queries) and "cudf" not in self._backends,
             seconds=seconds,
             tasks=self._submitted,
-            cancelled=self._interruption.cancelled or 0,
+            cancelled=self._record.cancelled,
             fused=state.work.blocks - state.work.tasks if state else 0,
             peak=None if busiest is None else peaks[busiest],
             peak_gpu=index,

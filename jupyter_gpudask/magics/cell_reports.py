@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import escape
@@ -13,7 +14,6 @@ from IPython.display import display
 
 from ..errors import ReportError
 from ..quantities import format_bytes
-from .cell_interrupt import was_interrupted
 from .output import Note, View, format_table, html_table, show_note
 
 if TYPE_CHECKING:
@@ -73,6 +73,12 @@ def report_to(file: str) -> Iterator[None]:
             display(Note(f"The report cannot be written to {file}: {error.strerror or error}."))
         else:
             display(ReportNote(f"Dask's performance report: {file}", file))
+
+
+def was_interrupted(shell: InteractiveShell) -> bool:
+    """Whether the last cell ended by an interrupt."""
+    result = shell.last_execution_result
+    return result is not None and isinstance(result.error_in_exec, KeyboardInterrupt | asyncio.CancelledError)
 
 
 @contextmanager

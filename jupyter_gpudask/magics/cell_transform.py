@@ -14,14 +14,13 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.async_helpers import _should_be_async
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import FrameType
 
     from IPython.core.interactiveshell import InteractiveShell
 

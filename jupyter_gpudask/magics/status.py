@@ -1,10 +1,11 @@
-"""Tables of ``%gpudask status``, ``gpus`` and ``logs``; in a notebook, ``status`` is updated every second."""
+"""What the commands of ``%gpudask`` show; in a notebook, ``status`` is updated every second."""
 
 from __future__ import annotations
 
 import threading
 import time
 import uuid
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,13 @@ from .output import FONT_SIZE, Note, View, format_table, html_table, state_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ..client.calls import HeldReport
     from ..protocol import ClusterState, GpuState, JoinedState, WorkerState
 
 _DASH = "–"
+_HELD_HEADS = ("variable", "results", "size")
+_REST = "(no variable)"
+_FALLBACK_HEADS = ("operation", "line", "blocks", "seconds", "what the library said")
 
 _UPDATE_INTERVAL = 1.0
 
@@ -145,6 +150,106 @@ class GpusView(View):
                 or _DASH,
             )
             for gpu in self.gpus
+        ]
+
+
+class HeldView(View):
+    """The results on the workers.
+
+    - `total`: their size in bytes, each counted once.
+    - `workers`: their size on each worker in bytes, by the worker's name in Dask.
+    - `variables`: the size of the results that each variable holds, in bytes.
+    """
+
+    def __init__(self, report: HeldReport, gpus: Mapping[str, int | None], deleted: Sequence[str]) -> None:
+        self.total = report.total
+        order = [*gpus, *report.workers]  # a worker may have been added since
+        self.workers = {name: report.workers[name] for name in dict.fromkeys(order) if name in report.workers}
+        rows = sorted(((name, *counts) for name, counts in report.counts.items() if counts[0]), key=lambda row: -row[2])
+        self.variables = {name: size for name, _, size in rows if name}
+        self._rows = [(name or _REST, f"{number:,}", format_bytes(size)) for name, number, size in rows]
+        self._before = [f"Deleted: {', '.join(deleted)}."] if deleted else []
+        self._before.append(self._describe(gpus))
+        names = ",".join(list(self.variables)[:2])
+        self._after = [f"To release results, type: %gpudask held --release {names}"] if names else []
+        if report.counts.get("", (0, 0))[0]:
+            self._after.append("Values of earlier cells may hold the others. To delete them, type: %reset -f out")
+
+    def __str__(self) -> str:
+        table = [format_table(_HELD_HEADS, self._rows)] if self._rows else []
+        return "\n".join((*self._before, *table, *self._after))
+
+    def to_html(self) -> str:
+        """The lines and the table."""
+        table = html_table(_HELD_HEADS, self._rows, align="left") if self._rows else ""
+        return _divs(self._before) + table + _divs(self._after)
+
+    def _describe(self, gpus: Mapping[str, int | None]) -> str:
+        if not self.total:
+            return "The workers hold no results."
+        names = {name: f"worker {name}" if gpus.get(name) is None else f"GPU {gpus[name]}" for name in self.workers}
+        places = [f"{names[name]} {format_bytes(size)}" for name, size in self.workers.items() if size]
+        return f"The workers hold {format_bytes(self.total)} of results: {', '.join(places)}."
+
+
+def _divs(lines: Sequence[str]) -> str:
+    return "".join(f"<div>{escape(line)}</div>" for line in lines)
+
+
+class FreeView(View):
+    """How much device memory was released, by GPU of a worker and for the kernel, and how much is still in use."""
+
+    def __init__(self, freed: dict[str, int], workers: tuple[WorkerState, ...], *, pool: bool) -> None:
+        self.freed = freed
+        self._workers = workers
+        self._pool = pool
+
+    def __str__(self) -> str:
+        lines = [f"{format_bytes(sum(self.freed.values()))} of device memory freed."]
+        lines += [f"  {name}: {format_bytes(freed)}" for name, freed in self.freed.items() if freed]
+        in_use = sum(worker.pool_used or 0 for worker in self._workers)
+        if in_use:
+            lines.append(
+                f"{format_bytes(in_use)} is in use by results on the workers. "
+                "To see which variables hold them, type: %gpudask held"
+            )
+        if self._pool:
+            lines.append("The pool stays reserved. To release it, type: %gpudask restart --pool none")
+        return "\n".join(lines)
+
+    def to_html(self) -> str:
+        """The lines, with their indentation."""
+        return f'<div style="white-space: pre-wrap">{escape(str(self))}</div>'
+
+
+@dataclass(frozen=True)
+class FallbackRow:
+    """An operation that ran on the CPU."""
+
+    operation: str  # the name of the function
+    line: int  # the line of its cell; 0 if it is not known
+    blocks: int  # the number of blocks or partitions
+    seconds: float  # the sum of the times of the blocks, with the copies of the data
+    reason: str  # the error in which CuPy or cuDF said that they lack it
+
+
+class FallbacksView(View):
+    """The operations as a table, those with the longest time first."""
+
+    def __init__(self, fallbacks: Sequence[FallbackRow]) -> None:
+        self.fallbacks = tuple(fallbacks)
+
+    def __str__(self) -> str:
+        return format_table(_FALLBACK_HEADS, self._rows())
+
+    def to_html(self) -> str:
+        """The table."""
+        return html_table(_FALLBACK_HEADS, self._rows(), align="left")
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (row.operation, str(row.line or ""), f"{row.blocks:,}", f"{row.seconds:.2f}", row.reason)
+            for row in self.fallbacks
         ]
 
 

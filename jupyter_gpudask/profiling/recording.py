@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dask._task_spec import GraphNode, Task, _execute_subgraph
 from dask.sizeof import sizeof
-from distributed import SchedulerPlugin, WorkerPlugin
+from distributed import Client, SchedulerPlugin, Worker, WorkerPlugin
 from distributed.metrics import context_meter
 from distributed.metrics import time as wall_time
 from distributed.protocol.pickle import dumps
@@ -26,19 +26,14 @@ from ..inspection.results import TO_GPU, TO_HOST
 from ..worker.graphs import OpaqueNode
 from ..worker.host_threads import times_seceded
 from ..worker.interruption import InterruptionPlugin
-from .measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse, combine, operation_of
+from .measurements import CellMeasurements, Operation, SchedulerRecord, WorkerRecord, WorkerUse, combine, operation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from distributed import Worker
-
     OnStep = Callable[[GraphNode, Mapping[Any, Any], Any], None]
     from collections.abc import Callable, Mapping
 
-    from distributed import Client
-
-    from .measurements import CellMeasurements
 
 PROFILING_PLUGIN = "gpudask-profile"
 """The name of the plugin and of the worker's operation that returns its record."""

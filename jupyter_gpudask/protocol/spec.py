@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import types
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -23,15 +24,11 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 
 from ..errors import ClusterExistsError, OptionConflictError, SpecError
 from ..quantities import parse_amount, parse_gpus, parse_pairs, parse_range, typed_size
 from .engines import ENGINES, Engine, engine_with, has_gpus
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pydantic.fields import FieldInfo
 
 
 @dataclass(frozen=True)

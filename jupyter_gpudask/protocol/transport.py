@@ -6,18 +6,17 @@ import asyncio
 import contextlib
 import logging
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from ..errors import ClusterLostError, ProtocolError
-from .messages import PROTOCOL_VERSION, StateReport
+from .messages import PROTOCOL_VERSION, Message, StateReport
+from .state import ClusterState
 from .verbs import ClusterVerbs
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
 
-    from .messages import Message
-    from .state import ClusterState
 
 logger = logging.getLogger(__name__)
 

@@ -10,19 +10,15 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import ClusterLostError, GpuDaskError
 from ..launcher.cluster_process import ClusterProcess
-from ..protocol.messages import refusal
-from ..protocol.verbs import SUPERVISOR
-
-if TYPE_CHECKING:
-    from ..launcher.connection import ClusterConnection
-    from ..protocol import ClusterSpec, ClusterState, Command, Progress, Ready
-    from ..protocol.messages import Interpreter
-    from ..protocol.rest import Status
-    from ..protocol.verbs import EndReason
+from ..launcher.connection import ClusterConnection
+from ..protocol import ClusterSpec, ClusterState, Command, Progress, Ready
+from ..protocol.messages import Interpreter, refusal
+from ..protocol.rest import Status
+from ..protocol.verbs import SUPERVISOR, EndReason
 
 logger = logging.getLogger(__name__)
 

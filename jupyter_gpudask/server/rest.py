@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
@@ -49,13 +49,10 @@ from ..protocol.rest import (
     StreamMessage,
 )
 from ..protocol.spec import start_options
-from ..protocol.verbs import carry_out
+from ..protocol.verbs import Verb, carry_out
 from .kernel_socket import ServerVerbs
-
-if TYPE_CHECKING:
-    from ..protocol.verbs import Verb
-    from .manager import ClusterManager
-    from .monitor import Monitor
+from .manager import ClusterManager
+from .monitor import Monitor
 
 API = "gpudask/api"
 

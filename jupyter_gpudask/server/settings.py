@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 from traitlets import Bool, Dict, Enum, Float, Int, TraitError, Unicode
@@ -16,12 +17,7 @@ from ..machine.lease_registry import LeaseRegistry
 from ..protocol import ClassProfile, ClusterClass, ClusterSpec
 from ..protocol.engines import has_gpus
 from ..protocol.rest import Profile
-from ..protocol.spec import DEVICES, flag_of, start_options
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from ..protocol.spec import StartOption
+from ..protocol.spec import DEVICES, StartOption, flag_of, start_options
 
 
 class ServerSettings(LoggingConfigurable):

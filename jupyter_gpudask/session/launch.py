@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -20,8 +20,6 @@ from ..errors import ClusterLostError, ClusterStartError, GpuUnavailableError, R
 from .device_order import set_first_device
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-
     from ..client.kernel_client import KernelClient
     from ..launcher.connection import Cluster, LostCallback, ProgressCallback
     from ..protocol import ClusterSpec, ClusterState, Progress, Ready

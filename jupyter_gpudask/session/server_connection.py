@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoClusterError
 from ..launcher.cluster_process import ClusterProcess
@@ -16,11 +17,7 @@ from ..machine.unix_socket import connect_socket, socket_path
 from ..protocol import VERBS, Closed, ClusterSpec, Failed, parse_event
 from ..protocol.messages import Attach, AttachOrStart, CheckOptions, Interpreter, Request
 from ..protocol.transport import EVENT_LIMIT, MessageStream
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..protocol.verbs import EndReason
+from ..protocol.verbs import EndReason
 
 _CLOSE_TIMEOUT = 7.0
 _RESPONSE_TIMEOUT = 10.0

@@ -11,7 +11,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
-from .launch import EventLoopThread, attach, import_path, launch, options_after, spec_on_this_machine
+from .launch import EventLoopThread, RunningCluster, attach, import_path, launch, options_after, spec_on_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..launcher.cluster_process import ProgressCallback
     from ..protocol import ClusterSpec, ClusterState
     from ..protocol.messages import Action
-    from .launch import RunningCluster
 
 
 class Session:

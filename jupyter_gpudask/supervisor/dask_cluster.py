@@ -16,10 +16,11 @@ import secrets
 import shutil
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.config
 from dask.utils import parse_bytes
@@ -31,20 +32,15 @@ from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProfileN
 from ..machine.directories import LOGS_VARIABLE, ClusterDirectory, older_log, tail, worker_log
 from ..machine.leases import LeaseFolder, OwnLease
 from ..machine.plan import Plan, make_plan
-from ..protocol import ClusterState, Progress, Ready, Start
+from ..protocol import ClusterState, Progress, Ready, Start, TlsCredentials
 from ..protocol.engines import engine_with, has_gpus
 from ..scheduler.settings import shorten_logs
 from .dashboard import check_guard, guard_by_header, guard_by_token, routes_without_proxy
 from .engines import create_cluster, import_what_clusters_need, is_job_queue
+from .fork_server import ForkServer
 from .job_queue import JobQueue
 from .scaling import Scaling, check_limit, plan_and_lease
 from .supervised import Status, SupervisedCluster, read_state, register_plugins
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ..protocol import TlsCredentials
-    from .fork_server import ForkServer
 
 _LOG_LINES = 30
 _DEAD = (WorkerStatus.failed, WorkerStatus.closed, WorkerStatus.closing)

@@ -8,8 +8,10 @@ import math
 import os
 import shlex
 import sys
+from collections.abc import Callable, Hashable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import dask.config
 import psutil
@@ -21,19 +23,12 @@ from ..comm.unix import SCHEME, host_of
 from ..errors import ClusterStartError, GpuDaskError, OptionConflictError
 from ..installation import pip_install
 from ..machine.directories import LOGS_VARIABLE
-from ..machine.plan import has_usable_gpus
-from ..protocol.engines import ENGINES
+from ..machine.plan import Plan, has_usable_gpus
+from ..protocol import ClusterClass, ClusterSpec
+from ..protocol.engines import ENGINES, Engine
 from ..worker.command import worker_options
 from . import ssh
 from .dashboard import routes_without_proxy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from pathlib import Path
-
-    from ..machine.plan import Plan
-    from ..protocol import ClusterClass, ClusterSpec
-    from ..protocol.engines import Engine
 
 _NOT_FOR_JOBS = frozenset(
     {

@@ -12,24 +12,19 @@ import logging
 import multiprocessing
 import os
 import signal
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.config
 
 from ..machine.directories import LOGS_VARIABLE, ClusterDirectory
 from ..machine.lifeline import on_forced_exit
 from ..machine.plan import engine_of, has_usable_gpus
-from ..protocol.engines import ENGINES, engine_with
+from ..protocol import Start
+from ..protocol.engines import ENGINES, Engine, engine_with
 from . import fork_preload
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ..protocol import Start
-    from ..protocol.engines import Engine
-
 
 logger = logging.getLogger(__name__)
 

@@ -10,20 +10,17 @@ import shlex
 import subprocess
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import ClusterLostError, ClusterStartError
 from ..machine.directories import tail
 from ..protocol import JobState
 from ..protocol.state import describe_jobs
 from .engines import first_line, worker_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 # Each prints the ids and reasons of the pending jobs of all users in a partition, those of higher priority first.
 _PENDING = {"SLURM": ("squeue", "--noheader", "--states=PENDING", "--sort=-p,i", "--format=%i|%r", "--partition")}

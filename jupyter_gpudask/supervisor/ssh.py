@@ -7,7 +7,8 @@ import json
 import math
 import shlex
 import sys
-from typing import IO, TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, Any
 
 from distributed import Scheduler, SpecCluster, SSHCluster
 from distributed.core import Status
@@ -16,12 +17,8 @@ from distributed.deploy.ssh import Worker
 from ..errors import ClusterStartError, GpuUnavailableError, SpecError
 from ..installation import pip_install
 from ..machine.directories import worker_log
+from ..protocol import ClusterSpec
 from ..protocol.engines import ENGINES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ..protocol import ClusterSpec
 
 _ENVIRONMENT = ("PYTHONUNBUFFERED=1",)  # what tasks print is in the log at once
 # After this part of the start timeout the start fails because of the host that does not respond, which it names.

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from distributed.protocol.pickle import dumps
 
 from ..errors import GpuUnavailableError
 from ..machine import gpus
+from ..machine.plan import Plan
 from ..protocol import ClusterState, GpuState, TlsCredentials
-from ..protocol.engines import has_gpus
+from ..protocol.engines import Engine, has_gpus
 from ..scheduler.cells import (
     StuckWorker,
     assigned_tasks,
@@ -34,12 +36,6 @@ from ..worker.memory import CellMetricsPlugin, reset_worker
 from ..worker.plugins import ExitReportPlugin, MetricsRetentionPlugin, PatchPlugin
 from ..worker.polars_rank import PolarsRankPlugin, release_rank
 from ..worker.preload import PathPlugin
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from ..machine.plan import Plan
-    from ..protocol.engines import Engine
 
 
 async def register_plugins(path: Sequence[str], engine: Engine, threads: int | None, dask_scheduler: Any) -> None:

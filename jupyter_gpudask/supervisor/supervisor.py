@@ -12,17 +12,15 @@ import dask.config
 
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
 from ..machine.lifeline import end_session, on_forced_exit
-from ..protocol import VERBS, Closed, Failed, Refused, Start, parse_command
+from ..protocol import VERBS, Closed, ClusterState, Command, Failed, Refused, Start, parse_command
 from ..protocol.messages import check_protocol
-from ..protocol.transport import Reporter
+from ..protocol.transport import MessageStream, Reporter
 from ..protocol.verbs import answer, carry_out
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from ..machine.directories import ClusterDirectory
-    from ..protocol import ClusterState, Command
-    from ..protocol.transport import MessageStream
     from .dask_cluster import DaskCluster
     from .fork_server import Preparation
     from .remote_cluster import RemoteCluster

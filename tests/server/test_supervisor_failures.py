@@ -12,7 +12,7 @@ from managers import UNTIL_CLOSED, KernelsOf, until, with_manager
 
 from jupyter_gpudask.launcher import cluster_process, connection
 from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
-from jupyter_gpudask.server.kernel_events import KernelEventListener
+from jupyter_gpudask.server.manager import KernelEventListener
 
 pytestmark = pytest.mark.cluster
 
