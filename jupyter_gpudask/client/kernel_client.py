@@ -434,7 +434,11 @@ def explain_loss(error: BaseException, client: Client) -> ResultsLostError | Non
     if not _LOST & reasons:
         return None
     needed = dict(_lost_variables(client))
-    lost = {name: _end_of(future.client) for name, future in needed.items() if not _is_elsewhere(future, client)}
+    lost = {
+        name: _end_of(future.client)
+        for name, future in needed.items()
+        if future.client is client or future.client.status != "running" or future.cancelled()  # else it is elsewhere
+    }
     if needed and not lost:
         return ResultsLostError("of-other-client", need=_need(needed))
     end = next(filter(None, lost.values()), "")
@@ -443,11 +447,6 @@ def explain_loss(error: BaseException, client: Client) -> ResultsLostError | Non
 
 def _need(names: Collection[str]) -> str:
     return f"{' and '.join(names) or 'This'} need{'' if len(names) > 1 else 's'}"
-
-
-def _is_elsewhere(future: Future[Any], client: Client) -> bool:
-    """Whether another client has it on a cluster that runs."""
-    return future.client is not client and future.client.status == "running" and not future.cancelled()
 
 
 def _end_of(client: Client) -> str:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
 from ..installation import pip_install
@@ -23,7 +23,7 @@ from ..machine.gpus import extra_for_gpus
 from ..machine.leases import LeaseFolder
 from ..machine.lifeline import kill_session
 from ..protocol import VERBS, ClusterSpec, Start
-from ..protocol.transport import EVENT_LIMIT, MessageStream
+from ..protocol.transport import EVENT_LIMIT, MessageStream, read_from, write_to
 from ..protocol.verbs import SUPERVISOR, EndReason
 from .connection import ClusterConnection, LostCallback, ProgressCallback
 
@@ -95,25 +95,11 @@ class ChildProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        child.stdin = await child._writer(process.stdin)
-        child.stdout = await child._reader(process.stdout, limit)
-        child.stderr = await child._reader(process.stderr, limit)
+        child.stdin = await write_to(process.stdin)
+        child.stdout, out = await read_from(process.stdout, limit)
+        child.stderr, err = await read_from(process.stderr, limit)
+        child._transports = [child.stdin.transport, out, err]
         return child
-
-    async def _writer(self, pipe: IO[bytes]) -> asyncio.StreamWriter:
-        loop = asyncio.get_running_loop()
-        transport, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), pipe
-        )
-        self._transports.append(transport)
-        return asyncio.StreamWriter(transport, protocol, None, loop)
-
-    async def _reader(self, pipe: IO[bytes], limit: int) -> asyncio.StreamReader:
-        reader = asyncio.StreamReader(limit)
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-        self._transports.append(transport)
-        return reader
 
 
 def _begin(
@@ -149,8 +135,6 @@ def _wait_for_end(process: subprocess.Popen[bytes]) -> int:
         return process.wait()
     return end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
 
-
-__all__ = ["ClusterProcess", "LostCallback", "ProgressCallback"]
 
 _LOG_LINES = 200
 _CLOSE_TIMEOUT = 4.8
@@ -238,8 +222,7 @@ class ClusterProcess(ClusterConnection):
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):
                 self._send(VERBS["close"].command.model_validate({"reason": reason}))
                 self._stream.close()
-                async with asyncio.timeout(limit):
-                    await self._process.ended()
+                await asyncio.wait_for(self._process.ended(), limit)
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
@@ -247,16 +230,16 @@ class ClusterProcess(ClusterConnection):
 
     async def _after_end(self) -> None:
         if self._failure is None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_EXIT_TIMEOUT):
-                    await self._process.ended()
+            await self._wait_for_exit()
         await self._whole_log()
         await self._clean_up()
 
-    async def _ended_before_ready(self) -> GpuDaskError:
+    async def _wait_for_exit(self) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_EXIT_TIMEOUT):
-                await self._process.ended()
+            await asyncio.wait_for(self._process.ended(), _EXIT_TIMEOUT)
+
+    async def _ended_before_ready(self) -> GpuDaskError:
+        await self._wait_for_exit()
         log = await self._whole_log()
         if re.search("No module named '?jupyter_gpudask", log):
             return ClusterStartError(

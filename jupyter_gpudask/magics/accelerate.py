@@ -95,12 +95,10 @@ def accelerate(shell: InteractiveShell, session: Session) -> Note:
 
 def _load(shell: InteractiveShell, accelerators: Sequence[_Accelerator]) -> dict[_Accelerator, str]:
     """Load them, and return the reasons of those that fail, such as a missing library of CUDA; if all fail, raise."""
-    extensions = shell.extension_manager
-    assert extensions is not None
     failures = {}
     for each in accelerators:
         try:
-            extensions.load_extension(each.extension)
+            shell.extension_manager.load_extension(each.extension)  # type: ignore[union-attr]
         except Exception as error:  # noqa: BLE001 - whatever it is, the notebook goes on without this library
             failures[each] = (str(error) or type(error).__name__).splitlines()[0]
         else:

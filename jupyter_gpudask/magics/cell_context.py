@@ -265,15 +265,13 @@ def _show_interrupt(
     tb_offset: int | None = None,
 ) -> None:
     last = traceback
-    while last.tb_next is not None and not _is_of_dask(last.tb_next):
-        last = last.tb_next
-    last.tb_next = None
+    outside = ("dask", "distributed", __name__.partition(".")[0])
+    while last.tb_next is not None:
+        if str(last.tb_next.tb_frame.f_globals.get("__name__")).partition(".")[0] in outside:
+            last.tb_next = None
+        else:
+            last = last.tb_next
     shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
-
-
-def _is_of_dask(traceback: Any) -> bool:
-    package = str(traceback.tb_frame.f_globals.get("__name__")).partition(".")[0]
-    return package in ("dask", "distributed", __name__.partition(".")[0])
 
 
 @contextmanager

@@ -106,14 +106,14 @@ class AutomaticCells(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         """Add the call to a cell that may use Dask; IPython calls this for each cell."""
-        if self._settings.on and isinstance(node, ast.Module) and self._is_to_be_switched(node.body):
+        if (
+            self._settings.on
+            and isinstance(node, ast.Module)
+            and not all(map(_is_magic, node.body))
+            and ("dask" not in sys.modules or may_use_dask(node.body, self._shell.user_ns))
+        ):
             node.body = _with_calls(node.body)
         return node
-
-    def _is_to_be_switched(self, body: list[ast.stmt]) -> bool:
-        if all(map(_is_magic, body)):
-            return False
-        return "dask" not in sys.modules or may_use_dask(body, self._shell.user_ns)
 
 
 def source_of_cell(namespace: dict[str, Any]) -> str:

@@ -167,8 +167,11 @@ class OutputLine:
 
     def show(self, view: View) -> None:
         """Show `view` until the next one, cut to the width of the terminal."""
+        if self._handle is not None:
+            self._handle.update(view)
+        elif self.in_notebook:
+            self._handle = display(view, display_id=True)
         if self.in_notebook:
-            self._display(view)
             return
         if self._in_terminal:
             room = os.get_terminal_size(sys.stdout.fileno()).columns - 1
@@ -196,9 +199,3 @@ class OutputLine:
         sys.stdout.write(f"{start}{view!s:<{0 if self._in_terminal else _MIN_WIDTH}}".rstrip(" ") + "\n")
         sys.stdout.flush()
         self._dirty = False
-
-    def _display(self, view: View) -> None:
-        if self._handle is None:
-            self._handle = display(view, display_id=True)
-        else:
-            self._handle.update(view)

@@ -434,11 +434,11 @@ class JoinedDashboardHandler(WebSocketHandler):
             f"default-src 'unsafe-inline' 'unsafe-eval' data: blob: {own}",
             "object-src 'none'",
             "form-action 'none'",
-            *_frame_ancestors(
-                self.settings.get("headers", {}).get("Content-Security-Policy", "frame-ancestors 'self'")
-            ),
         ]
-        return "; ".join(directives)
+        # Who may frame Jupyter's pages may frame these; its addresses for reports are left out, as reports are logged.
+        policy = self.settings.get("headers", {}).get("Content-Security-Policy", "frame-ancestors 'self'")
+        parts = map(str.strip, policy.split(";"))
+        return "; ".join([*directives, *(each for each in parts if each.lower().startswith("frame-ancestors"))])
 
     def _refuse(self, sentence: str) -> None:
         self.set_status(502)
@@ -455,11 +455,6 @@ class JoinedDashboardHandler(WebSocketHandler):
         """Log an unexpected exception without the request."""
         if value is not None and not isinstance(value, web.HTTPError):
             logger.error("Forwarding a request to a joined cluster's dashboard failed", exc_info=(typ, value, tb))
-
-
-def _frame_ancestors(policy: str) -> list[str]:
-    """Who may frame Jupyter's pages may frame these; its addresses for reports are left out, as reports are logged."""
-    return [part.strip() for part in policy.split(";") if part.strip().lower().startswith("frame-ancestors")]
 
 
 JOINED_DASHBOARD = [(rf"{JOINED_PATH}/(?P<secret>[A-Za-z0-9_-]+)(?P<path>/.*|)", JoinedDashboardHandler)]

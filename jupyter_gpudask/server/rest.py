@@ -119,7 +119,9 @@ class GpuDaskAPIHandler(APIHandler):
         elif isinstance(error, ValidationError):
             status_code = HTTPStatus.UNPROCESSABLE_ENTITY
         elif status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            self.set_header("Allow", ", ".join(_methods(type(self))))
+            names = ("get", "post", "delete", "options")
+            implemented = [each for each in names if getattr(type(self), each) is not getattr(web.RequestHandler, each)]
+            self.set_header("Allow", ", ".join(implemented).upper())
         self.set_status(status_code)
         self.set_header("Content-Type", "application/json")
         self.finish(_problem(error, status_code).model_dump_json())
@@ -128,12 +130,6 @@ class GpuDaskAPIHandler(APIHandler):
         """Log exceptions that the request did not cause; called by Tornado."""
         if not isinstance(value, GpuDaskError | ValidationError):
             super().log_exception(kind, value, traceback)
-
-
-def _methods(handler: type[web.RequestHandler]) -> list[str]:
-    """The methods that a handler implements."""
-    verbs = ("get", "post", "delete", "options")
-    return [verb.upper() for verb in verbs if getattr(handler, verb) is not getattr(web.RequestHandler, verb)]
 
 
 def _reject(name: str) -> None:

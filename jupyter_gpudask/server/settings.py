@@ -219,17 +219,16 @@ class Policy:
         for number in (workers, spec.adapt and spec.adapt[1]):
             if number is not None:
                 self.check_workers(number)
-        if self.settings.profiles_only and not self._is_offered(spec):
+        if self.settings.profiles_only and all(_comparable(spec) != _comparable(each) for each in self._offered()):
             names = list(self.settings.profiles)
             raise LimitError(
                 "profiles-only" if names else "defaults-only", names=", ".join(names), first=next(iter(names), "")
             )
         return spec
 
-    def _is_offered(self, spec: ClusterSpec) -> bool:
-        """Whether a spec is that of a cluster profile or the default; on the free GPUs instead of all if it has all."""
-        offered = [self._unchecked_spec({}, ""), *(self._unchecked_spec({}, name) for name in self.settings.profiles)]
-        return any(_comparable(spec) == _comparable(each) for each in offered)
+    def _offered(self) -> Iterator[ClusterSpec]:
+        """The specs of the default and of the cluster profiles."""
+        return (self._unchecked_spec({}, name) for name in ("", *self.settings.profiles))
 
     def check_workers(self, workers: int) -> None:
         """Raise `LimitError` if a cluster may not have so many workers."""

@@ -16,7 +16,7 @@ from .launch import EventLoopThread, RunningCluster, attach, import_path, launch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..launcher.cluster_process import ProgressCallback
+    from ..launcher.connection import ProgressCallback
     from ..protocol import ClusterSpec, ClusterState
     from ..protocol.messages import Action
 
@@ -189,8 +189,11 @@ class Session:
     def _end(self, cluster: RunningCluster, sentence: str) -> None:
         self._cluster = None
         self._loop.run(cluster.process.leave())
+        self._close(cluster, sentence, 2)
+
+    def _close(self, cluster: RunningCluster, sentence: str, timeout: float) -> None:
         try:
-            cluster.disconnect(sentence, timeout=2)
+            cluster.disconnect(sentence, timeout)
         finally:
             self._loop.run(cluster.process.close())
 
@@ -267,14 +270,8 @@ class Session:
         cluster, self._cluster, self._loss = self._cluster, None, loss
         if cluster is not None:
             # A cell that waits for a result fails now, and not when the client stops trying to reconnect.
-            self._ending = threading.Thread(target=self._end_lost, args=(cluster, loss.reason), daemon=True)
+            self._ending = threading.Thread(target=self._close, args=(cluster, loss.reason, 1), daemon=True)
             self._ending.start()
-
-    def _end_lost(self, cluster: RunningCluster, reason: str) -> None:
-        try:
-            cluster.disconnect(reason, timeout=1)
-        finally:
-            self._loop.run(cluster.process.close())
 
 
 def _is_irrelevant(cluster: RunningCluster, option: str, spec: ClusterSpec) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import math
 import os
@@ -98,21 +97,16 @@ def make_job_queue(
         "job_script_prologue": [*_ENVIRONMENT, *setting("job_script_prologue", [])],
     }
     scheduler = merged["scheduler_options"]
-    if "host" not in scheduler:
-        _check_interface(scheduler.get("interface", setting("interface", None)))
-    for name in _NOT_FOR_JOBS.intersection(os.environ):  # batch systems copy the environment of whoever submits a job
-        del os.environ[name]
+    name, interfaces = scheduler.get("interface", setting("interface", None)), psutil.net_if_addrs()
+    if "host" not in scheduler and name is not None and name not in interfaces:
+        raise ClusterStartError("no-interface", name=name, interfaces=", ".join(interfaces))
+    for variable in _NOT_FOR_JOBS.intersection(os.environ):  # batch systems copy the environment of who submits a job
+        del os.environ[variable]
     cluster = class_(**(ours | options | merged | {"n_workers": 0}))
     workers = spec.workers or options.get("n_workers", 1)
     for _ in range(math.ceil(workers / ours["processes"])):  # `scale` would submit jobs at once, and only log errors
         cluster.worker_spec.update(cluster.new_worker_spec())
     return cluster
-
-
-def _check_interface(name: str | None) -> None:
-    interfaces = psutil.net_if_addrs()
-    if name is not None and name not in interfaces:
-        raise ClusterStartError("no-interface", name=name, interfaces=", ".join(interfaces))
 
 
 _EXTRAS = {"dask_jobqueue": "slurm", "dask_gateway": "gateway", "dask_kubernetes": "kubernetes"}
@@ -140,7 +134,7 @@ def import_class(cluster_class: ClusterClass) -> Any:
     """The class, or the function, that a cluster profile names; raises `ClusterStartError` if it cannot be imported."""
     module, _, name = cluster_class.path.rpartition(".")
     try:
-        return getattr(importlib.import_module(module), name)
+        return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         extra = _EXTRAS.get((getattr(error, "name", None) or "").partition(".")[0])
         raise ClusterStartError(
@@ -178,7 +172,8 @@ def make_cluster(
         raise ClusterStartError(
             "class-failed", class_=cluster_class.path, error=f"{type(error).__name__}: {first_line(error)}"
         ) from None
-    if not isinstance(cluster, SpecCluster) or not _has_scheduler_here(cluster):
+    scheduler = (cluster.scheduler_spec or {}).get("cls") if isinstance(cluster, SpecCluster) else None
+    if not (isinstance(scheduler, type) and issubclass(scheduler, Scheduler)):
         raise ClusterStartError("scheduler-elsewhere", class_=cluster_class.path, known=GATEWAY_CLUSTER)
     return cluster
 
@@ -216,11 +211,6 @@ def parameters_of(class_: Any) -> set[str]:
     return names
 
 
-def _has_scheduler_here(cluster: SpecCluster) -> bool:
-    class_ = (cluster.scheduler_spec or {}).get("cls")
-    return isinstance(class_, type) and issubclass(class_, Scheduler)
-
-
 def make_cuda_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
     """A `dask_cuda.LocalCUDACluster` for `plan`; see `create_cluster`."""
     class_ = import_dask_cuda()
@@ -243,8 +233,7 @@ def make_cuda_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> 
 
 def import_dask_cuda() -> Any:
     """Import the class `dask_cuda.LocalCUDACluster`."""
-    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    os.environ["RAPIDS_NO_INITIALIZE"] = "True"
+    os.environ |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "RAPIDS_NO_INITIALIZE": "True"}
     from dask_cuda import LocalCUDACluster
 
     return LocalCUDACluster

@@ -25,7 +25,7 @@ from ..protocol.messages import REMOTE_DASHBOARD, gateway_dashboard
 from ..protocol.state import describe_jobs
 from .engines import GATEWAY_CLUSTER, first_line, import_class, parameters_of
 from .scaling import check_limit
-from .supervised import Status, SupervisedCluster, read_state, register_plugins
+from .supervised import Status, SupervisedCluster, read_state, register_plugins, without_gpus
 
 _RESPONSE_TIMEOUT = 10.0
 _WATCH_INTERVAL = 2.0
@@ -82,14 +82,18 @@ class RemoteCluster(SupervisedCluster):
             await self.adapt(*adaptive)
         return Ready(
             engine=self._engine,
-            stand_in="" if has_gpus(self._engine) else f"Clusters of the profile {self._profile} have no GPUs.",
+            stand_in=without_gpus(self._request.spec),
             address=self._cluster.scheduler_address,
             credentials=self._credentials(),
             dashboard_port=None,
             gpus=(),
             workers=self._wanted,
             pid=os.getpid(),
-            limits={"dashboard": self._why_no_dashboard()},
+            limits={
+                "dashboard": gateway_dashboard(self._cluster.dashboard_link)
+                if self._class.path == GATEWAY_CLUSTER
+                else REMOTE_DASHBOARD
+            },
         )
 
     def _what_is_missing(self, *, has_scheduler: bool) -> str:
@@ -99,11 +103,6 @@ class RemoteCluster(SupervisedCluster):
         if has_scheduler:
             return f"none has reached the scheduler that {origin} has started"
         return f"{origin} has not started a scheduler that responds"
-
-    def _why_no_dashboard(self) -> str:
-        if self._class.path == GATEWAY_CLUSTER:
-            return gateway_dashboard(self._cluster.dashboard_link)
-        return REMOTE_DASHBOARD
 
     async def _report_pods(self, on_progress: Callable[[Progress], None], progress: Progress) -> None:
         """Report which pods a start waits for, whenever that changes."""
@@ -142,9 +141,9 @@ class RemoteCluster(SupervisedCluster):
     async def _connect(self) -> None:
         from distributed import Client
 
-        address = self._cluster.scheduler_address
+        address, security = self._cluster.scheduler_address, getattr(self._cluster, "security", None)
         try:
-            self._client = await Client(address, security=self._security, asynchronous=True, set_as_default=False)
+            self._client = await Client(address, security=security, asynchronous=True, set_as_default=False)
         except OSError as error:
             raise ClusterStartError(
                 "scheduler-unreachable", class_=self._class.path, address=address, error=str(error).rstrip(".")
@@ -218,14 +217,6 @@ class RemoteCluster(SupervisedCluster):
                     await self._client.close(timeout=grace / 2)
             if self._cluster is not None:
                 await _await_if_needed(self._cluster.close())
-
-    @property
-    def _profile(self) -> str:
-        return self._request.spec.profile
-
-    @property
-    def _security(self) -> Any:
-        return getattr(self._cluster, "security", None)  # clusters of Kubernetes have none
 
     async def on_scheduler(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in the process of the scheduler, which it gets as ``dask_scheduler``."""
@@ -334,12 +325,11 @@ def cluster_resource(
     scheduler["resources"] = {
         kind: {what: amount for what, amount in amounts.items() if what != _GPU} for kind, amounts in container.items()
     }
-    without_nulls: dict[str, Any] = _without_nulls(resource)
+    without_nulls: dict[str, Any] = _without_nulls(resource)  # as Kubernetes makes of such fields
     return without_nulls
 
 
 def _without_nulls(value: Any) -> Any:
-    """What Kubernetes makes of fields that are null."""
     if isinstance(value, dict):
         return {key: _without_nulls(each) for key, each in value.items() if each is not None}
     return [_without_nulls(each) for each in value] if isinstance(value, list) else value

@@ -13,7 +13,7 @@ from distributed.protocol.pickle import dumps
 from ..errors import GpuUnavailableError
 from ..machine import gpus
 from ..machine.plan import Plan
-from ..protocol import ClusterState, GpuState, TlsCredentials
+from ..protocol import ClusterSpec, ClusterState, GpuState, TlsCredentials
 from ..protocol.engines import Engine, has_gpus
 from ..scheduler.cells import (
     StuckWorker,
@@ -64,6 +64,11 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
         await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=plugin.name, idempotent=True)
     reports = ExitReportPlugin()
     await scheduler.register_nanny_plugin(comm=None, plugin=dumps(reports), name=reports.name, idempotent=True)
+
+
+def without_gpus(spec: ClusterSpec) -> str:
+    """Why cells run on the CPU on a cluster that a class creates; empty if its workers have GPUs."""
+    return "" if has_gpus(spec.class_engine) else f"Clusters of the profile {spec.profile} have no GPUs."
 
 
 Status = Literal["starting", "ready", "closing", "closed"]
