@@ -11,7 +11,8 @@ import pytest
 
 from jupyter_gpudask.magics.arguments import parse_cell
 from jupyter_gpudask.magics.commands import parse_line
-from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
+from jupyter_gpudask.protocol.messages import PROTOCOL_VERSION
+from jupyter_gpudask.protocol.spec import ClusterSpec
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

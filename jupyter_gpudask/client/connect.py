@@ -12,8 +12,8 @@ from distributed import Client, Security
 from distributed.client import AllExit
 from distributed.protocol.pickle import dumps
 
-from ..protocol import JoinedState, Ready
-from ..protocol.state import TlsCredentials
+from ..protocol.messages import Ready
+from ..protocol.state import JoinedState, TlsCredentials
 from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state, worker_names
 from ..scheduler.settings import SchedulerPathPlugin, shorten_logs
 from ..worker.environment import examine_libraries, has_gpu, versions_of

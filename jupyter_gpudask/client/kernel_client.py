@@ -41,7 +41,7 @@ from ..graph.optimize import ArrayOptimizer, WithOptimizer, may_have_arrays
 from ..graph.subtrees import ClusterSize
 from ..inspection.user_code import library_behind, local_variables
 from ..overlay import CellRecord, current_overlay, current_record, in_context_of_cell
-from ..protocol import WorkerExit
+from ..protocol.state import WorkerExit
 from ..scheduler.cells import StuckWorker
 from ..scheduler.graph_router import UPDATE_GRAPH
 from ..scheduler.joined_client import JOINED_BEGIN_CELL, JOINED_UPDATE_GRAPH

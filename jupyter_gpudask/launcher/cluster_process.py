@@ -22,9 +22,9 @@ from ..machine.directories import remove_stale_directories, temporary_folders
 from ..machine.gpus import extra_for_gpus
 from ..machine.leases import LeaseFolder
 from ..machine.lifeline import kill_session
-from ..protocol import VERBS, ClusterSpec, Start
+from ..protocol.spec import ClusterSpec
 from ..protocol.transport import EVENT_LIMIT, MessageStream, read_from, write_to
-from ..protocol.verbs import SUPERVISOR, EndReason
+from ..protocol.verbs import SUPERVISOR, VERBS, EndReason, Start
 from .connection import ClusterConnection, LostCallback, ProgressCallback
 
 

@@ -7,24 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ..errors import ClusterLostError, GpuDaskError, ProtocolError
-from ..protocol import (
-    VERBS,
-    Answer,
-    Closed,
-    ClusterSpec,
-    ClusterState,
-    ClusterVerbs,
-    Command,
-    Event,
-    Failed,
-    Progress,
-    Ready,
-    Refused,
-    StateReport,
-    parse_event,
-)
+from ..protocol.messages import Answer, Closed, Event, Failed, Progress, Ready, Refused, StateReport, parse_event
+from ..protocol.spec import ClusterSpec
+from ..protocol.state import ClusterState
 from ..protocol.transport import MessageStream
-from ..protocol.verbs import DONE, EndReason
+from ..protocol.verbs import DONE, VERBS, ClusterVerbs, Command, EndReason
 
 _ANSWER_TIMEOUT = 10.0
 # However much there is to read, other tasks of the event loop run in between.

@@ -13,7 +13,7 @@ from typing import Any
 import pynvml
 
 from ..errors import GpuUnavailableError
-from ..protocol import GpuProcess, GpuState
+from ..protocol.state import GpuProcess, GpuState
 from .nvml import ask, is_in_mig_mode, open_nvml
 
 # The NVLink counters are in KiB, and this scope sums them over all links. Source: nvml.h, "Field Identifiers". The PCIe

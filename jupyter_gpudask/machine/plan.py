@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from ..errors import GpuHeldError, GpuPackagesMissingError, GpuUnavailableError, LimitError
 from ..installation import pip_install
-from ..protocol import ClusterSpec, GpuState
 from ..protocol.engines import Engine, engine_with, has_gpus
+from ..protocol.spec import ClusterSpec
+from ..protocol.state import GpuState
 from ..quantities import format_bytes
 from . import gpus
 from .leases import Lease, LeaseFolder, holders_of, leases_of_others

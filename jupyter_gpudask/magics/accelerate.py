@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from IPython.core.interactiveshell import InteractiveShell
 
 from ..errors import AccelerationError, GpuUnavailableError
 from ..installation import pip_install
 from ..machine.gpus import visible_gpus
 from ..session.device_order import lease_first_device
 from ..session.server_connection import kernel_id
+from ..session.session import Session
 from .output import Note
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from ..session.session import Session
 
 COMM_TARGET = "jupyter_gpudask:accelerate"
 """The target of the comm that is open in an accelerated kernel; the notebook's toolbar shows it."""

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.displayhook import DisplayHook
+from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
 from ..errors import BrokenContextError
 from ..fallback.log import fallback_log
-from ..overlay import current_record, set_outside
+from ..overlay import CellRecord, current_record, set_outside
+from ..session.launch import RunningCluster
+from ..session.session import Session
 from .arguments import CellArguments, parse_cell, usage_error
 from .cell_footer import RESPONSE_TIMEOUT, Footer, describe_fallbacks
 from .cell_reports import measure_cell, report_to, was_interrupted
 from .output import show_note
+from .settings import MagicsSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
-
     from ..client.calls import StuckWorker
-    from ..overlay import CellRecord
-    from ..protocol import GpuState
-    from ..session.launch import RunningCluster
-    from ..session.session import Session
-    from .settings import MagicsSettings
+    from ..protocol.state import GpuState
 
 
 _HINTS = {

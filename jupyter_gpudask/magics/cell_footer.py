@@ -5,29 +5,29 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import TYPE_CHECKING
+
+from IPython.core.interactiveshell import InteractiveShell
 
 from ..errors import GpuDaskError
 from ..fallback.log import fallback_log
+from ..overlay import CellRecord
 from ..quantities import format_bytes
+from ..session.launch import RunningCluster
+from ..session.session import Session
 from .cluster import describe_cluster
 from .output import Note, OutputLine, ProgressLine, View, format_count, format_time
+from .settings import MagicsSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import TracebackType
-
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from ..overlay import CellRecord
-    from ..protocol import ClusterState, Ready, WorkerState
-    from ..session.launch import RunningCluster
-    from ..session.session import Session
-    from .settings import MagicsSettings
+    from ..protocol.messages import Ready
+    from ..protocol.state import ClusterState, WorkerState
 
 _LIVE_DELAY = 2.0
 _UPDATE_INTERVAL = 1.0
@@ -287,7 +287,7 @@ class CellSummary(View):
     def _describe_tasks(self) -> str:
         if not self.cancelled:
             return format_count(self.tasks, "task")
-        from ..protocol import WorkState  # it imports pydantic
+        from ..protocol.state import WorkState  # it imports pydantic
 
         blocks = self.tasks + self.fused
         work = WorkState(tasks=self.tasks, blocks=blocks, done=max(0, blocks - self.cancelled))

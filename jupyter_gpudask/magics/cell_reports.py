@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import escape
@@ -10,20 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
 from ..errors import ReportError
+from ..overlay import CellRecord
 from ..quantities import format_bytes
+from ..session.launch import RunningCluster
 from .output import Note, View, format_table, html_table, show_note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from ..overlay import CellRecord
     from ..profiling.measurements import CellMeasurements, Operation
-    from ..session.launch import RunningCluster
 
 _NOTHING = "There is nothing to profile: no task of the cell has finished on the cluster."
 _WITHOUT_POLARS = "Queries of Polars are not profiled."

@@ -14,17 +14,14 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
+from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from IPython.core.async_helpers import _should_be_async
+from IPython.core.interactiveshell import InteractiveShell
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from .settings import MagicsSettings
+from .settings import MagicsSettings
 
 _CELL_MAGIC = "%%gpudask"
 ENTER_MAGIC = "_gpudask_cell"

@@ -12,14 +12,17 @@ import inspect
 import os
 import re
 import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.completer import SimpleCompletion, context_matcher
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+from IPython.core.interactiveshell import InteractiveShell
 
 from ..errors import GpuUnavailableError
 from ..fallback.log import fallback_log
+from ..session.session import Session
 from .arguments import (
     CELL_OPTIONS,
     ON_OPTIONS,
@@ -33,17 +36,11 @@ from .arguments import (
 from .cell_transform import describe_on
 from .cluster import ClusterAccess, ClusterView
 from .output import Note, Text, View, show_note
+from .settings import MagicsSettings
 from .status import FallbackRow, FallbacksView, FreeView, GpusView, HeldView, LiveStatusView, LogsView, StatusView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from IPython.core.completer import CompletionContext, SimpleMatcherResult
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from ..protocol import WorkerState
-    from ..session.session import Session
-    from .settings import MagicsSettings
+    from ..protocol.state import WorkerState
 
     _Method = Callable[..., View]
 
@@ -365,7 +362,7 @@ def _parse_numbers(parser: Parser, command: str, words: list[str]) -> dict[str, 
 
 def _limit(verb: str, argument: str) -> int:
     """The largest value of an argument of a verb."""
-    from ..protocol import VERBS
+    from ..protocol.verbs import VERBS
 
     limit: int = next(each.le for each in VERBS[verb].command.model_fields[argument].metadata if hasattr(each, "le"))
     return limit

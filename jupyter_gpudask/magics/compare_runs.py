@@ -10,39 +10,35 @@ import re
 import time
 from array import array
 from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum
 from html import escape
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from dask.base import is_dask_collection
 from distributed import Client, Future
 from distributed.client import futures_of
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
 from ..client.calls import cancel_unfinished, import_on_cluster
 from ..errors import ComparisonError
 from ..inspection.placement import to_host
-from ..protocol import ClusterSpec, Ready
+from ..overlay import CellRecord
+from ..protocol.messages import Ready
+from ..protocol.spec import ClusterSpec
 from ..session.launch import RunningCluster, temporary_cluster
 from ..switch.context import default_client, switched_to
 from ..switch.moving import host_collections, move_collections
+from .arguments import CellArguments
 from .cluster import describe_cluster
 from .compare_values import Comparison, compare, differ, give_up
 from .output import Note, View, format_table, html_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from ..overlay import CellRecord
-    from .arguments import CellArguments
-
 
 _IMPORTS = ("dask.array", "dask.dataframe")
 _IMPORT_TIMEOUT = 30.0

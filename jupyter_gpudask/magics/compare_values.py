@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Number
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,8 +11,6 @@ import numpy as np
 import pandas as pd
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     Values = np.ndarray[Any, Any]
 
 _FULL = ("float64", "complex128")

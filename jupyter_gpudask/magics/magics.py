@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from IPython.core.async_helpers import _should_be_async
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
 from IPython.display import display
 
@@ -20,11 +22,6 @@ from .cluster import ClusterAccess
 from .commands import Commands, commands_help, make_matcher, parse_line, start_help
 from .output import Note, View
 from .settings import MagicsSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from IPython.core.interactiveshell import InteractiveShell
 
 
 def _line_help() -> str:

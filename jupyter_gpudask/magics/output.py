@@ -6,17 +6,14 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from IPython.core.display_functions import DisplayHandle
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display, publish_display_data
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from IPython.core.display_functions import DisplayHandle
-    from IPython.core.interactiveshell import InteractiveShell
 
 _NUMBER = re.compile(r"\b(?:GPU|Worker|pid) \d+|(?:\d[\d.,]* (?:[^\W\d]+ )?of )?\d[\d.,]* (?!of\b)[^\W\d]+|\d[\d.,]* %")
 FONT_SIZE = "var(--jp-ui-font-size1, 13px)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,8 @@ from ..quantities import format_bytes
 from .output import FONT_SIZE, Note, View, format_table, html_table, state_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from ..client.calls import HeldReport
-    from ..protocol import ClusterState, GpuState, JoinedState, WorkerState
+    from ..protocol.state import ClusterState, GpuState, JoinedState, WorkerState
 
 _DASH = "–"
 _HELD_HEADS = ("variable", "results", "size")
@@ -101,7 +100,7 @@ def _row(name: str, worker: WorkerState) -> tuple[str, ...]:
 
 
 def _as_joined(state: ClusterState) -> JoinedState | None:
-    from ..protocol import JoinedState
+    from ..protocol.state import JoinedState
 
     return state if isinstance(state, JoinedState) else None
 

@@ -15,10 +15,11 @@ from typing import Any
 from ..errors import ClusterLostError, GpuDaskError
 from ..launcher.cluster_process import ClusterProcess
 from ..launcher.connection import ClusterConnection
-from ..protocol import ClusterSpec, ClusterState, Command, Progress, Ready
-from ..protocol.messages import Interpreter, refusal
+from ..protocol.messages import Interpreter, Progress, Ready, refusal
 from ..protocol.rest import Status
-from ..protocol.verbs import SUPERVISOR, EndReason
+from ..protocol.spec import ClusterSpec
+from ..protocol.state import ClusterState
+from ..protocol.verbs import SUPERVISOR, Command, EndReason
 
 logger = logging.getLogger(__name__)
 

@@ -16,11 +16,11 @@ from ..errors import ClusterLostError, GpuDaskError, NoClusterError, ProtocolErr
 from ..launcher.connection import ClusterConnection
 from ..machine.gpus import are_selected
 from ..machine.unix_socket import bind_socket, peer_of
-from ..protocol import VERBS, Closed, ClusterSpec, ClusterState, ClusterVerbs, Command, Failed, Refused, parse_command
-from ..protocol.messages import AttachOrStart, CheckOptions, Connect, parse_request
-from ..protocol.spec import other_options
+from ..protocol.messages import AttachOrStart, CheckOptions, Closed, Connect, Failed, Refused, parse_request
+from ..protocol.spec import ClusterSpec, other_options
+from ..protocol.state import ClusterState
 from ..protocol.transport import COMMAND_LIMIT, MessageStream
-from ..protocol.verbs import EndReason, answer
+from ..protocol.verbs import VERBS, ClusterVerbs, Command, EndReason, answer, parse_command
 from .cluster import KernelCluster
 from .manager import ClusterManager
 from .monitor import DASHBOARD_PATH, Monitor

@@ -24,10 +24,9 @@ from ..errors import (
 )
 from ..launcher.connection import ClusterConnection
 from ..machine.plan import check_replacement
-from ..protocol import ClusterSpec
 from ..protocol.messages import Interpreter
 from ..protocol.rest import Status
-from ..protocol.spec import other_options
+from ..protocol.spec import ClusterSpec, other_options
 from ..protocol.verbs import EndReason
 from .cluster import KernelCluster
 from .kernels import ServerKernels

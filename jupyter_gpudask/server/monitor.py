@@ -18,9 +18,9 @@ import psutil
 from ..errors import GpuUnavailableError
 from ..machine.gpus import list_gpus
 from ..machine.leases import Lease, LeaseFolder, Waiting
-from ..protocol import ClusterState, GpuProcess, GpuState
 from ..protocol.engines import has_gpus
 from ..protocol.rest import ClusterInfo, ErrorDetails, GpuHolder, GpuInfo, GpuList, GpuUser, WaitingStart
+from ..protocol.state import ClusterState, GpuProcess, GpuState
 from .cluster import KernelCluster
 from .kernels import KernelProcess, ServerKernels
 from .manager import ClusterManager

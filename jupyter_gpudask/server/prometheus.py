@@ -12,8 +12,8 @@ from prometheus_client import Histogram, Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from ..protocol import GpuState
 from ..protocol.rest import Status
+from ..protocol.state import GpuState
 from .cluster import KernelCluster
 from .manager import ClusterManager
 from .monitor import INTERVAL, Monitor

@@ -35,7 +35,6 @@ from ..errors import (
     ProfileNotFoundError,
     SpecError,
 )
-from ..protocol import VERBS, ClusterSpec
 from ..protocol.engines import ENGINES, has_gpus
 from ..protocol.rest import (
     ClusterInfo,
@@ -48,8 +47,8 @@ from ..protocol.rest import (
     ProfileList,
     StreamMessage,
 )
-from ..protocol.spec import start_options
-from ..protocol.verbs import Verb, carry_out
+from ..protocol.spec import ClusterSpec, start_options
+from ..protocol.verbs import VERBS, Verb, carry_out
 from .kernel_socket import ServerVerbs
 from .manager import ClusterManager
 from .monitor import Monitor

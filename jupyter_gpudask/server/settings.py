@@ -14,10 +14,9 @@ from traitlets.config import LoggingConfigurable
 
 from ..errors import GpuDaskError, LimitError, OptionConflictError, ProfileNotFoundError, SpecError
 from ..machine.lease_registry import LeaseRegistry
-from ..protocol import ClassProfile, ClusterClass, ClusterSpec
 from ..protocol.engines import has_gpus
 from ..protocol.rest import Profile
-from ..protocol.spec import DEVICES, StartOption, flag_of, start_options
+from ..protocol.spec import DEVICES, ClassProfile, ClusterClass, ClusterSpec, StartOption, flag_of, start_options
 
 
 class ServerSettings(LoggingConfigurable):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..machine.leases import Lease, OwnLease
-    from ..protocol import GpuState
+    from ..protocol.state import GpuState
 
 _NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 
@@ -73,7 +73,7 @@ def _set_first_unleased_device(
     from ..machine.gpus import visible_gpus
     from ..machine.leases import holders_of
     from ..machine.plan import select_unleased_gpus
-    from ..protocol import ClusterSpec
+    from ..protocol.spec import ClusterSpec
 
     own = [
         lease

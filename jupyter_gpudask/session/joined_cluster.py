@@ -23,11 +23,12 @@ from ..client.connect import (
 from ..client.kernel_client import KernelClient
 from ..errors import BackendUnavailableError, ClusterLostError, ConnectError, ProtocolError
 from ..launcher.connection import Cluster, LostCallback
-from ..protocol import ClusterSpec, ClusterState, ClusterVerbs, Command, Ready, parse_command
 from ..protocol.engines import engine_with
-from ..protocol.messages import Connect, gateway_dashboard, joined_limits, refusal
+from ..protocol.messages import Connect, Ready, gateway_dashboard, joined_limits, refusal
+from ..protocol.spec import ClusterSpec
+from ..protocol.state import ClusterState
 from ..protocol.transport import Reporter
-from ..protocol.verbs import SUPERVISOR, answer, carry_out
+from ..protocol.verbs import SUPERVISOR, ClusterVerbs, Command, answer, carry_out, parse_command
 from .joined_target import Identity, Target, check_scheduler, locate, parse_target, refused_operation
 from .launch import BackgroundImports, EventLoopThread, RunningCluster
 from .server_connection import request_stream

@@ -22,8 +22,9 @@ from .device_order import set_first_device
 if TYPE_CHECKING:
     from ..client.kernel_client import KernelClient
     from ..launcher.connection import Cluster, LostCallback, ProgressCallback
-    from ..protocol import ClusterSpec, ClusterState, Progress, Ready
-    from ..protocol.messages import Action
+    from ..protocol.messages import Action, Progress, Ready
+    from ..protocol.spec import ClusterSpec
+    from ..protocol.state import ClusterState
 
 _POLL_INTERVAL = 0.1
 _CANCEL_TIMEOUT = 6.0
@@ -297,7 +298,7 @@ def options_after(options: Mapping[str, Any], changes: dict[str, Any]) -> dict[s
 def spec_on_this_machine(options: dict[str, Any], running: Ready | None) -> ClusterSpec:
     """The options as a `ClusterSpec`, checked as far as possible while the cluster that will be replaced still runs."""
     from ..machine.plan import check_replacement, make_plan
-    from ..protocol import ClusterSpec
+    from ..protocol.spec import ClusterSpec
 
     spec = ClusterSpec.parse(options)
     if not spec.profile:  # only the server knows the cluster profiles

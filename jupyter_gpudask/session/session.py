@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..launcher.connection import ProgressCallback
-    from ..protocol import ClusterSpec, ClusterState
     from ..protocol.messages import Action
+    from ..protocol.spec import ClusterSpec
+    from ..protocol.state import ClusterState
 
 
 class Session:
@@ -71,8 +72,7 @@ class Session:
         """
         from distributed.client import _set_global_client
 
-        from ..protocol import ClusterSpec
-        from ..protocol.spec import other_options
+        from ..protocol.spec import ClusterSpec, other_options
 
         spec = ClusterSpec.parse(options)
         with self._lock, _missing_gpus_first(spec):

@@ -32,8 +32,10 @@ from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProfileN
 from ..machine.directories import LOGS_VARIABLE, ClusterDirectory, older_log, tail, worker_log
 from ..machine.leases import LeaseFolder, OwnLease
 from ..machine.plan import Plan, make_plan
-from ..protocol import ClusterState, Progress, Ready, Start, TlsCredentials
 from ..protocol.engines import engine_with
+from ..protocol.messages import Progress, Ready
+from ..protocol.state import ClusterState, TlsCredentials
+from ..protocol.verbs import Start
 from ..scheduler.settings import shorten_logs
 from .dashboard import check_guard, guard_by_header, guard_by_token, routes_without_proxy
 from .engines import create_cluster, import_what_clusters_need, is_job_queue

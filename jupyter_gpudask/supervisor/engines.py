@@ -23,8 +23,8 @@ from ..errors import ClusterStartError, GpuDaskError, OptionConflictError
 from ..installation import pip_install
 from ..machine.directories import LOGS_VARIABLE
 from ..machine.plan import Plan, has_usable_gpus
-from ..protocol import ClusterClass, ClusterSpec
 from ..protocol.engines import ENGINES, Engine
+from ..protocol.spec import ClusterClass, ClusterSpec
 from ..worker.command import worker_options
 from . import ssh
 from .dashboard import routes_without_proxy

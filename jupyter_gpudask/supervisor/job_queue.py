@@ -18,8 +18,7 @@ from typing import Any
 
 from ..errors import ClusterLostError, ClusterStartError
 from ..machine.directories import tail
-from ..protocol import JobState
-from ..protocol.state import describe_jobs
+from ..protocol.state import JobState, describe_jobs
 from .engines import first_line, worker_names
 
 # Each prints the ids and reasons of the pending jobs of all users in a partition, those of higher priority first.

@@ -12,7 +12,8 @@ from ..errors import ClusterStartError, GpuDaskError, GpuHeldError, GpuUnavailab
 from ..machine import gpus
 from ..machine.leases import Lease, LeaseFolder, OwnLease, Place, leases_of_others
 from ..machine.plan import Plan, check_gpus_of_user, check_memory, make_plan, wanted_gpus
-from ..protocol import ClusterSpec, Start
+from ..protocol.spec import ClusterSpec
+from ..protocol.verbs import Start
 from .engines import worker_names
 from .job_queue import JobQueue
 from .ssh import check_capacity

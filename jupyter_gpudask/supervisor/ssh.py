@@ -17,8 +17,8 @@ from distributed.deploy.ssh import Worker
 from ..errors import ClusterStartError, GpuUnavailableError, SpecError
 from ..installation import pip_install
 from ..machine.directories import worker_log
-from ..protocol import ClusterSpec
 from ..protocol.engines import ENGINES
+from ..protocol.spec import ClusterSpec
 
 _ENVIRONMENT = ("PYTHONUNBUFFERED=1",)  # what tasks print is in the log at once
 # After this part of the start timeout the start fails because of the host that does not respond, which it names.

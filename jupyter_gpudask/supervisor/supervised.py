@@ -13,8 +13,9 @@ from distributed.protocol.pickle import dumps
 from ..errors import GpuUnavailableError
 from ..machine import gpus
 from ..machine.plan import Plan
-from ..protocol import ClusterSpec, ClusterState, GpuState, TlsCredentials
 from ..protocol.engines import Engine, has_gpus
+from ..protocol.spec import ClusterSpec
+from ..protocol.state import ClusterState, GpuState, TlsCredentials
 from ..scheduler.cells import (
     StuckWorker,
     assigned_tasks,

@@ -12,10 +12,10 @@ import dask.config
 
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
 from ..machine.lifeline import end_session, on_forced_exit
-from ..protocol import VERBS, Closed, ClusterState, Command, Failed, Refused, Start, parse_command
-from ..protocol.messages import check_protocol
+from ..protocol.messages import Closed, Failed, Refused, check_protocol
+from ..protocol.state import ClusterState
 from ..protocol.transport import MessageStream, Reporter
-from ..protocol.verbs import answer, carry_out
+from ..protocol.verbs import VERBS, Command, Start, answer, carry_out, parse_command
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

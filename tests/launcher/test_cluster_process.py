@@ -13,7 +13,9 @@ import pytest
 from jupyter_gpudask.errors import ClusterLostError, GpuDaskError
 from jupyter_gpudask.launcher.cluster_process import ChildProcess, ClusterProcess
 from jupyter_gpudask.launcher.connection import ClusterConnection
-from jupyter_gpudask.protocol import ClusterSpec, ClusterState, LogText, Refused, StateReport
+from jupyter_gpudask.protocol.messages import LogText, Refused, StateReport
+from jupyter_gpudask.protocol.spec import ClusterSpec
+from jupyter_gpudask.protocol.state import ClusterState
 from jupyter_gpudask.protocol.transport import MessageStream
 
 

@@ -82,7 +82,7 @@ print(accelerate())
 print(shell.run_line_magic('gpudask', 'gpus').holders)
 from jupyter_gpudask.machine.plan import select_unleased_gpus
 from jupyter_gpudask.machine.leases import leases_of_others
-from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.protocol.spec import ClusterSpec
 leases = LeaseFolder().read()
 print([(lease.holder, [gpus.index(uuid) for uuid in lease.gpus]) for lease in leases])
 def chosen(spec, kernel):

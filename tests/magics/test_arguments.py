@@ -5,8 +5,7 @@ from IPython.core.error import UsageError
 
 from jupyter_gpudask.magics.arguments import CELL_OPTIONS, cell_help, parse_cell
 from jupyter_gpudask.magics.commands import COMMANDS, commands_help, parse_line, start_help
-from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.protocol.spec import flag_of, start_options
+from jupyter_gpudask.protocol.spec import ClusterSpec, flag_of, start_options
 
 OPTIONS = start_options()
 

@@ -11,7 +11,8 @@ from helpers import slowdown
 from managers import UNTIL_CLOSED, KernelsOf, until, with_manager
 
 from jupyter_gpudask.launcher import cluster_process, connection
-from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
+from jupyter_gpudask.protocol.messages import PROTOCOL_VERSION
+from jupyter_gpudask.protocol.spec import ClusterSpec
 from jupyter_gpudask.server.manager import KernelEventListener
 
 pytestmark = pytest.mark.cluster

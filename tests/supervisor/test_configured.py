@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from jupyter_gpudask.errors import ClusterStartError, GpuUnavailableError, LimitError, SpecError
-from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, JobState
-from jupyter_gpudask.protocol.state import describe_jobs
+from jupyter_gpudask.protocol.spec import ClusterClass, ClusterSpec
+from jupyter_gpudask.protocol.state import JobState, describe_jobs
 from jupyter_gpudask.supervisor import job_queue, ssh
 from jupyter_gpudask.supervisor.engines import import_class
 from jupyter_gpudask.supervisor.job_queue import BatchSystem, JobQueue
