@@ -94,7 +94,7 @@ def test_the_last_line_of_an_error_in_a_notebook_is_the_address_of_its_sentence(
 
 LACKING = """
 import asyncio
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.launcher.cluster import ClusterProcess
 from jupyter_gpudask.errors import ClusterStartError
 from jupyter_gpudask.protocol.spec import ClusterSpec
 from pathlib import Path

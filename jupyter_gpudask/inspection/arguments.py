@@ -35,10 +35,7 @@ def _signature_of(function: Any) -> inspect.Signature:
 def bind(original: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
     """The arguments of a call of `original`, by parameter name.
 
-    Raises
-    ------
-    TypeError
-        From `original` itself, which does not accept these arguments.
+    Raises the `TypeError` of `original` itself, which does not accept these arguments.
     """
     try:
         return signature_of(original).bind(*args, **kwargs)

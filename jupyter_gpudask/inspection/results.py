@@ -28,12 +28,7 @@ TO_HOST = "device-to-host"
 def transfer(label: str, size: int) -> Iterator[None]:
     """Measure the move of `size` bytes in this context.
 
-    Parameters
-    ----------
-    label
-        `TO_GPU` or `TO_HOST`.
-    size
-        In bytes.
+    `label`: `TO_GPU` or `TO_HOST`. `size`: in bytes.
     """
     with context_meter.meter(label):
         yield

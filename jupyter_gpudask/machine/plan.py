@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from ..errors import GpuHeldError, GpuPackagesMissingError, GpuUnavailableError, LimitError
 from ..installation import pip_install
-from ..protocol.engines import Engine, engine_with, has_gpus
-from ..protocol.spec import ClusterSpec
+from ..protocol.spec import ClusterSpec, Engine, engine_with, has_gpus
 from ..protocol.state import GpuState
 from ..quantities import format_bytes
 from . import gpus

@@ -10,11 +10,10 @@ import re
 import time
 from array import array
 from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum
-from html import escape
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -38,7 +37,7 @@ from ..switch.moving import host_collections, move_collections
 from .arguments import CellArguments
 from .cluster import describe_cluster
 from .compare_values import Comparison, compare, differ, give_up
-from .output import Note, View, format_table, html_table
+from .output import Note, TableView
 
 _IMPORTS = ("dask.array", "dask.dataframe")
 _IMPORT_TIMEOUT = 30.0
@@ -195,10 +194,8 @@ def _refuse_results_on_workers(tree: ast.Module, namespace: Mapping[str, Any]) -
             raise ComparisonError("compare-of-results", name=name)
 
 
-class ComparisonView(View):
+class ComparisonView(TableView):
     """The times of both runs, the speed-up, and whether the results agree, by name."""
-
-    _HEADS = ("result", "agrees", "details")
 
     def __init__(self, cpu: Run, gpu: Run, comparisons: dict[str, Comparison]) -> None:
         self.seconds = cpu.seconds, gpu.seconds
@@ -210,26 +207,19 @@ class ComparisonView(View):
         """The time on the CPU divided by the time on the GPUs."""
         return self._cpu.seconds / self._gpu.seconds
 
-    def __str__(self) -> str:
-        return f"{self._headline()}\n{format_table(self._HEADS, self._rows())}" if self._rows() else self._headline()
-
-    def to_html(self) -> str:
-        """The times, and a table of the results."""
-        lines = "<br>".join(escape(line) for line in self._headline().splitlines())
-        return f"<div>{lines}</div>{html_table(self._HEADS, self._rows(), 'left') if self._rows() else ''}"
-
-    def _headline(self) -> str:
+    def _lines(self) -> tuple[list[str], list[str]]:
         lines = [f"{run.seconds:8.2f} s on {run.where}" for run in (self._cpu, self._gpu)]
         if self._gpu.error is not None:
             lines[1] += f", where it failed: {type(self._gpu.error).__name__}: {self._gpu.error}"
         else:
             factor = self.speedup if self.speedup >= 1 else 1 / self.speedup
             lines.append(f"{factor:8.1f} times {'faster' if self.speedup >= 1 else 'slower'} on the GPUs")
-        return "\n".join(lines)
+        return lines, []
 
-    def _rows(self) -> list[tuple[str, str, str]]:
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         words = {True: "yes", False: "NO", None: "–"}
-        return [(name, words[result.agrees], result.text) for name, result in self.agreements.items()]
+        rows = [(name, words[result.agrees], result.text) for name, result in self.agreements.items()]
+        return ("result", "agrees", "details"), rows
 
 
 _IMMUTABLE = {type(None), bool, int, float, complex, str, bytes, range, slice}

@@ -102,6 +102,28 @@ def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+class TableView(View):
+    """A table, with lines before and after it."""
+
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """The heads and the rows."""
+        raise NotImplementedError
+
+    def _lines(self) -> tuple[list[str], list[str]]:
+        """The lines before and after the table."""
+        return [], []
+
+    def __str__(self) -> str:
+        (heads, rows), (before, after) = self._table(), self._lines()
+        return "\n".join([*before, *([format_table(heads, rows)] if rows else []), *after])
+
+    def to_html(self) -> str:
+        """The lines and the table."""
+        (heads, rows), lines = self._table(), self._lines()
+        before, after = ("".join(f"<div>{escape(line)}</div>" for line in each) for each in lines)
+        return before + (html_table(heads, rows, align="left") if rows else "") + after
+
+
 class Html(str):
     """The content of a table's cell that is HTML."""
 

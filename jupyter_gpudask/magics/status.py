@@ -14,16 +14,14 @@ from IPython.display import display, update_display
 
 from ..errors import GpuDaskError, NoClusterError
 from ..quantities import format_bytes
-from .output import FONT_SIZE, Note, View, format_table, html_table, state_at
+from .output import FONT_SIZE, Note, TableView, View, format_table, html_table, state_at
 
 if TYPE_CHECKING:
     from ..client.calls import HeldReport
     from ..protocol.state import ClusterState, GpuState, JoinedState, WorkerState
 
 _DASH = "–"
-_HELD_HEADS = ("variable", "results", "size")
 _REST = "(no variable)"
-_FALLBACK_HEADS = ("operation", "line", "blocks", "seconds", "what the library said")
 
 _UPDATE_INTERVAL = 1.0
 
@@ -152,7 +150,7 @@ class GpusView(View):
         ]
 
 
-class HeldView(View):
+class HeldView(TableView):
     """The results on the workers.
 
     - `total`: their size in bytes, each counted once.
@@ -174,14 +172,11 @@ class HeldView(View):
         if report.counts.get("", (0, 0))[0]:
             self._after.append("Values of earlier cells may hold the others. To delete them, type: %reset -f out")
 
-    def __str__(self) -> str:
-        table = [format_table(_HELD_HEADS, self._rows)] if self._rows else []
-        return "\n".join((*self._before, *table, *self._after))
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        return ("variable", "results", "size"), self._rows
 
-    def to_html(self) -> str:
-        """The lines and the table."""
-        table = html_table(_HELD_HEADS, self._rows, align="left") if self._rows else ""
-        return _divs(self._before) + table + _divs(self._after)
+    def _lines(self) -> tuple[list[str], list[str]]:
+        return self._before, self._after
 
     def _describe(self, gpus: Mapping[str, int | None]) -> str:
         if not self.total:
@@ -189,10 +184,6 @@ class HeldView(View):
         names = {name: f"worker {name}" if gpus.get(name) is None else f"GPU {gpus[name]}" for name in self.workers}
         places = [f"{names[name]} {format_bytes(size)}" for name, size in self.workers.items() if size]
         return f"The workers hold {format_bytes(self.total)} of results: {', '.join(places)}."
-
-
-def _divs(lines: Sequence[str]) -> str:
-    return "".join(f"<div>{escape(line)}</div>" for line in lines)
 
 
 class FreeView(View):
@@ -232,23 +223,16 @@ class FallbackRow:
     reason: str  # the error in which CuPy or cuDF said that they lack it
 
 
-class FallbacksView(View):
+class FallbacksView(TableView):
     """The operations as a table, those with the longest time first."""
 
     def __init__(self, fallbacks: Sequence[FallbackRow]) -> None:
         self.fallbacks = tuple(fallbacks)
 
-    def __str__(self) -> str:
-        return format_table(_FALLBACK_HEADS, self._rows())
-
-    def to_html(self) -> str:
-        """The table."""
-        return html_table(_FALLBACK_HEADS, self._rows(), align="left")
-
-    def _rows(self) -> list[tuple[str, ...]]:
-        return [
-            (row.operation, str(row.line or ""), f"{row.blocks:,}", f"{row.seconds:.2f}", row.reason)
-            for row in self.fallbacks
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        rows = self.fallbacks
+        return ("operation", "line", "blocks", "seconds", "what the library said"), [
+            (row.operation, str(row.line or ""), f"{row.blocks:,}", f"{row.seconds:.2f}", row.reason) for row in rows
         ]
 
 

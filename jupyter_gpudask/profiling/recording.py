@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     OnStep = Callable[[GraphNode, Mapping[Any, Any], Any], None]
-    from collections.abc import Callable, Mapping
-
 
 PROFILING_PLUGIN = "gpudask-profile"
 """The name of the plugin and of the worker's operation that returns its record."""

@@ -19,8 +19,7 @@ from pydantic import (
 
 from .. import errors
 from ..errors import GpuDaskError, NotOwnedError, ProtocolError
-from .engines import Engine, has_gpus
-from .spec import ClusterSpec
+from .spec import ClusterSpec, Engine, has_gpus
 from .state import ClusterState, GpuState, TlsCredentials
 
 PROTOCOL_VERSION = 13

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..errors import ConnectError
-from .engines import Engine
+from .spec import Engine
 
 _MAX_JOBS = 6
 

@@ -97,10 +97,7 @@ def draw(
 ) -> Any:
     """Draw an array with a method of `rng`; replaces `dask.array.random._wrap_func`.
 
-    Parameters
-    ----------
-    extra_chunks
-        Chunks of the axes that the method adds.
+    `extra_chunks`: chunks of the axes that the method adds.
     """
     name = funcname
     if options.pop("out", None) is not None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.engines import engine_with
+from ..protocol.spec import engine_with
 from ..protocol.state import JoinedState, JoinedWorkerState
 from ..worker.graphs import MaterializePlugin
 from ..worker.host_threads import HostThreadsPlugin

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ClusterLostError, GpuDaskError
-from ..launcher.cluster_process import ClusterProcess
-from ..launcher.connection import ClusterConnection
+from ..launcher.cluster import ClusterConnection, ClusterProcess
 from ..protocol.messages import Interpreter, Progress, Ready, refusal
 from ..protocol.rest import Status
 from ..protocol.spec import ClusterSpec

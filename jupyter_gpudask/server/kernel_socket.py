@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..errors import ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
-from ..launcher.connection import ClusterConnection
+from ..launcher.cluster import ClusterConnection
 from ..machine.gpus import are_selected
 from ..machine.unix_socket import bind_socket, peer_of
 from ..protocol.messages import AttachOrStart, CheckOptions, Closed, Connect, Failed, Refused, parse_request

@@ -22,7 +22,7 @@ from ..errors import (
     LimitError,
     NoClusterError,
 )
-from ..launcher.connection import ClusterConnection
+from ..launcher.cluster import ClusterConnection
 from ..machine.plan import check_replacement
 from ..protocol.messages import Interpreter
 from ..protocol.rest import Status

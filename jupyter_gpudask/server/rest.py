@@ -35,7 +35,6 @@ from ..errors import (
     ProfileNotFoundError,
     SpecError,
 )
-from ..protocol.engines import ENGINES, has_gpus
 from ..protocol.rest import (
     ClusterInfo,
     ClusterList,
@@ -47,7 +46,7 @@ from ..protocol.rest import (
     ProfileList,
     StreamMessage,
 )
-from ..protocol.spec import ClusterSpec, start_options
+from ..protocol.spec import ENGINES, ClusterSpec, has_gpus, start_options
 from ..protocol.verbs import VERBS, Verb, carry_out
 from .kernel_socket import ServerVerbs
 from .manager import ClusterManager

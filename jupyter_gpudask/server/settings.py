@@ -14,9 +14,17 @@ from traitlets.config import LoggingConfigurable
 
 from ..errors import GpuDaskError, LimitError, OptionConflictError, ProfileNotFoundError, SpecError
 from ..machine.lease_registry import LeaseRegistry
-from ..protocol.engines import has_gpus
 from ..protocol.rest import Profile
-from ..protocol.spec import DEVICES, ClassProfile, ClusterClass, ClusterSpec, StartOption, flag_of, start_options
+from ..protocol.spec import (
+    DEVICES,
+    ClassProfile,
+    ClusterClass,
+    ClusterSpec,
+    StartOption,
+    flag_of,
+    has_gpus,
+    start_options,
+)
 
 
 class ServerSettings(LoggingConfigurable):

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoClusterError
-from ..launcher.cluster_process import ClusterProcess
-from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
+from ..launcher.cluster import ClusterConnection, ClusterProcess, LostCallback, ProgressCallback
 from ..machine.unix_socket import connect_socket, socket_path
 from ..protocol.messages import Attach, AttachOrStart, CheckOptions, Closed, Failed, Interpreter, Request, parse_event
 from ..protocol.spec import ClusterSpec

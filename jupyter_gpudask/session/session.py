@@ -16,7 +16,7 @@ from .launch import EventLoopThread, RunningCluster, attach, import_path, launch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..launcher.connection import ProgressCallback
+    from ..launcher.cluster import ProgressCallback
     from ..protocol.messages import Action
     from ..protocol.spec import ClusterSpec
     from ..protocol.state import ClusterState

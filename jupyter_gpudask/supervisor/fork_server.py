@@ -22,7 +22,7 @@ import dask.config
 from ..machine.directories import LOGS_VARIABLE, ClusterDirectory
 from ..machine.lifeline import on_forced_exit
 from ..machine.plan import engine_of, has_usable_gpus
-from ..protocol.engines import ENGINES, Engine, engine_with
+from ..protocol.spec import ENGINES, Engine, engine_with
 from ..protocol.verbs import Start
 from . import fork_preload
 

@@ -14,9 +14,8 @@ from ..machine.leases import Lease, LeaseFolder, OwnLease, Place, leases_of_othe
 from ..machine.plan import Plan, check_gpus_of_user, check_memory, make_plan, wanted_gpus
 from ..protocol.spec import ClusterSpec
 from ..protocol.verbs import Start
-from .engines import worker_names
+from .engines import check_capacity, worker_names
 from .job_queue import JobQueue
-from .ssh import check_capacity
 
 logger = logging.getLogger(__name__)
 

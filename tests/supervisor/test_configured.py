@@ -11,11 +11,10 @@ from jupyter_gpudask.errors import ClusterStartError, GpuUnavailableError, Limit
 from jupyter_gpudask.protocol.spec import ClusterClass, ClusterSpec
 from jupyter_gpudask.protocol.state import JobState, describe_jobs
 from jupyter_gpudask.supervisor import job_queue, ssh
-from jupyter_gpudask.supervisor.engines import import_class
+from jupyter_gpudask.supervisor.engines import RemoteWorkers, check_capacity, import_class
 from jupyter_gpudask.supervisor.job_queue import BatchSystem, JobQueue
 from jupyter_gpudask.supervisor.remote_cluster import KUBE_CLUSTER
 from jupyter_gpudask.supervisor.scaling import check_limit
-from jupyter_gpudask.supervisor.ssh import RemoteWorkers, check_capacity
 
 
 @pytest.mark.parametrize(

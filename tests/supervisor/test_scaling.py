@@ -15,8 +15,8 @@ from jupyter_gpudask.protocol.spec import ClusterSpec
 from jupyter_gpudask.protocol.state import GpuState
 from jupyter_gpudask.protocol.verbs import Start
 from jupyter_gpudask.supervisor import scaling
+from jupyter_gpudask.supervisor.engines import HostsCluster
 from jupyter_gpudask.supervisor.scaling import Scaling, plan_and_lease
-from jupyter_gpudask.supervisor.ssh import HostsCluster
 
 pytestmark = pytest.mark.cluster
 

@@ -199,7 +199,7 @@ def test_neither_a_worker_that_is_stuck_in_compiled_code_nor_the_fork_server_out
 PARENT = """
 import asyncio, os, sys, time
 from distributed.protocol.pickle import dumps
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.launcher.cluster import ClusterProcess
 from jupyter_gpudask.protocol.messages import PROTOCOL_VERSION
 from jupyter_gpudask.protocol.spec import ClusterSpec
 
