@@ -45,13 +45,6 @@ def test_the_tested_releases_of_python_are_those_that_the_package_names():
     assert sorted(map(Version, named)) == [Version(f"3.{minor}") for minor in range(oldest.minor, newest.minor + 1)]
 
 
-@pytest.mark.parametrize("extra", ["cu12", "cu13"])
-def test_the_release_of_rapids_in_the_page_is_the_one_of_the_extras(extra):
-    page = re.search(r"^\| dask-cuda, cudf, dask-cudf, rmm \| ([\d.]+) \|", PAGE, flags=re.MULTILINE)[1]
-    rapids = [Requirement(text) for text in EXTRAS[extra] if re.match(r"dask-cuda|cudf|dask-cudf|rmm", text)]
-    assert [str(each.specifier) for each in rapids] == [f"=={page}.*"] * 4
-
-
 def test_the_oldest_environment_has_the_oldest_release_of_each_requirement_that_names_one():
     command = [sys.executable, str(ROOT / ".ci" / "oldest.py")]
     pins = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -63,8 +56,3 @@ def test_the_oldest_environment_has_the_oldest_release_of_each_requirement_that_
         if each.operator == ">="
     }
     assert set(BASE) <= pinned.keys()
-
-
-def test_the_tests_with_clusters_that_make_test_versions_runs_exist():
-    files = re.search(r"^CLUSTER_TESTS = (.+)$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)[1].split()
-    assert [file for file in files if not (ROOT / "tests" / file).exists()] == []

@@ -180,7 +180,7 @@ class NoKernels:
 
 
 def test_a_hanging_cluster_that_is_closed_during_a_reset_is_not_restarted(tmp_path, monkeypatch):
-    monkeypatch.setattr(connection, "_ANSWER_TIMEOUT", 0.5)
+    monkeypatch.setattr(cluster, "_ANSWER_TIMEOUT", 0.5)
 
     async def use(manager):
         cluster, _ = manager.create("a", CPU)
