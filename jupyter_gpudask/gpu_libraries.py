@@ -13,12 +13,10 @@ import platform
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from typing import Any
 
 LIBRARIES = ("dask", "distributed", "numpy", "pandas", "cupy", "cudf", "dask_cudf", "rmm", "dask_cuda")
 

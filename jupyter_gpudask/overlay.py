@@ -11,13 +11,11 @@ import asyncio
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from multiprocessing.pool import ThreadPool
-from typing import TYPE_CHECKING, Any, Literal, Self
+from threading import Thread
+from typing import Any, Literal, Self
 from uuid import uuid4
 
 from .inspection.arguments import bind, first_argument
-
-if TYPE_CHECKING:
-    from threading import Thread
 
 Fallback = Literal["error", "host", "strict"]
 Results = Literal["host", "gpu"]

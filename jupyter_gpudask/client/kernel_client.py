@@ -239,7 +239,6 @@ class KernelClient(Client):
         return WithFallback(expr, cell=record.id, refuse=record.fallback == "strict")
 
     def _receive_fallbacks(self, record: CellRecord) -> None:
-        """Receive what workers report of the cell."""
         if not self._receives_fallbacks:
             self._receives_fallbacks = True
             self.subscribe_topic(TOPIC, fallback_log.on_event)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import FrameType
+from types import FrameType
+from typing import Any
 
 PACKAGE = "jupyter_gpudask"
 

@@ -160,7 +160,6 @@ def _array(column: Any, dtype: Any) -> Any:
 
 
 def _has_missing(column: Any, kinds: str) -> bool:
-    """Whether a column of cuDF is of one of these kinds, and has missing values."""
     return getattr(column.dtype, "kind", "O") in kinds and hasattr(column, "to_arrow") and bool(column.isna().any())
 
 

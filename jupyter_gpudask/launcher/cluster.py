@@ -199,7 +199,6 @@ class ClusterConnection(Cluster):
         raise NotImplementedError
 
     def _lost(self) -> ClusterLostError:
-        """The error to raise if the cluster ended unexpectedly."""
         if self._failure is not None:
             return ClusterLostError.restore(self._failure.state)
         return ClusterLostError("ended")
@@ -493,7 +492,6 @@ async def _finish(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _start_supervisor(python: str, environment: Mapping[str, str] | None) -> ChildProcess:
-    """Start a supervisor that waits for its first command."""
     # -P: do not import modules from the notebook's folder
     command = [python, "-P", "-m", "jupyter_gpudask.supervisor"]
     try:

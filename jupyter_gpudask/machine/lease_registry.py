@@ -376,7 +376,6 @@ class LeaseRegistry:
         return [each for each in read_usage(self.path) + ended + current if os.geteuid() in (0, each.uid)]
 
     def _read(self, *, locked: bool) -> list[tuple[PublicLease, float]]:
-        """The leases, and when their processes were last seen alive."""
         files = valid_files(self.path, _SUFFIX, locked=locked, known=self._contents)
         found = ((read_lease(*file), file[2].st_mtime) for file in files)
         return [(lease, seen) for lease, seen in found if lease is not None]

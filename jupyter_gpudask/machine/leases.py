@@ -158,7 +158,6 @@ def clusters_to_ask(
 
 
 def _count_needed(waiting: Waiting) -> int:
-    """How many GPUs a start needs."""
     gpus = len(set(waiting.lease.gpus))
     return min(waiting.lease.count or gpus, gpus)
 

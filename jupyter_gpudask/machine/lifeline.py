@@ -90,7 +90,6 @@ def kill_session(session: int) -> None:
 
 
 def _processes_of(session: int) -> list[psutil.Process]:
-    """The processes of a session, without this one."""
     found = []
     for pid in psutil.pids():
         with contextlib.suppress(OSError, psutil.NoSuchProcess):

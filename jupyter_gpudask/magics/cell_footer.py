@@ -150,7 +150,6 @@ class Footer:
         )
 
     def _libraries(self) -> tuple[str, ...]:
-        """The libraries that the cell has used on the cluster."""
         libraries = [_LIBRARIES[name] for name in self._backends] if self._submitted else []
         if self._record.polars_queries and "cudf" in self._backends:
             libraries.append("Polars")
@@ -280,7 +279,6 @@ class CellSummary(View):
         return " · ".join(parts)
 
     def _places(self) -> list[str]:
-        """Which libraries ran where."""
         places = [f"{_join(self.libraries)} on {self.cluster}"] if self.libraries else []
         return [*places, "Polars on the CPU of the kernel"] if self.polars_in_kernel else places
 

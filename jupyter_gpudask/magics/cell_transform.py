@@ -150,7 +150,6 @@ def _position_after_future_imports(body: list[ast.stmt]) -> int:
 
 
 def _call_at(statement: ast.stmt) -> ast.stmt:
-    """The call, with the line number of `statement`."""
     call = ast.parse(f"get_ipython().run_line_magic({AUTOMATIC_MAGIC!r}, '')").body[0]
     for part in ast.walk(call):
         ast.copy_location(part, statement)
@@ -198,7 +197,6 @@ def _imported_modules(nodes: list[ast.AST]) -> Iterator[str]:
 
 
 def _is_apart(module: str) -> bool:
-    """Whether a module and its objects do not use Dask."""
     package = module.partition(".")[0]
     return package not in _REACH_ANYTHING and (package in _LIBRARIES or package in sys.stdlib_module_names)
 

@@ -305,7 +305,6 @@ def parse_line(line: str) -> tuple[str, dict[str, Any]]:
 
 
 def _parse_command(line: str) -> tuple[str, dict[str, Any]]:
-    """Parse the arguments of a command for the cluster."""
     from ..protocol.spec import flag_of, start_options  # here, because it imports pydantic
 
     parser = Parser("%gpudask")
@@ -361,7 +360,6 @@ def _parse_numbers(parser: Parser, command: str, words: list[str]) -> dict[str, 
 
 
 def _limit(verb: str, argument: str) -> int:
-    """The largest value of an argument of a verb."""
     from ..protocol.verbs import VERBS
 
     limit: int = next(each.le for each in VERBS[verb].command.model_fields[argument].metadata if hasattr(each, "le"))
@@ -450,7 +448,6 @@ def _line_words(before: list[str], namespace: Mapping[str, Any]) -> Iterable[str
 
 
 def _command_words(command: str | None, before: list[str]) -> Iterable[str]:
-    """The words that may follow a command for the cluster."""
     from ..protocol.spec import start_options
 
     if command is None:

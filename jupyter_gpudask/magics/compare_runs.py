@@ -109,7 +109,6 @@ def _compare_on_host(cpu: Any, gpu: Any) -> Comparison:
 
 
 def _of_polars(value: Any) -> Any:
-    """A dataframe or a series of Polars as one of pandas."""
     is_of_polars = type(value).__module__.startswith("polars.") and hasattr(value, "to_pandas")
     return value.to_pandas() if is_of_polars else value
 
@@ -271,7 +270,6 @@ def _is_defined_in(namespace: Mapping[str, Any], value: Any) -> bool:
 
 
 def _with_globals(function: FunctionType, namespace: dict[str, Any]) -> FunctionType:
-    """A copy of the function with other global variables."""
     copied = FunctionType(function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__)
     copied.__kwdefaults__ = function.__kwdefaults__
     copied.__dict__.update(function.__dict__)
@@ -389,7 +387,6 @@ class Copier:
 
 
 def _slots(kind: type) -> Iterator[Any]:
-    """The descriptors of the ``__slots__`` of a class."""
     for each in kind.__mro__:
         if "__slots__" in vars(each):
             yield from (member for member in vars(each).values() if isinstance(member, MemberDescriptorType))

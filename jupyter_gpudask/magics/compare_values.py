@@ -149,7 +149,6 @@ def compare_arrays(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
 
 
 def _compare_fields(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
-    """Compare structured arrays of equal shape, field by field."""
     if cpu.dtype.names != gpu.dtype.names:
         return differ(f"of dtype {cpu.dtype} on the CPU, {gpu.dtype} on the GPUs")
     for name in cpu.dtype.names or ():
@@ -255,7 +254,6 @@ def compare_frames(cpu: Any, gpu: Any, rules: Rules) -> Comparison:
 
 
 def _compare_structure(cpu: Any, gpu: Any, rules: Rules) -> Comparison | None:
-    """The first difference in types, labels or dtypes."""
     kinds = pd.DataFrame, pd.Series, pd.Index
     if any(isinstance(cpu, kind) != isinstance(gpu, kind) for kind in kinds):
         return differ(_types(cpu, gpu))
@@ -274,7 +272,6 @@ def _labels(data: Any) -> list[Any]:
 
 
 def _with_index(data: Any) -> pd.DataFrame:
-    """The data with its index as the first columns."""
     frame: pd.DataFrame
     if isinstance(data, pd.Index):
         frame = data.to_frame(index=False)

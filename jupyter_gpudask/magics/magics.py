@@ -25,14 +25,12 @@ from .settings import MagicsSettings
 
 
 def _line_help() -> str:
-    """The docstring of ``%gpudask`` with its commands and the options of ``start``."""
     text = inspect.cleandoc(GpuDaskMagics.gpudask_line.__doc__ or "")
     commands = f"Commands\n--------\n{commands_help()}"
     return f"{text}\n\n{commands}\n\nOptions of start and restart\n----------------------------\n{start_help()}"
 
 
 def _cell_help() -> str:
-    """The docstring of ``%%gpudask`` with its options."""
     text = inspect.cleandoc(GpuDaskMagics.gpudask_cell.__doc__ or "")
     return f"{text}\n\nOptions\n-------\n{cell_help()}"
 

@@ -51,7 +51,6 @@ class StatusView(View):
         return table + "".join(f"<div {style}>{escape(note)}</div>" for note in self._notes())
 
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """The heads and the rows."""
         from ..protocol.state import names_of
 
         workers = self.state.workers

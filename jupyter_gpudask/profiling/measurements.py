@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from dask.utils import key_split
 
 from ..quantities import format_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 _PARTS_OF_REDUCTIONS = re.compile(r"(?:_chunk|_combine|_agg|-partial|-aggregate)+(?=-|$)")
 _WORDS = {

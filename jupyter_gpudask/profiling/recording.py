@@ -252,7 +252,6 @@ def run_steps(task: GraphNode, values: Mapping[Any, Any], on_step: OnStep) -> An
 
 
 def _run_program(program: Program, inputs: Sequence[Any], on_step: OnStep) -> Any:
-    """As ``program(*inputs)``."""
     values = dict(zip(program.inputs, inputs, strict=True))
     return program.run(values, lambda step, results: run_steps(step, results, on_step))
 
@@ -319,7 +318,6 @@ class GpuClock:
 
 
 def _seconds_of_steps(stretches: Sequence[Mapping[str, float]], events: Sequence[Any]) -> dict[str, float]:
-    """The time on the GPU by the names of steps."""
     on_gpu: dict[str, float] = {}
     elapsed = sys.modules["cupy"].cuda.get_elapsed_time
     for number, on_host in enumerate(stretches):
@@ -418,7 +416,6 @@ class SchedulerProfilingPlugin(SchedulerPlugin):
                 self._last_stop[worker, thread] = each["stop"]
 
     def _free_since(self, worker: str, thread: int, use: WorkerUse) -> float:
-        """Since when a thread has had nothing to run."""
         if use.threads == 1:  # whichever thread has its place
             stops = [stop for (known, _), stop in self._last_stop.items() if known == worker]
             return max([*stops, self._active_since])

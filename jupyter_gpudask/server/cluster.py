@@ -284,7 +284,6 @@ class KernelCluster:
 
 
 def _work_done(state: ClusterState | None) -> tuple[dict[str, int], int]:
-    """How many tasks each worker has run, and the bytes of the results that are held."""
     if state is None:
         return {}, 0
     return {worker.name: worker.executed or 0 for worker in state.workers}, state.result_bytes

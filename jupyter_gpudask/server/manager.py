@@ -359,7 +359,6 @@ class KernelEventListener:
                 self._manager.restart(kernel_id, {}).unused = True
 
     def _on_end(self, kernel_id: str) -> None:
-        """Close the cluster of a kernel that has ended."""
         self._manager.kernels.forget(kernel_id)
         if kernel_id in self._manager.clusters:
             self._manager.spawn(self._manager.close(kernel_id, reason="kernel ended"))

@@ -144,7 +144,6 @@ def overridable_limits(files: Collection[str], folders: Sequence[str], command_l
 
 
 def _can_be_written(path: Path) -> bool:
-    """Whether this user can write or create it."""
     existing = next(each for each in (path, *path.parents) if each.exists())
     return os.access(existing, os.W_OK)
 
@@ -234,7 +233,6 @@ class Policy:
         return spec
 
     def _offered(self) -> Iterator[ClusterSpec]:
-        """The specs of the default and of the cluster profiles."""
         return (self._unchecked_spec({}, name) for name in ("", *self.settings.profiles))
 
     def check_workers(self, workers: int) -> None:
@@ -295,7 +293,6 @@ def _without_overridden(base: Mapping[str, Any], options: Mapping[str, Any]) -> 
 
 
 def _options_of_classes() -> list[StartOption]:
-    """The options that users can set of a cluster that a class creates."""
     return [option for option in start_options().values() if option.is_of_classes]
 
 

@@ -139,7 +139,6 @@ def _parse_timeout(value: str | float) -> float:
 
 
 def _read_scheduler_file(name: str) -> tuple[str, str]:
-    """The address and the id of the scheduler."""
     try:
         content = json.loads(Path(name).expanduser().read_text())
     except OSError as error:

@@ -363,7 +363,6 @@ class DaskCluster(SupervisedCluster):
             lease.release(reason)
 
     async def _plan_and_lease(self, on_progress: Callable[[Progress], None]) -> tuple[Plan, OwnLease | None]:
-        """Plan the cluster, and take the lease on its GPUs."""
         request = self._request
         if request.cluster_class is not None:
             return Plan(request.spec.class_engine, workers=0, stand_in=without_gpus(request.spec)), None

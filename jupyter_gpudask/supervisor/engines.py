@@ -315,7 +315,6 @@ def create_cluster(
 
 
 def _make_cpu_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
-    """The CPU cluster: a `LocalCluster` of worker processes without a GPU."""
     if common["memory_limit"] == "auto":  # given explicitly, it would be a share for each thread of a worker
         common = {name: value for name, value in common.items() if name != "memory_limit"}
     threads = spec.threads or max(1, CPU_COUNT // plan.workers)

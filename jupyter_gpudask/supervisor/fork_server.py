@@ -188,7 +188,6 @@ def _as_own_environment(environment: Mapping[str, str]) -> Iterator[None]:
 
 
 def _pid_of_fork_server() -> int:
-    """The pid of the fork server that `multiprocessing` uses."""
     pid: int = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined] # noqa: SLF001
     return pid
 

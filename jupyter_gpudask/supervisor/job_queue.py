@@ -339,13 +339,11 @@ class JobQueue:
                 await self.submit()
 
     def _missing(self) -> list[JobState]:
-        """The jobs that have no worker."""
         up = self._names_up()
         missing = ((id_, name) for name, id_ in self._jobs() if not up.intersection(worker_names(self._cluster, name)))
         return [self._system.state(*each) for each in missing]
 
     def _jobs(self) -> list[tuple[str, str]]:
-        """The names and the ids of the jobs that were submitted."""
         return [(name, job.job_id) for name, job in self._cluster.workers.items() if job.job_id]
 
     def _names_up(self) -> set[str]:

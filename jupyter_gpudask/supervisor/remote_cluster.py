@@ -131,7 +131,6 @@ class RemoteCluster(SupervisedCluster):
             raise ClusterStartError("class-failed", class_=self._class.path, error=first_line(error)) from None
 
     def _options(self, class_: Any) -> dict[str, Any]:
-        """The arguments of the class."""
         options = {name: value for name, value in self._class.options.items() if name != "n_workers"}
         if self._class.path != KUBE_CLUSTER:
             return options | ({"n_workers": self._wanted} if "n_workers" in parameters_of(class_) else {})
@@ -234,7 +233,6 @@ class RemoteCluster(SupervisedCluster):
 
 
 async def _await_if_needed(result: Any) -> Any:
-    """The result of a method that is asynchronous in some classes only."""
     return await result if inspect.isawaitable(result) else result
 
 

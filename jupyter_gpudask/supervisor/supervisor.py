@@ -213,7 +213,6 @@ class Supervisor(Reporter):
 
 
 def _cluster_of(request: Start, directory: ClusterDirectory, preparation: Preparation) -> DaskCluster | RemoteCluster:
-    """The cluster of a request, which is not started yet."""
     fork_server = preparation.take_fork_server(request, directory)
     # Imported here, because it takes seconds, in which the fork server imports what workers need.
     from .dask_cluster import DaskCluster

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from dask.base import is_dask_collection
 
 from ..errors import MoveError
 from ..inspection.placement import GPU_BACKENDS, can_move, kind_of, name_of, place_of, to_gpu
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 
 ALL = "all"
 """Selects every collection on the host that the cell names."""
