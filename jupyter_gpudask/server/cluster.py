@@ -212,7 +212,7 @@ class KernelCluster:
             return False
         if self.state is None or time.monotonic() - self._updated > max_age:
             try:
-                self._update(await self._running_process().state())
+                self._update(await self._read_state())
             except GpuDaskError as error:
                 logger.warning("The cluster of kernel %s did not report its state: %s", self.kernel_id, error)
                 return False
@@ -241,6 +241,9 @@ class KernelCluster:
         if process is None:
             return {SUPERVISOR: self.error.log if self.error else ""}
         return await process.logs(lines)
+
+    async def _read_state(self) -> ClusterState:
+        return await self._running_process().state()
 
     def _running_process(self) -> ClusterConnection:
         if self.process is None:
