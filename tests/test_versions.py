@@ -69,8 +69,3 @@ def test_the_oldest_environment_has_the_oldest_release_of_each_requirement_that_
         if each.operator == ">="
     }
     assert set(BASE) <= pinned.keys()
-
-
-def test_the_tests_with_clusters_that_make_test_versions_runs_exist():
-    files = re.search(r"^CLUSTER_TESTS = (.+)$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)[1].split()
-    assert [file for file in files if not (ROOT / "tests" / file).exists()] == []

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from dask.base import is_dask_collection
-from distributed import Future
+from distributed import Client, Future
 from distributed.client import futures_of
 
 from ..scheduler.cells import StuckWorker, cancel_tasks, count_unfinished
 from ..scheduler.results import HeldReport, report_held
 from ..worker.environment import versions_of
 from ..worker.memory import WorkerCellMetrics, take_cell_metrics, total_energy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from distributed import Client
-
 
 __all__ = ["HeldReport", "StuckWorker"]  # re-exported for type hints
 

@@ -5,30 +5,29 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import TYPE_CHECKING
+
+from IPython.core.interactiveshell import InteractiveShell
 
 from ..errors import GpuDaskError
 from ..fallback.log import fallback_log
+from ..overlay import CellRecord
 from ..quantities import format_bytes
+from ..session.launch import RunningCluster
+from ..session.session import Session
 from .cluster import describe_cluster
 from .output import Note, OutputLine, ProgressLine, View, format_count, format_time
+from .settings import MagicsSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import TracebackType
-
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from ..overlay import CellRecord
-    from ..protocol import ClusterState, Ready, WorkerState
-    from ..session.launch import RunningCluster
-    from ..session.session import Session
-    from .cell_interrupt import Interruption
-    from .settings import MagicsSettings
+    from ..protocol.messages import Ready
+    from ..protocol.state import ClusterState, WorkerState
 
 _LIVE_DELAY = 2.0
 _UPDATE_INTERVAL = 1.0
@@ -46,8 +45,7 @@ _SECONDS_PER_HOUR = 3600
 class Footer:
     """Context manager of a cell; shows nothing if the cell has submitted no tasks.
 
-    `record`: what stayed on the CPU; filled while the cell runs. `interruption`: what an interrupt has cancelled; known
-    when the cell ends.
+    `record`: what stayed on the CPU; filled while the cell runs.
     """
 
     def __init__(
@@ -58,13 +56,11 @@ class Footer:
         backends: tuple[str, str],
         record: CellRecord,
         *,
-        interruption: Interruption,
         settings: MagicsSettings,
     ) -> None:
         self._shell, self._line = shell, OutputLine(shell)
         self._session, self._cluster = session, cluster
         self._backends, self._record, self._settings = backends, record, settings
-        self._interruption = interruption
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._waiting = 0
@@ -138,7 +134,7 @@ class Footer:
             polars_in_kernel=bool(self._record.polars_queries) and "cudf" not in self._backends,
             seconds=seconds,
             tasks=self._submitted,
-            cancelled=self._interruption.cancelled or 0,
+            cancelled=self._record.cancelled,
             fused=state.work.blocks - state.work.tasks if state else 0,
             peak=None if busiest is None else peaks[busiest],
             peak_gpu=index,
@@ -156,7 +152,6 @@ class Footer:
         )
 
     def _libraries(self) -> tuple[str, ...]:
-        """The libraries that the cell has used on the cluster."""
         libraries = [_LIBRARIES[name] for name in self._backends] if self._submitted else []
         if self._record.polars_queries and "cudf" in self._backends:
             libraries.append("Polars")
@@ -286,14 +281,13 @@ class CellSummary(View):
         return " · ".join(parts)
 
     def _places(self) -> list[str]:
-        """Which libraries ran where."""
         places = [f"{_join(self.libraries)} on {self.cluster}"] if self.libraries else []
         return [*places, "Polars on the CPU of the kernel"] if self.polars_in_kernel else places
 
     def _describe_tasks(self) -> str:
         if not self.cancelled:
             return format_count(self.tasks, "task")
-        from ..protocol import WorkState  # it imports pydantic
+        from ..protocol.state import WorkState  # it imports pydantic
 
         blocks = self.tasks + self.fused
         work = WorkState(tasks=self.tasks, blocks=blocks, done=max(0, blocks - self.cancelled))

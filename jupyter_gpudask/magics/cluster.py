@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
+from ..session.launch import RunningCluster
+from ..session.session import Session
 from .output import Note, OutputLine, ProgressLine, View, format_count
 
 if TYPE_CHECKING:
     from distributed import Client
-    from IPython.core.interactiveshell import InteractiveShell
 
-    from ..protocol import ClusterState, Progress, Ready
-    from ..session.launch import RunningCluster
-    from ..session.session import Session
+    from ..protocol.messages import Progress, Ready
+    from ..protocol.state import ClusterState
 
 
 class ClusterAccess:

@@ -6,17 +6,14 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from IPython.core.display_functions import DisplayHandle
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display, publish_display_data
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from IPython.core.display_functions import DisplayHandle
-    from IPython.core.interactiveshell import InteractiveShell
 
 _NUMBER = re.compile(r"\b(?:GPU|Worker|pid) \d+|(?:\d[\d.,]* (?:[^\W\d]+ )?of )?\d[\d.,]* (?!of\b)[^\W\d]+|\d[\d.,]* %")
 FONT_SIZE = "var(--jp-ui-font-size1, 13px)"
@@ -105,6 +102,28 @@ def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+class TableView(View):
+    """A table, with lines before and after it."""
+
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """The heads and the rows."""
+        raise NotImplementedError
+
+    def _lines(self) -> tuple[list[str], list[str]]:
+        """The lines before and after the table."""
+        return [], []
+
+    def __str__(self) -> str:
+        (heads, rows), (before, after) = self._table(), self._lines()
+        return "\n".join([*before, *([format_table(heads, rows)] if rows else []), *after])
+
+    def to_html(self) -> str:
+        """The lines and the table."""
+        (heads, rows), lines = self._table(), self._lines()
+        before, after = ("".join(f"<div>{escape(line)}</div>" for line in each) for each in lines)
+        return before + (html_table(heads, rows, align="left") if rows else "") + after
+
+
 class Html(str):
     """The content of a table's cell that is HTML."""
 
@@ -167,8 +186,11 @@ class OutputLine:
 
     def show(self, view: View) -> None:
         """Show `view` until the next one, cut to the width of the terminal."""
+        if self._handle is not None:
+            self._handle.update(view)
+        elif self.in_notebook:
+            self._handle = display(view, display_id=True)
         if self.in_notebook:
-            self._display(view)
             return
         if self._in_terminal:
             room = os.get_terminal_size(sys.stdout.fileno()).columns - 1
@@ -196,9 +218,3 @@ class OutputLine:
         sys.stdout.write(f"{start}{view!s:<{0 if self._in_terminal else _MIN_WIDTH}}".rstrip(" ") + "\n")
         sys.stdout.flush()
         self._dirty = False
-
-    def _display(self, view: View) -> None:
-        if self._handle is None:
-            self._handle = display(view, display_id=True)
-        else:
-            self._handle.update(view)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .engines import Engine
+from ..errors import GpuDaskError
 from .messages import Action
-from .spec import ClusterSpec, start_options
+from .spec import ClusterSpec, Engine, start_options
 from .state import ClusterState, GpuProcess, GpuState
-
-if TYPE_CHECKING:
-    from ..errors import GpuDaskError
 
 Status = Literal["starting", "ready", "closing", "closed", "failed"]
 

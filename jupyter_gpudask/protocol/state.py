@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..errors import ConnectError
-from .engines import Engine
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from .spec import Engine
 
 _MAX_JOBS = 6
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from distributed import SchedulerPlugin
 
-from ..protocol import WorkState
+from ..protocol.state import WorkState
 from ..worker.graphs import blocks_of
 from ..worker.interruption import INTERRUPT
 from ..worker.memory import BEGIN_CELL

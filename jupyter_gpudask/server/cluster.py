@@ -10,19 +10,15 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import ClusterLostError, GpuDaskError
-from ..launcher.cluster_process import ClusterProcess
-from ..protocol.messages import refusal
-from ..protocol.verbs import SUPERVISOR
-
-if TYPE_CHECKING:
-    from ..launcher.connection import ClusterConnection
-    from ..protocol import ClusterSpec, ClusterState, Command, Progress, Ready
-    from ..protocol.messages import Interpreter
-    from ..protocol.rest import Status
-    from ..protocol.verbs import EndReason
+from ..launcher.cluster import ClusterConnection, ClusterProcess
+from ..protocol.messages import Interpreter, Progress, Ready, refusal
+from ..protocol.rest import Status
+from ..protocol.spec import ClusterSpec
+from ..protocol.state import ClusterState
+from ..protocol.verbs import SUPERVISOR, Command, EndReason
 
 logger = logging.getLogger(__name__)
 
@@ -291,7 +287,6 @@ class KernelCluster:
 
 
 def _work_done(state: ClusterState | None) -> tuple[dict[str, int], int]:
-    """How many tasks each worker has run, and the bytes of the results that are held."""
     if state is None:
         return {}, 0
     return {worker.name: worker.executed or 0 for worker in state.workers}, state.result_bytes

@@ -13,12 +13,10 @@ from prometheus_client import REGISTRY
 from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE
 from ..machine.unix_socket import socket_path
 from ..protocol.rest import LIVE_OUTPUT
-from .dashboard_proxy import DASHBOARD
-from .joined_dashboard import JOINED_DASHBOARD, DashboardClient
-from .kernel_events import KernelEventListener
+from .dashboard_proxy import DASHBOARD, JOINED_DASHBOARD, DashboardClient
 from .kernel_socket import KernelSocket
 from .kernels import ServerKernels
-from .manager import ClusterManager
+from .manager import ClusterManager, KernelEventListener
 from .monitor import Monitor
 from .prometheus import PrometheusMetrics
 from .rest import HANDLERS, OPENAPI

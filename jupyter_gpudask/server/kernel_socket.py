@@ -8,28 +8,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from ..errors import ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
-from ..launcher.connection import ClusterConnection
+from ..launcher.cluster import ClusterConnection
 from ..machine.gpus import are_selected
 from ..machine.unix_socket import bind_socket, peer_of
-from ..protocol import VERBS, Closed, ClusterSpec, ClusterVerbs, Failed, Refused, parse_command
-from ..protocol.messages import AttachOrStart, CheckOptions, Connect, parse_request
-from ..protocol.spec import other_options
+from ..protocol.messages import AttachOrStart, CheckOptions, Closed, Connect, Failed, Refused, parse_request
+from ..protocol.spec import ClusterSpec, other_options
+from ..protocol.state import ClusterState
 from ..protocol.transport import COMMAND_LIMIT, MessageStream
-from ..protocol.verbs import answer
-from .monitor import DASHBOARD_PATH
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
-
-    from ..protocol import ClusterState, Command
-    from ..protocol.verbs import EndReason
-    from .cluster import KernelCluster
-    from .manager import ClusterManager
-    from .monitor import Monitor
+from ..protocol.verbs import VERBS, ClusterVerbs, Command, EndReason, answer, parse_command
+from .cluster import KernelCluster
+from .manager import ClusterManager
+from .monitor import DASHBOARD_PATH, Monitor
 
 logger = logging.getLogger(__name__)
 

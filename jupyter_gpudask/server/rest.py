@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
@@ -33,8 +33,6 @@ from ..errors import (
     ProfileNotFoundError,
     SpecError,
 )
-from ..protocol import VERBS, ClusterSpec
-from ..protocol.engines import ENGINES, has_gpus
 from ..protocol.rest import (
     ClusterInfo,
     ClusterList,
@@ -46,14 +44,11 @@ from ..protocol.rest import (
     ProfileList,
     StreamMessage,
 )
-from ..protocol.spec import start_options
-from ..protocol.verbs import carry_out
+from ..protocol.spec import ENGINES, ClusterSpec, has_gpus, start_options
+from ..protocol.verbs import VERBS, Verb, carry_out
 from .kernel_socket import ServerVerbs
-
-if TYPE_CHECKING:
-    from ..protocol.verbs import Verb
-    from .manager import ClusterManager
-    from .monitor import Monitor
+from .manager import ClusterManager
+from .monitor import Monitor
 
 API = "gpudask/api"
 
@@ -120,7 +115,9 @@ class GpuDaskAPIHandler(APIHandler):
         elif isinstance(error, ValidationError):
             status_code = HTTPStatus.UNPROCESSABLE_ENTITY
         elif status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            self.set_header("Allow", ", ".join(_methods(type(self))))
+            names = ("get", "post", "delete", "options")
+            implemented = [each for each in names if getattr(type(self), each) is not getattr(web.RequestHandler, each)]
+            self.set_header("Allow", ", ".join(implemented).upper())
         self.set_status(status_code)
         self.set_header("Content-Type", "application/json")
         self.finish(_problem(error, status_code).model_dump_json())
@@ -129,12 +126,6 @@ class GpuDaskAPIHandler(APIHandler):
         """Log exceptions that the request did not cause; called by Tornado."""
         if not isinstance(value, GpuDaskError | ValidationError):
             super().log_exception(kind, value, traceback)
-
-
-def _methods(handler: type[web.RequestHandler]) -> list[str]:
-    """The methods that a handler implements."""
-    verbs = ("get", "post", "delete", "options")
-    return [verb.upper() for verb in verbs if getattr(handler, verb) is not getattr(web.RequestHandler, verb)]
 
 
 def _reject(name: str) -> None:

@@ -8,10 +8,11 @@ import logging
 import math
 import time
 from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from jupyter_server.auth.decorator import authorized, ws_authenticated
 from jupyter_server.base.handlers import JupyterHandler
@@ -21,16 +22,10 @@ from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from ..machine.nvml import PcieMeter
-from ..protocol.rest import GpuMetrics, MachineMetrics, Sample, WorkerMetrics
-from .monitor import INTERVAL, cluster_info, read_machine
+from ..protocol.rest import ClusterInfo, GpuInfo, GpuList, GpuMetrics, MachineMetrics, Sample, WorkerMetrics
+from .manager import ClusterManager
+from .monitor import INTERVAL, MachineState, Monitor, cluster_info, read_machine
 from .rest import API
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ..protocol.rest import ClusterInfo, GpuInfo, GpuList
-    from .manager import ClusterManager
-    from .monitor import MachineState, Monitor
 
 logger = logging.getLogger(__name__)
 

@@ -11,15 +11,15 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
-from .launch import EventLoopThread, attach, import_path, launch, options_after, spec_on_this_machine
+from .launch import EventLoopThread, RunningCluster, attach, import_path, launch, options_after, spec_on_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..launcher.cluster_process import ProgressCallback
-    from ..protocol import ClusterSpec, ClusterState
+    from ..launcher.cluster import ProgressCallback
     from ..protocol.messages import Action
-    from .launch import RunningCluster
+    from ..protocol.spec import ClusterSpec
+    from ..protocol.state import ClusterState
 
 
 class Session:
@@ -72,8 +72,7 @@ class Session:
         """
         from distributed.client import _set_global_client
 
-        from ..protocol import ClusterSpec
-        from ..protocol.spec import other_options
+        from ..protocol.spec import ClusterSpec, other_options
 
         spec = ClusterSpec.parse(options)
         with self._lock, _missing_gpus_first(spec):
@@ -190,8 +189,11 @@ class Session:
     def _end(self, cluster: RunningCluster, sentence: str) -> None:
         self._cluster = None
         self._loop.run(cluster.process.leave())
+        self._close(cluster, sentence, 2)
+
+    def _close(self, cluster: RunningCluster, sentence: str, timeout: float) -> None:
         try:
-            cluster.disconnect(sentence, timeout=2)
+            cluster.disconnect(sentence, timeout)
         finally:
             self._loop.run(cluster.process.close())
 
@@ -268,14 +270,8 @@ class Session:
         cluster, self._cluster, self._loss = self._cluster, None, loss
         if cluster is not None:
             # A cell that waits for a result fails now, and not when the client stops trying to reconnect.
-            self._ending = threading.Thread(target=self._end_lost, args=(cluster, loss.reason), daemon=True)
+            self._ending = threading.Thread(target=self._close, args=(cluster, loss.reason, 1), daemon=True)
             self._ending.start()
-
-    def _end_lost(self, cluster: RunningCluster, reason: str) -> None:
-        try:
-            cluster.disconnect(reason, timeout=1)
-        finally:
-            self._loop.run(cluster.process.close())
 
 
 def _is_irrelevant(cluster: RunningCluster, option: str, spec: ClusterSpec) -> bool:

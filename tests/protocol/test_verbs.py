@@ -6,8 +6,9 @@ import time
 import pytest
 
 from jupyter_gpudask.errors import ClusterLostError
-from jupyter_gpudask.protocol import VERBS, ClusterState, ClusterVerbs, Start, parse_command, parse_event
-from jupyter_gpudask.protocol.verbs import answer
+from jupyter_gpudask.protocol.messages import parse_event
+from jupyter_gpudask.protocol.state import ClusterState
+from jupyter_gpudask.protocol.verbs import VERBS, ClusterVerbs, Start, answer, parse_command
 from jupyter_gpudask.server.rest import openapi_document
 from jupyter_gpudask.session.joined_cluster import PanelReports
 

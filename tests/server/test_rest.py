@@ -8,8 +8,8 @@ import pytest
 from helpers import ON_GPUS, ONE_WORKER, promised, wait_until
 
 from jupyter_gpudask.errors import GpuHeldError, SpecError
-from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.protocol.rest import ErrorDetails
+from jupyter_gpudask.protocol.spec import ClusterSpec
 from jupyter_gpudask.server.rest import openapi_document
 
 pytestmark = pytest.mark.cluster
