@@ -12,10 +12,11 @@ from ..errors import BrokenContextError
 from ..fallback.log import fallback_log
 from ..overlay import current_record, set_outside
 from .arguments import parse_cell, usage_error
-from .cell_footer import RESPONSE_TIMEOUT, Footer, describe_fallbacks
+from .cell_footer import RESPONSE_TIMEOUT, Footer
 from .cell_interrupt import Interruption, cancel_on_interrupt
 from .cell_reports import report_to
 from .output import show_note
+from .reported_cell import ReportedCell, describe_fallbacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,17 +60,23 @@ def cell_context(
     if on_gpus and current_record() is None:
         set_outside(settings.record_of(parse_cell("")))
 
-    def report_end() -> None:
-        if session.cluster is not None:
-            process = session.cluster.process
-            session.cluster.notify(process.report_cell, sum(fallback_log.blocks_of(record.id).values()))
+    reported = ReportedCell(shell, session, record)
 
     with ExitStack() as stack:
-        stack.callback(report_end)  # called last, when the fallbacks of the cell are counted
+        stack.callback(reported.end)  # called last, when the fallbacks of the cell are counted
         stack.enter_context(default_client.computing_on(cluster.client))
         line, interruption = None, Interruption()
         if settings.footer and not DisplayHook.semicolon_at_end_of_expression(source):
-            line = Footer(shell, session, cluster, backends, record, interruption=interruption, settings=settings)
+            line = Footer(
+                shell,
+                session,
+                cluster,
+                backends,
+                record,
+                reported=reported,
+                interruption=interruption,
+                settings=settings,
+            )
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
         if arguments.profile:

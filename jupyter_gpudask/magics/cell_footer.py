@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -12,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import GpuDaskError
-from ..fallback.log import fallback_log
 from ..quantities import format_bytes
 from .cluster import describe_cluster
 from .output import Note, OutputLine, ProgressLine, View, format_count, format_time
+from .reported_cell import describe_fallback, describe_place, fallbacks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from ..session.launch import RunningCluster
     from ..session.session import Session
     from .cell_interrupt import Interruption
+    from .reported_cell import ReportedCell
     from .settings import MagicsSettings
 
 _LIVE_DELAY = 2.0
@@ -46,8 +46,8 @@ _SECONDS_PER_HOUR = 3600
 class Footer:
     """Context manager of a cell; shows nothing if the cell has submitted no tasks.
 
-    `record`: what stayed on the CPU; filled while the cell runs. `interruption`: what an interrupt has cancelled; known
-    when the cell ends.
+    `record`: what stayed on the CPU; filled while the cell runs. `reported`: gets what is known of the cell.
+    `interruption`: what an interrupt has cancelled; known when the cell ends.
     """
 
     def __init__(
@@ -58,13 +58,14 @@ class Footer:
         backends: tuple[str, str],
         record: CellRecord,
         *,
+        reported: ReportedCell,
         interruption: Interruption,
         settings: MagicsSettings,
     ) -> None:
         self._shell, self._line = shell, OutputLine(shell)
         self._session, self._cluster = session, cluster
         self._backends, self._record, self._settings = backends, record, settings
-        self._interruption = interruption
+        self._interruption, self._reported = interruption, reported
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._waiting = 0
@@ -129,6 +130,7 @@ class Footer:
         ready = self._current.ready
         peaks, energy = cell_metrics(self._current.client, RESPONSE_TIMEOUT) if self._is_measured else ({}, None)
         busiest = max(peaks, key=lambda name: peaks[name], default=None)
+        self._reported.peak = None if busiest is None else peaks[busiest]
         index = next((worker.gpu_index for worker in state.workers if worker.name == busiest), None) if state else None
         return CellSummary(
             libraries=self._libraries(),
@@ -146,7 +148,7 @@ class Footer:
             energy=energy,
             cost=cost_of(self._settings, ready, seconds),
             on_host=tuple(sorted(self._record.on_host.items(), key=lambda item: item[1])),
-            fallbacks=_fallbacks_of(self._record.id),
+            fallbacks=fallbacks_of(self._record.id),
             lost_hosts=tuple(lost.host for lost in state.lost_hosts if lost.time > began) if state else (),
             lost_workers=self._lost_workers(state, began),
             failed=result is not None and not result.success,
@@ -181,6 +183,7 @@ class Footer:
                 state = self._session.state()
             except GpuDaskError:
                 return
+            self._reported.update(state)
             with self._lock:
                 if self._may_show and not self._done.is_set():
                     self._line.show(CellProgress(state, time.monotonic() - self._began))
@@ -189,14 +192,6 @@ class Footer:
     def _may_show(self) -> bool:
         """Whether the line does not mix with the output of the cell."""
         return self._line.in_notebook or self._waiting > 0
-
-
-def _fallbacks_of(cell: str) -> tuple[tuple[str, int, int], ...]:
-    blocks: Counter[tuple[str, int]] = Counter()
-    for place, number in fallback_log.blocks_of(cell).items():
-        blocks[place.operation, place.line] += number
-    rows = ((operation, line, number) for (operation, line), number in blocks.items())
-    return tuple(sorted(rows, key=lambda row: (row[1], row[0])))
 
 
 @dataclass(repr=False)
@@ -270,8 +265,8 @@ class CellSummary(View):
             parts.append(format_energy(self.energy))
         if self.cost is not None:
             parts.append(self.cost)
-        on_cpu = [_describe_place(name, line) for name, line in self.on_host]
-        on_cpu += map(_describe_fallback, self.fallbacks)
+        on_cpu = [describe_place(name, line) for name, line in self.on_host]
+        on_cpu += map(describe_fallback, self.fallbacks)
         if on_cpu:
             parts.append(f"on the CPU: {', '.join(on_cpu)}")
         if self.lost_hosts:
@@ -330,20 +325,6 @@ def _describe_gpu(worker: WorkerState, *, with_host: bool) -> str:
     busy = "" if worker.utilization is None else f" {worker.utilization:.0f} %"
     memory = "" if worker.device_memory_used is None else f" {format_bytes(worker.device_memory_used)}"
     return f"{host}GPU {worker.gpu_index}{busy}{memory}"
-
-
-def _describe_place(name: str, line: int) -> str:
-    return f"{name} (line {line})" if line else name
-
-
-def _describe_fallback(fallback: tuple[str, int, int]) -> str:
-    operation, line, blocks = fallback
-    return f"{_describe_place(operation, line)}, {format_count(blocks, 'block')}"
-
-
-def describe_fallbacks(cell: str) -> list[str]:
-    """The operations of a cell that ran on the CPU because CuPy or cuDF lack them: name, line and blocks of each."""
-    return list(map(_describe_fallback, _fallbacks_of(cell)))
 
 
 def cost_of(settings: MagicsSettings, ready: Ready, seconds: float) -> str | None:

@@ -15,6 +15,7 @@ from .messages import (
 )
 from .spec import ClassProfile, ClusterClass, ClusterSpec
 from .state import (
+    CellRun,
     ClusterState,
     GpuProcess,
     GpuState,
@@ -33,6 +34,7 @@ __all__ = [
     "PROTOCOL_VERSION",
     "VERBS",
     "Answer",
+    "CellRun",
     "ClassProfile",
     "Closed",
     "ClusterClass",

@@ -8,6 +8,7 @@ import logging
 import re
 import secrets
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from ..protocol.verbs import SUPERVISOR
 
 if TYPE_CHECKING:
     from ..launcher.connection import ClusterConnection
-    from ..protocol import ClusterSpec, ClusterState, Command, Progress, Ready
+    from ..protocol import CellRun, ClusterSpec, ClusterState, Command, Progress, Ready
     from ..protocol.messages import Interpreter
     from ..protocol.rest import Status
     from ..protocol.verbs import EndReason
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 ChangeCallback = Callable[["KernelCluster"], None]
 
+_MAX_CELLS = 6  # five that have ended, and one that runs
 _STATE_AGE = 0.2
 """Age in seconds up to which a state is current."""
 
@@ -103,6 +105,7 @@ class KernelCluster:
         self.last_busy = time.monotonic()
         self.notice: Notice | None = None
         self.secret = secrets.token_urlsafe(32)
+        self._cells: deque[CellRun] = deque(maxlen=_MAX_CELLS)
         self._holder = ""
         self._updated = 0.0
         self._resetting = asyncio.Lock()
@@ -136,6 +139,22 @@ class KernelCluster:
     def alive(self) -> bool:
         """Whether the cluster is starting or ready."""
         return self.status in ("starting", "ready")
+
+    @property
+    def cells(self) -> tuple[CellRun, ...]:
+        """The last cells that its kernel has reported, the newest last, which may be running."""
+        return tuple(self._cells)
+
+    def add_cell(self, cell: CellRun) -> None:
+        """Keep a cell that its kernel has reported, in place of an earlier report of it."""
+        if self._cells and self._cells[-1].began == cell.began:
+            self._cells.pop()
+        self._cells.append(cell)
+
+    def end_cell(self) -> None:
+        """Forget the cell that runs: its kernel will not report its end."""
+        if self._cells and self._cells[-1].seconds is None:
+            self._cells.pop()
 
     def observe(self, observer: ChangeCallback) -> Callable[[], None]:
         """Call `observer` as `on_change` is called, until the returned function is called."""
