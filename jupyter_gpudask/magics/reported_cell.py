@@ -30,7 +30,8 @@ class ReportedCell:
         self._shell, self._session, self._record = shell, session, record
         self._began = time.time()
         self._clock = time.monotonic()
-        self._number = shell.execution_count
+        inputs = shell.history_manager and shell.history_manager.input_hist_raw  # releases count at other moments
+        self._number = len(inputs) - 1 if inputs else None
         parent: Any = getattr(shell, "get_parent", dict)()
         self._id = str((parent.get("metadata") or {}).get("cellId", ""))[:100]
         self._sent: Any = None
@@ -38,7 +39,7 @@ class ReportedCell:
 
     def update(self, state: ClusterState) -> None:
         """Report what is known while the cell runs, if it has changed."""
-        used = [worker.pool_used for worker in state.workers if worker.pool_used is not None]
+        used = [worker.pool_used or 0 for worker in state.workers if worker.gpu_index is not None]
         self.peak = max([*used, self.peak or 0]) or None
         self._report()
 

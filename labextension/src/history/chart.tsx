@@ -38,6 +38,8 @@ interface IDrawn {
   range: IRange;
   /** The oldest time. */
   first: number | undefined;
+  /** The number of cells. */
+  bands: number;
 }
 
 /** A chart of a metric over time. Its values are also in the table below, for screen readers. */
@@ -48,11 +50,13 @@ export function Chart(props: IChartProps): JSX.Element {
   const node = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const drawn = useRef<IDrawn | null>(null);
+  const bands = useRef(props.bands);
+  bands.current = props.bands;
   const isVisible = useIsVisible(node);
   const draw = useRef<() => void>(() => undefined);
   draw.current = () => {
     const made = plot.current;
-    const wanted = { range, first: times.at(0) };
+    const wanted = { range, first: times.at(0), bands: props.bands.length };
     if (made && !isUpToDate(drawn.current, wanted, made)) {
       drawn.current = wanted;
       made.batch(() => {
@@ -69,7 +73,7 @@ export function Chart(props: IChartProps): JSX.Element {
     if (!node.current) {
       return undefined;
     }
-    const made = createPlot(node.current, props);
+    const made = createPlot(node.current, () => bands.current, props);
     const observer = new ResizeObserver(([{ contentRect }]) =>
       made.setSize({ width: contentRect.width, height: contentRect.height })
     );
@@ -119,7 +123,7 @@ function isUpToDate(
   wanted: IDrawn,
   plot: uPlot
 ): boolean {
-  if (!drawn || drawn.first !== wanted.first) {
+  if (drawn?.first !== wanted.first || drawn?.bands !== wanted.bands) {
     return false;
   }
   const { min, max } = wanted.range;

@@ -131,7 +131,7 @@ function hasSession(widget: Widget): widget is SessionWidget {
 }
 
 /** JupyterLab's command, which in Notebook 7 opens a page. */
-const OPEN = 'docmanager:open';
+export const OPEN = 'docmanager:open';
 
 /** A function that shows the notebook or console of a cluster; null if it is not open in this page and has no file. */
 export function notebookOpener(

@@ -18,6 +18,7 @@ import { errorMessage } from '../errors';
 import { ResponseError } from '../model/rest';
 import { CLIENT_CODE, EXAMPLE_CODE } from '../snippets';
 import { IGpuDask } from '../tokens';
+import { OPEN } from './currentKernel';
 
 /** Errors without a notification: the kernel has a cluster already, or cannot have one. */
 const IGNORED_ERRORS = ['ClusterExistsError', 'KernelUnsuitableError'];
@@ -91,6 +92,35 @@ export function addInsertCommands(
       if (panel) {
         shell.activateById(panel.id);
         insertCell(panel, CLIENT_CODE);
+      }
+    }
+  });
+
+  commands.addCommand(CommandIDs.showCell, {
+    label: trans.__('Show Cell'),
+    describedBy: { args: { type: 'object' } },
+    isVisible: () => false,
+    execute: async ({ kernelId, path, cell }) => {
+      const open =
+        tracker.find(
+          ({ sessionContext }) =>
+            sessionContext.session?.kernel?.id === kernelId
+        ) ?? tracker.find(({ context }) => context.path === path);
+      const panel =
+        open ??
+        (path &&
+          commands.hasCommand(OPEN) &&
+          (await commands.execute(OPEN, { path })));
+      if (!(panel instanceof NotebookPanel)) {
+        return;
+      }
+      shell.activateById(panel.id);
+      await panel.revealed;
+      const { content } = panel;
+      const index = content.widgets.findIndex(({ model }) => model.id === cell);
+      if (index >= 0) {
+        content.activeCellIndex = index;
+        await content.scrollToCell(content.widgets[index], 'center');
       }
     }
   });

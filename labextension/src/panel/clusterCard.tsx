@@ -20,6 +20,7 @@ import {
 import { wantedSentences } from '../cluster/warnings';
 import { CommandIDs } from '../commandIDs';
 import { Card, Meter } from '../components/card';
+import { CellList } from '../components/cellList';
 import { ClusterBadge, ShortName } from '../components/clusterName';
 import { CommandButton } from '../components/commandButton';
 import { useKeptFocus } from '../components/focus';
@@ -103,6 +104,7 @@ export function ClusterCard({
           kind="busy"
         />
       )}
+      {!isShort && <Cells cluster={cluster} isOpen={isCurrent} />}
       {reason && (
         <div className="jp-GpuDask-reason" data-kind={now.kind}>
           <strong>
@@ -132,6 +134,46 @@ export function ClusterCard({
           />
         )}
     </Card>
+  );
+}
+
+/** The cell that runs, and below it the last ones; folded in the card of another notebook. */
+function Cells({
+  cluster,
+  isOpen
+}: {
+  cluster: ICluster;
+  isOpen: boolean;
+}): JSX.Element | null {
+  const { trans } = useGpuDask();
+  const { cells, kernel_id, notebooks, name, status } = cluster;
+  if (cells.length === 0 || status !== 'ready') {
+    return null;
+  }
+  const all = cells
+    .map(cell => ({ ...cell, kernel_id, notebook: notebooks[0] ?? name }))
+    .reverse();
+  const [running, ended] = [true, false].map(isRunning =>
+    all.filter(({ seconds }) => (seconds === null) === isRunning)
+  );
+  return (
+    <>
+      {running.length > 0 && (
+        <CellList
+          cells={running}
+          label={trans.__('Running cell of %1', name)}
+        />
+      )}
+      {ended.length > 0 && (
+        <details className="jp-GpuDask-lastCells" open={isOpen}>
+          <summary>{trans.__('Last cells')}</summary>
+          <CellList
+            cells={ended.slice(0, 5)}
+            label={trans.__('Last cells of %1', name)}
+          />
+        </details>
+      )}
+    </>
   );
 }
 
