@@ -12,7 +12,7 @@ from dask.base import is_dask_collection
 from distributed import Future
 from distributed.client import futures_of
 
-from ..scheduler.cells import StuckWorker, cancel_tasks, count_unfinished
+from ..scheduler.cells import StuckWorker, cancel_tasks, cell_operations, count_unfinished
 from ..scheduler.results import HeldReport, report_held
 from ..worker.environment import versions_of
 from ..worker.memory import WorkerCellMetrics, take_cell_metrics, total_energy
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from distributed import Client
+
+    from ..scheduler.cells import OperationTotals
 
 
 __all__ = ["HeldReport", "StuckWorker"]  # re-exported for type hints
@@ -74,6 +76,15 @@ def cell_metrics(client: Client, limit: float) -> tuple[dict[str, int], float | 
     """
     ended: list[WorkerCellMetrics] = list(run_on_workers(client, take_cell_metrics, limit).values())
     return {each.name: each.peak for each in ended if each.peak is not None}, total_energy(ended)
+
+
+def operations_of_cell(client: Client, limit: float) -> dict[str, OperationTotals]:
+    """What the operations of the cell have cost, by the prefix of their tasks; empty without an answer in time."""
+    try:
+        found: dict[str, OperationTotals] = ask_scheduler(client, cell_operations, limit=limit)
+    except Exception:  # noqa: BLE001 - a missing metric must not fail the cell
+        return {}
+    return found
 
 
 def ask_scheduler(client: Client, function: Callable[..., Any], *args: Any, limit: float, **options: Any) -> Any:

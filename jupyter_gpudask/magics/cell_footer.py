@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING
 
 from ..errors import GpuDaskError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ..protocol import ClusterState, Ready, WorkerState
     from ..session.launch import RunningCluster
     from ..session.session import Session
+    from .cell_details import CellDetails
     from .cell_interrupt import Interruption
     from .reported_cell import ReportedCell
     from .settings import MagicsSettings
@@ -119,7 +121,8 @@ class Footer:
         return self._session.cluster or self._cluster
 
     def _summary(self, seconds: float) -> CellSummary:
-        from ..client.calls import cell_metrics  # it imports Dask
+        from ..client.calls import cell_metrics, operations_of_cell  # it imports Dask
+        from .cell_details import CellDetails
 
         state = None
         with suppress(GpuDaskError):
@@ -132,7 +135,18 @@ class Footer:
         busiest = max(peaks, key=lambda name: peaks[name], default=None)
         self._reported.peak = None if busiest is None else peaks[busiest]
         index = next((worker.gpu_index for worker in state.workers if worker.name == busiest), None) if state else None
+        totals = operations_of_cell(self._current.client, RESPONSE_TIMEOUT) if self._submitted else {}
+        fallbacks = fallbacks_of(self._record.id)
         return CellSummary(
+            details=CellDetails.of(
+                totals,
+                seconds=seconds,
+                threads=sum(worker.threads for worker in state.workers) if state else 0,
+                device="GPU" if ready.has_gpus else "CPU",
+                fallbacks=fallbacks,
+            )
+            if totals and self._line.in_notebook
+            else None,
             libraries=self._libraries(),
             cluster=("the " if self._current.is_owned and not ready.has_gpus else "") + describe_cluster(ready, state),
             polars_in_kernel=bool(self._record.polars_queries) and "cudf" not in self._backends,
@@ -148,7 +162,7 @@ class Footer:
             energy=energy,
             cost=cost_of(self._settings, ready, seconds),
             on_host=tuple(sorted(self._record.on_host.items(), key=lambda item: item[1])),
-            fallbacks=fallbacks_of(self._record.id),
+            fallbacks=fallbacks,
             lost_hosts=tuple(lost.host for lost in state.lost_hosts if lost.time > began) if state else (),
             lost_workers=self._lost_workers(state, began),
             failed=result is not None and not result.success,
@@ -203,7 +217,8 @@ class CellProgress(ProgressLine):
 
     def __str__(self) -> str:
         work = self.state.work
-        parts = [f"{work.description} done", f"{self.seconds:.0f} s"]
+        percent = f" ({100 * work.done // work.blocks} %)" if work.blocks else ""
+        parts = [f"{work.description} done{percent}", f"{self.seconds:.0f} s"]
         if work.seconds_left:
             parts.append(f"about {_format_duration(work.seconds_left)} left")
         gpus = [worker for worker in self.state.workers if worker.gpu_index is not None]
@@ -217,11 +232,6 @@ class CellProgress(ProgressLine):
             parts += [job.description for job in self.state.jobs if not job.has_ended]
         parts += filter(None, [self.state.end])
         return " · ".join(parts)
-
-    def progress(self) -> str:
-        """The attributes of the progress bar."""
-        work = self.state.work
-        return f'value="{work.done}" max="{work.blocks}" aria-label="progress"'
 
 
 @dataclass(repr=False)
@@ -249,6 +259,7 @@ class CellSummary(View):
     failed: bool = False  # whether the cell raised an error
     polars_in_kernel: bool = False  # whether queries of Polars ran on the CPU, in the kernel
     end: str = ""  # when the cluster will be closed, if that is soon
+    details: CellDetails | None = None  # what the line unfolds in a notebook
     # when the cell ended, in seconds since the epoch; only the HTML has it, which a saved notebook shows
     ended: float = field(default_factory=time.time)
 
@@ -298,8 +309,12 @@ class CellSummary(View):
         return f"lost {', '.join(lost)}{again}"
 
     def to_html(self) -> str:
-        """The line with the time, formatted like a `Note`."""
-        return Note(f"{self} · {format_time(self.ended)}").to_html()
+        """The line with the time, formatted like a `Note`, which unfolds the details."""
+        line = Note(f"{self} · {format_time(self.ended)}")
+        if self.details is None:
+            return line.to_html()
+        summary = f'<summary style="cursor: pointer">{escape(line.text)}</summary>'
+        return f'<details style="{line.STYLE}">{summary}{self.details.to_html()}</details>'
 
 
 def _join(names: tuple[str, ...]) -> str:

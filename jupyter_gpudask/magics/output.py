@@ -69,19 +69,15 @@ class Text(View):
 
 
 class ProgressLine(View):
-    """A line about what goes on, with a progress bar.
+    """A line about what goes on.
 
-    In a notebook it says when it was last seen: if its kernel is killed, nobody replaces it, and it is saved.
+    In a notebook it says when it was last seen, and has neither a progress bar nor a role that says that something
+    goes on: if its kernel is killed, nobody replaces it, and it is saved.
     """
 
-    def progress(self) -> str:
-        """The attributes of the progress bar."""
-        raise NotImplementedError
-
     def to_html(self) -> str:
-        """The progress bar and the line."""
-        bar = f"<progress {self.progress()}></progress>"
-        return f'<div role="status" style="{Note.STYLE}">{bar} {escape(self._as_seen())}</div>'
+        """The line, formatted like a `Note`."""
+        return Note(self._as_seen()).to_html()
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": self._as_seen(), "text/html": self.to_html()}

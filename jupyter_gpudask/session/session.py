@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
+from ..errors import ClusterExistsError, ClusterLostError, NoClusterError, ProfileNotFoundError
 from .launch import EventLoopThread, attach, import_path, launch, options_after, spec_on_this_machine
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class Session:
                 if requested == running.spec:
                     return running, False
                 if not running.is_server_owned:
+                    if requested.profile:
+                        raise ProfileNotFoundError("no-profiles", name=repr(requested.profile))
                     raise other_options(running.spec, requested)
             if self._ending is not None:  # its GPUs are free afterwards
                 self._ending.join()
