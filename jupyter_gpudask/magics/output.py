@@ -42,7 +42,9 @@ class View:
 class Note(View):
     """One line in the secondary colour of the theme."""
 
-    STYLE: ClassVar[str] = "color: var(--jp-ui-font-color2, gray); font-size: var(--jp-ui-font-size1, 13px)"
+    TEXT: ClassVar[str] = "color: var(--jp-ui-font-color2, gray); font-size: var(--jp-ui-font-size1, 13px)"
+    # JupyterLab indents text by the width of a character of code, and HTML not at all.
+    STYLE: ClassVar[str] = f"{TEXT}; padding-left: 0.6em"
 
     text: str
 
@@ -115,7 +117,7 @@ def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str =
     body = "".join(
         "<tr>" + "".join(f"<td {style}>{_as_html(cell, align)}</td>" for cell in row) + "</tr>" for row in rows
     )
-    place = f"caption-side: bottom; text-align: left; line-height: 1.4; {Note.STYLE}"
+    place = f"caption-side: bottom; text-align: left; line-height: 1.4; {Note.TEXT}"
     below = f'<caption style="{place}">{escape(caption)}</caption>' if caption else ""
     table = f"{below}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     return f'<table style="border-collapse: collapse; margin: 0">{table}</table>'

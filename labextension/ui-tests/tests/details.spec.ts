@@ -2,12 +2,21 @@
  * The line below a cell: it begins at the left edge of the output, and unfolds what each operation cost.
  */
 import { expect, test } from '@jupyterlab/galata';
+import { Locator } from '@playwright/test';
 import { execFileSync } from 'child_process';
 import { mkdtempSync, writeFileSync } from 'fs';
 import { tmpdir } from 'os';
 import { join } from 'path';
 
 import { openAnalysis, setCode, startOnCpu } from './helpers';
+
+/** Where the content of an element begins. */
+function leftOf(element: Locator): Promise<number> {
+  return element.evaluate(node => {
+    const { paddingLeft } = getComputedStyle(node);
+    return node.getBoundingClientRect().x + parseFloat(paddingLeft);
+  });
+}
 
 test('the line below a cell unfolds its operations, live, in a saved notebook and as HTML', async ({
   page,
@@ -38,23 +47,9 @@ test('the line below a cell unfolds its operations, live, in a saved notebook an
   await page.keyboard.press('Enter');
   await expect(table).toContainText(/operation +blocks +ran on +time/);
   await expect(table).toContainText(/slow +16 +CPU +4\.\d s/);
-  const left = async (text: string): Promise<number> =>
-    cell.evaluate((node, wanted) => {
-      const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
-      while (walker.nextNode()) {
-        const found = walker.currentNode as Text;
-        if (found.data.trimStart().startsWith(wanted)) {
-          const range = document.createRange();
-          range.setStart(found, found.data.indexOf(wanted[0]));
-          range.setEnd(found, found.data.length);
-          return range.getBoundingClientRect().x;
-        }
-      }
-      return NaN;
-    }, text);
-  expect(await left('operation')).toBeCloseTo(await left('text'), 0);
-  const { x } = (await line.boundingBox())!;
-  expect(x).toBeCloseTo(await left('text'), 0);
+  const edge = await leftOf(cell.locator('pre', { hasText: /^text/ }));
+  expect((await table.boundingBox())!.x).toBeCloseTo(edge, 0);
+  expect((await line.boundingBox())!.x).toBeCloseTo(edge, 0);
   if (process.env.SHOTS) {
     for (const theme of ['light', 'dark']) {
       await (theme === 'dark'
@@ -92,13 +87,10 @@ test('the line below a cell unfolds its operations, live, in a saved notebook an
   const unfolded = exported.locator('summary', { hasText: 'NumPy and pandas' });
   await unfolded.click();
   await expect(exported.locator('details pre')).toContainText(/slow +16 +CPU/);
-  const text = exported.locator('pre', { hasText: /^text/ });
-  const edge = await text.evaluate(node => {
-    const range = document.createRange();
-    range.selectNodeContents(node);
-    return range.getBoundingClientRect().x;
-  });
-  expect((await unfolded.boundingBox())!.x).toBeCloseTo(edge, 0);
+  expect((await unfolded.boundingBox())!.x).toBeCloseTo(
+    await leftOf(exported.locator('pre', { hasText: /^text/ })),
+    0
+  );
   if (process.env.SHOTS) {
     await exported.screenshot({ path: '/tmp/shots/det-html.png' });
   }

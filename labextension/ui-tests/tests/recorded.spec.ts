@@ -86,16 +86,6 @@ test('cells that ran while no page was open are in the history and in the card, 
     }
     throw new Error('no band');
   }).toPass();
-  if (process.env.SHOTS) {
-    for (const [w, h] of [
-      [1440, 900],
-      [1100, 700]
-    ]) {
-      await page.setViewportSize({ width: w, height: h });
-      await page.waitForTimeout(1500);
-      await page.screenshot({ path: `/tmp/shots/hist-${w}.png` });
-    }
-  }
   await page.mouse.down();
   await page.mouse.up();
   const cell = page.locator('.jp-Notebook .jp-Cell.jp-mod-active');
