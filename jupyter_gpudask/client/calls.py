@@ -12,7 +12,7 @@ from dask.base import is_dask_collection
 from distributed import Future
 from distributed.client import futures_of
 
-from ..scheduler.cells import StuckWorker, cancel_tasks, cell_operations, count_unfinished
+from ..scheduler.cells import OperationTotals, StuckWorker, cancel_tasks, cell_operations, count_unfinished
 from ..scheduler.results import HeldReport, report_held
 from ..worker.environment import versions_of
 from ..worker.memory import WorkerCellMetrics, take_cell_metrics, total_energy
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from ..scheduler.cells import OperationTotals
 
-
-__all__ = ["HeldReport", "StuckWorker"]  # re-exported for type hints
+__all__ = ["HeldReport", "OperationTotals", "StuckWorker"]  # re-exported for type hints
 
 _STOP_TIMEOUT = 1.2
 _RESPONSE_TIMEOUT = 1.9

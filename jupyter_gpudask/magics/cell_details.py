@@ -12,11 +12,13 @@ from .output import format_table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ..scheduler.cells import OperationTotals
+    from ..client.calls import OperationTotals
 
 _MAX_OPERATIONS = 8
 _BUSY_SHARE = 0.5
 _SMALLEST = 0.0005
+# Of an exported notebook, too.
+_STYLE = "margin: 0.3em 0; font: var(--jp-code-font-size, 13px) var(--jp-code-font-family, monospace)"
 
 
 @dataclass
@@ -68,7 +70,7 @@ class CellDetails:
         notes = [f"And {hidden} more operations."] * (hidden > 0)
         notes += [*self.reasons(), "Times are sums of all workers; an operation includes those fused into it."]
         # Not a table: the styles of its cells would be most of a saved notebook.
-        table = f'<pre style="margin: 0.3em 0">{escape(format_table(heads, rows))}</pre>'
+        table = f'<pre style="{_STYLE}">{escape(format_table(heads, rows))}</pre>'
         return table + "".join(f"<div>{escape(note)}</div>" for note in notes)
 
     def _where(self, name: str, tasks: int) -> str:

@@ -217,8 +217,7 @@ class CellProgress(ProgressLine):
 
     def __str__(self) -> str:
         work = self.state.work
-        percent = f" ({100 * work.done // work.blocks} %)" if work.blocks else ""
-        parts = [f"{work.description} done{percent}", f"{self.seconds:.0f} s"]
+        parts = [f"{work.description} done", f"{self.seconds:.0f} s"]
         if work.seconds_left:
             parts.append(f"about {_format_duration(work.seconds_left)} left")
         gpus = [worker for worker in self.state.workers if worker.gpu_index is not None]

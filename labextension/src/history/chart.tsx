@@ -5,14 +5,7 @@ import React, { useEffect, useRef } from 'react';
 import uPlot from 'uplot';
 
 import { useIsVisible } from '../components/card';
-import { useGpuDask } from '../components/liveWidget';
-import {
-  createPlot,
-  IPlotOptions,
-  useThemeName,
-  IRange,
-  RANGE_KEYS
-} from './plot';
+import { createPlot, IPlotOptions, useThemeName, IRange } from './plot';
 import { Series } from './store';
 
 /** A rendered chart. */
@@ -28,7 +21,6 @@ interface IChartProps extends IPlotOptions {
   /** The values of each line. */
   series: Series[];
   range: IRange;
-  onKeyDown: React.KeyboardEventHandler;
   /** Called with the chart when it is created, and with null when it is removed. */
   chartRef: (chart: IChart | null) => void;
 }
@@ -45,7 +37,6 @@ interface IDrawn {
 /** A chart of a metric over time. Its values are also in the table below, for screen readers. */
 export function Chart(props: IChartProps): JSX.Element {
   const { title, lines, units, times, series, range, chartRef } = props;
-  const { trans } = useGpuDask();
   const theme = useThemeName();
   const node = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
@@ -99,17 +90,7 @@ export function Chart(props: IChartProps): JSX.Element {
   return (
     <figure className="jp-GpuDask-chart">
       <figcaption>{title}</figcaption>
-      <div
-        ref={node}
-        role="img"
-        tabIndex={0}
-        aria-label={title}
-        aria-description={trans.__(
-          'Plus and minus zoom all charts, the arrow keys move the range, and 0 or Escape resets the zoom.'
-        )}
-        aria-keyshortcuts={RANGE_KEYS}
-        onKeyDown={props.onKeyDown}
-      />
+      <div ref={node} role="img" aria-label={title} />
     </figure>
   );
 }

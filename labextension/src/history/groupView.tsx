@@ -25,8 +25,6 @@ interface IGroupViewProps {
   /** Show or hide the lines of these sources. */
   onToggle: (keys: string[], isShown: boolean) => void;
   onZoom: (range: IRange) => void;
-  /** Called when a key is pressed in a chart. */
-  onKeyDown: React.KeyboardEventHandler;
   onCursor: (index: number | null) => void;
 }
 
@@ -64,7 +62,6 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
                 chart ? charts.set(title, chart) : charts.delete(title)
               }
               onZoom={props.onZoom}
-              onKeyDown={props.onKeyDown}
               onCursor={props.onCursor}
             />
           );

@@ -26,7 +26,13 @@ import {
   withoutCharts
 } from './metrics';
 import { cellsIn, usePast } from './past';
-import { lineStyle, lineStyles, IRange, rangeAfterKey } from './plot';
+import {
+  lineStyle,
+  lineStyles,
+  IRange,
+  RANGE_KEYS,
+  rangeAfterKey
+} from './plot';
 import { HistoryStore } from './store';
 
 /** How many seconds of metrics the history shows; the default of the server's `history_seconds`. */
@@ -181,7 +187,24 @@ function HistoryView({ store: recent }: { store: HistoryStore }): JSX.Element {
         onCsv={saveCsv}
         onPng={savePng}
       />
-      <h2>{title}</h2>
+      <h2>
+        <span
+          role="slider"
+          tabIndex={0}
+          aria-label={trans.__('Time range')}
+          aria-valuemin={newest - span}
+          aria-valuemax={newest}
+          aria-valuenow={range.max}
+          aria-valuetext={title}
+          aria-description={trans.__(
+            'Plus and minus zoom all charts, the arrow keys move the range, and 0 or Escape resets the zoom.'
+          )}
+          aria-keyshortcuts={RANGE_KEYS}
+          onKeyDown={zoomByKey}
+        >
+          {title}
+        </span>
+      </h2>
       <div className="jp-GpuDask-groups" data-stale={model.isStale}>
         {groups.length === 0 && (
           <p className="jp-GpuDask-secondary">
@@ -201,7 +224,6 @@ function HistoryView({ store: recent }: { store: HistoryStore }): JSX.Element {
             charts={charts.current}
             onToggle={toggle}
             onZoom={setZoom}
-            onKeyDown={zoomByKey}
             onCursor={setCursor}
           />
         ))}

@@ -18,10 +18,13 @@ import { errorMessage } from '../errors';
 import { ResponseError } from '../model/rest';
 import { CLIENT_CODE, EXAMPLE_CODE } from '../snippets';
 import { IGpuDask } from '../tokens';
-import { OPEN } from './currentKernel';
+import { findNotebook } from './currentKernel';
 
 /** Errors without a notification: the kernel has a cluster already, or cannot have one. */
 const IGNORED_ERRORS = ['ClusterExistsError', 'KernelUnsuitableError'];
+
+/** JupyterLab's command, which in Notebook 7 opens a page. */
+const OPEN = 'docmanager:open';
 
 /** Starts clusters for the kernels of notebooks. */
 export class Autostart {
@@ -101,20 +104,13 @@ export function addInsertCommands(
     describedBy: { args: { type: 'object' } },
     isVisible: () => false,
     execute: async ({ kernelId, path, cell }) => {
-      const open =
-        tracker.find(
-          ({ sessionContext }) =>
-            sessionContext.session?.kernel?.id === kernelId
-        ) ?? tracker.find(({ context }) => context.path === path);
       const panel =
-        open ??
-        (path &&
-          commands.hasCommand(OPEN) &&
-          (await commands.execute(OPEN, { path })));
+        findNotebook(shell, `${kernelId}`) ??
+        (path && (await commands.execute(OPEN, { path })));
+      shell.activateById(panel?.id ?? '');
       if (!(panel instanceof NotebookPanel)) {
         return;
       }
-      shell.activateById(panel.id);
       await panel.revealed;
       const { content } = panel;
       const index = content.widgets.findIndex(({ model }) => model.id === cell);

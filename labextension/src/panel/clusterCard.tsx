@@ -30,8 +30,6 @@ import { StateIcon, StateLabel } from '../components/stateLabel';
 import { formatBytes, joinItems, sum } from '../format';
 import { plotsIcon } from '../icons';
 import { ICluster } from '../model/api';
-import { notebookOpener } from '../notebook/currentKernel';
-import { CLIENT_CODE } from '../snippets';
 import { WorkerList } from './workerList';
 
 interface IClusterCardProps {
@@ -68,15 +66,12 @@ export function ClusterCard({
         cluster.given_over_at
       ].join()}
       data-current={isCurrent}
+      data-kernel={cluster.kernel_id}
+      tabIndex={-1}
       data-short={isShort}
       aria-label={trans.__('Cluster of %1', cluster.name)}
     >
-      <div
-        className="jp-GpuDask-cardHeader"
-        // In another notebook the code would get another cluster.
-        draggable={isCurrent && cluster.status === 'ready'}
-        onDragStart={dragCode}
-      >
+      <div className="jp-GpuDask-cardHeader">
         <h3>
           {isShort && <StateIcon kind={now.kind} />}
           <ClusterBadge kernelId={cluster.kernel_id} />
@@ -179,18 +174,22 @@ function Cells({
 
 /** The name of the notebook: a button that shows it, if it can be shown. */
 function NotebookName({ cluster }: { cluster: ICluster }): JSX.Element {
-  const gpuDask = useGpuDask();
+  const { current, commands, trans } = useGpuDask();
   const ref = useKeptFocus();
-  const show = notebookOpener(gpuDask, cluster);
-  const paths = cluster.notebooks.join('\n') || cluster.name;
-  return show ? (
+  const { kernel_id: kernelId, notebooks } = cluster;
+  // A console has no file.
+  const path = notebooks.find(each => each.endsWith('.ipynb'));
+  const paths = notebooks.join('\n') || cluster.name;
+  return path || current.isOpen(kernelId) ? (
     <button
       ref={ref}
       type="button"
       className="jp-GpuDask-name jp-GpuDask-link"
-      title={gpuDask.trans.__('Show %1', paths)}
+      title={trans.__('Show %1', paths)}
       aria-label={cluster.name}
-      onClick={show}
+      onClick={() =>
+        void commands.execute(CommandIDs.showCell, { kernelId, path })
+      }
     >
       <ShortName name={cluster.name} />
     </button>
@@ -199,12 +198,6 @@ function NotebookName({ cluster }: { cluster: ICluster }): JSX.Element {
       <ShortName name={cluster.name} />
     </span>
   );
-}
-
-/** Drag the code that gets the Dask client; an editor inserts it where it is dropped. */
-function dragCode({ dataTransfer }: React.DragEvent): void {
-  dataTransfer.effectAllowed = 'copy';
-  dataTransfer.setData('text/plain', CLIENT_CODE);
 }
 
 interface ITaskStatusProps {
