@@ -13,12 +13,12 @@ from dask.base import is_dask_collection
 from distributed import Client, Future
 from distributed.client import futures_of
 
-from ..scheduler.cells import StuckWorker, cancel_tasks, count_unfinished
+from ..scheduler.cells import OperationTotals, StuckWorker, cancel_tasks, cell_operations, count_unfinished
 from ..scheduler.results import HeldReport, report_held
 from ..worker.environment import versions_of
 from ..worker.memory import WorkerCellMetrics, take_cell_metrics, total_energy
 
-__all__ = ["HeldReport", "StuckWorker"]  # re-exported for type hints
+__all__ = ["HeldReport", "OperationTotals", "StuckWorker"]  # re-exported for type hints
 
 _STOP_TIMEOUT = 1.2
 _RESPONSE_TIMEOUT = 1.9
@@ -85,6 +85,15 @@ def start_cell_metrics(client: Client, limit: float) -> Callable[[], tuple[dict[
         return {each.name: each.peak for each in ended if each.peak is not None}, total_energy(ended)
 
     return cell_metrics
+
+
+def operations_of_cell(client: Client, limit: float) -> dict[str, OperationTotals]:
+    """What the operations of the cell have cost, by the prefix of their tasks; empty without an answer in time."""
+    try:
+        found: dict[str, OperationTotals] = ask_scheduler(client, cell_operations, limit=limit)
+    except Exception:  # noqa: BLE001 - a missing metric must not fail the cell
+        return {}
+    return found
 
 
 def ask_scheduler(client: Client, function: Callable[..., Any], *args: Any, limit: float, **options: Any) -> Any:

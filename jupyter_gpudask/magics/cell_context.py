@@ -17,9 +17,10 @@ from ..overlay import CellRecord, current_record, set_outside
 from ..session.launch import RunningCluster
 from ..session.session import Session
 from .arguments import CellArguments, parse_cell, usage_error
-from .cell_footer import RESPONSE_TIMEOUT, Footer, describe_fallbacks
+from .cell_footer import RESPONSE_TIMEOUT, Footer
 from .cell_reports import measure_cell, report_to, was_interrupted
 from .output import show_note
+from .reported_cell import ReportedCell, describe_fallbacks
 from .settings import MagicsSettings
 
 if TYPE_CHECKING:
@@ -59,17 +60,22 @@ def cell_context(
     if on_gpus and current_record() is None:
         set_outside(settings.record_of(parse_cell("")))
 
-    def report_end() -> None:
-        if session.cluster is not None:
-            process = session.cluster.process
-            session.cluster.notify(process.report_cell, sum(fallback_log.blocks_of(record.id).values()))
+    reported = ReportedCell(shell, session, record)
 
     with ExitStack() as stack:
-        stack.callback(report_end)  # called last, when the fallbacks of the cell are counted
+        stack.callback(reported.end)  # called last, when the fallbacks of the cell are counted
         stack.enter_context(default_client.computing_on(cluster.client))
         line = None
         if settings.footer and not DisplayHook.semicolon_at_end_of_expression(source):
-            line = Footer(shell, session, cluster, backends, record, settings=settings)
+            line = Footer(
+                shell,
+                session,
+                cluster,
+                backends,
+                record,
+                reported=reported,
+                settings=settings,
+            )
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
         if arguments.profile:

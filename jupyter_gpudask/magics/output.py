@@ -39,7 +39,9 @@ class View:
 class Note(View):
     """One line in the secondary colour of the theme."""
 
-    STYLE: ClassVar[str] = "color: var(--jp-ui-font-color2, gray); font-size: var(--jp-ui-font-size1, 13px)"
+    TEXT: ClassVar[str] = "color: var(--jp-ui-font-color2, gray); font-size: var(--jp-ui-font-size1, 13px)"
+    # JupyterLab indents text by the width of a character of code, and HTML not at all.
+    STYLE: ClassVar[str] = f"{TEXT}; padding-left: 0.6em"
 
     text: str
 
@@ -66,19 +68,15 @@ class Text(View):
 
 
 class ProgressLine(View):
-    """A line about what goes on, with a progress bar.
+    """A line about what goes on.
 
-    In a notebook it says when it was last seen: if its kernel is killed, nobody replaces it, and it is saved.
+    In a notebook it says when it was last seen, and has neither a progress bar nor a role that says that something
+    goes on: if its kernel is killed, nobody replaces it, and it is saved.
     """
 
-    def progress(self) -> str:
-        """The attributes of the progress bar."""
-        raise NotImplementedError
-
     def to_html(self) -> str:
-        """The progress bar and the line."""
-        bar = f"<progress {self.progress()}></progress>"
-        return f'<div role="status" style="{Note.STYLE}">{bar} {escape(self._as_seen())}</div>'
+        """The line, formatted like a `Note`."""
+        return Note(self._as_seen()).to_html()
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": self._as_seen(), "text/html": self.to_html()}
@@ -138,7 +136,7 @@ def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str =
     body = "".join(
         "<tr>" + "".join(f"<td {style}>{_as_html(cell, align)}</td>" for cell in row) + "</tr>" for row in rows
     )
-    place = f"caption-side: bottom; text-align: left; line-height: 1.4; {Note.STYLE}"
+    place = f"caption-side: bottom; text-align: left; line-height: 1.4; {Note.TEXT}"
     below = f'<caption style="{place}">{escape(caption)}</caption>' if caption else ""
     table = f"{below}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     return f'<table style="border-collapse: collapse; margin: 0">{table}</table>'

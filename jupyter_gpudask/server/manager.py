@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
@@ -34,6 +35,9 @@ from .lifetime import HandOver, check_interval, end_after, idle_error
 from .settings import Policy
 
 logger = logging.getLogger(__name__)
+
+_JUST_BUSY = 3.0
+"""For how many seconds after its end a cell counts: it may have submitted tasks that no state shows yet."""
 
 _END_REASONS: Mapping[type[GpuDaskError | None], EndReason] = {
     ClusterIdleError: "idle",
@@ -89,6 +93,15 @@ class ClusterManager:
     def get_shown(self, kernel_id: str) -> KernelCluster:
         """The cluster of a kernel, also one that somebody else started; raises `NoClusterError` if it has none."""
         return self.joined.get(kernel_id) or self.get(kernel_id)
+
+    def is_busy(self, cluster: KernelCluster) -> bool:
+        """Whether the kernel of a cluster runs a cell, or did so a moment ago, or there are unfinished tasks."""
+        if cluster.status != "ready":
+            return False
+        kernel_id = cluster.kernel_id
+        has_tasks = cluster.state is not None and cluster.state.tasks_unfinished > 0
+        since = time.monotonic() - self.kernels.last_cell(kernel_id)
+        return has_tasks or self.kernels.is_busy(kernel_id) or since < _JUST_BUSY
 
     async def show_joined(self, kernel_id: str, connection: ClusterConnection) -> None:
         """Show the cluster to which a kernel is connected, until that ends."""

@@ -291,6 +291,7 @@ def cluster_info(
         dashboard=f"{DASHBOARD_PATH}/{cluster.kernel_id}/" if cluster.has_dashboard else None,
         automatic=cluster.automatic,
         busy=kernels.is_busy(cluster.kernel_id),
+        cells=cluster.cells,
         state=None if state is None else with_gpu_metrics(state, gpus),
     )
 

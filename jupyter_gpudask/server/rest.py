@@ -40,12 +40,14 @@ from ..protocol.rest import (
     CreateCluster,
     ErrorDetails,
     GpuList,
+    HistoryPart,
     Problem,
     ProfileList,
     StreamMessage,
 )
 from ..protocol.spec import ENGINES, ClusterSpec, has_gpus, start_options
 from ..protocol.verbs import VERBS, Verb, carry_out
+from .history import DAY, History
 from .kernel_socket import ServerVerbs
 from .manager import ClusterManager
 from .monitor import Monitor
@@ -255,6 +257,19 @@ async def _close(handler: GpuDaskAPIHandler, kernel_id: str) -> None:
 async def _read_logs(handler: GpuDaskAPIHandler, kernel_id: str) -> ClusterLogs:
     """The last lines of each log."""
     return ClusterLogs(logs=await handler.manager.get_shown(kernel_id).logs())
+
+
+@_operation("get", "/history", "readHistory", HistoryPart)
+async def _read_history(handler: GpuDaskAPIHandler) -> HistoryPart:
+    """The metrics and cells of the last ``seconds`` (a day) in which a cluster was busy."""
+    try:
+        seconds = float(handler.get_query_argument("seconds", str(DAY)))
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= DAY:
+        raise web.HTTPError(400, f"seconds must be more than 0, and at most {DAY:.0f}.")
+    history: History = handler.settings["gpudask_history"]
+    return await asyncio.to_thread(history.last, seconds)
 
 
 async def _carry_out(verb: Verb, handler: GpuDaskAPIHandler, kernel_id: str) -> ClusterInfo:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
+from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, ProfileNotFoundError
 from .launch import EventLoopThread, RunningCluster, attach, import_path, launch, options_after, spec_on_this_machine
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Session:
         """
         from distributed.client import _set_global_client
 
-        from ..protocol.spec import ClusterSpec, other_options
+        from ..protocol.spec import ClusterSpec
 
         spec = ClusterSpec.parse(options)
         with self._lock, _missing_gpus_first(spec):
@@ -87,7 +87,7 @@ class Session:
                 if requested == running.spec:
                     return running, False
                 if not running.is_server_owned:
-                    raise other_options(running.spec, requested)
+                    raise _refusal(running.spec, requested)
             if self._ending is not None:  # its GPUs are free afterwards
                 self._ending.join()
             # The server may already hold a cluster for this kernel; then it returns that one. It refuses other options,
@@ -304,3 +304,12 @@ def process_session() -> Session:
     # A fork has no thread that could close the cluster, and the cluster is its parent's.
     os.register_at_fork(after_in_child=partial(atexit.unregister, session.detach))
     return session
+
+
+def _refusal(running: ClusterSpec, requested: ClusterSpec) -> GpuDaskError:
+    """Why a kernel without a server cannot have this cluster beside the running one: it has no profiles either."""
+    from ..protocol.spec import other_options
+
+    if requested.profile:
+        return ProfileNotFoundError("no-profiles", name=repr(requested.profile))
+    return other_options(running, requested)

@@ -59,6 +59,17 @@ export type IProblem = Omit<Schemas['Problem'], 'others' | 'error'> & {
   others?: IProblem[];
 };
 
+/** A cell that runs, for which `seconds` is null, or has run. */
+export type ICell = Schemas['CellRun'];
+
+/** A cell with its kernel, and the path of its notebook, which may be empty. */
+export type ICellBand = Schemas['CellBand'];
+
+/** What the server has recorded while a cluster was busy. */
+export type IHistoryPart = Omit<Schemas['HistoryPart'], 'samples'> & {
+  samples: ISample[];
+};
+
 /** The metrics of a GPU in a sample. */
 export type IGpuMetrics = Schemas['GpuMetrics'];
 
