@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import errors_page
 import patches_page
 import private_names
+import scoreboard
 import translations
 import versions_page
 import words
@@ -75,6 +76,7 @@ def files() -> Iterator[tuple[str, str]]:
     document = json.dumps(openapi_document("/"), indent=2) + "\n"
     yield "docs/errors.md", errors_page.page()
     yield "docs/patches.md", patches_page.page()
+    yield "docs/scoreboard.md", scoreboard.page()
     yield "README.md", with_table(ROOT / "README.md", "badges", badges())
     yield "docs/versions.md", with_table(ROOT / "docs" / "versions.md", "versions", versions_page.table())
     yield "CONTRIBUTING.md", with_table(ROOT / "CONTRIBUTING.md", "words", words.table())
