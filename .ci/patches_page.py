@@ -1,19 +1,23 @@
-"""Prints docs/patches.md, made from the table of patches.
-
-.venv/bin/python .ci/patches_page.py > docs/patches.md
-"""
+"""docs/patches.md, made from the table of patches. `make fix` writes it."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from jupyter_gpudask.patches.patch import DASK
 from jupyter_gpudask.patches.table import PATCHES
+
+if TYPE_CHECKING:
+    from jupyter_gpudask.patches.patch import Patch
 
 MOST = 6
 """A patch with more targets gets their number and a few examples."""
 
-HEAD = """\
+TESTED = ", ".join(f"{library} {wanted}" for library, wanted in DASK.items())
+
+HEAD = f"""\
 # Patches of other libraries
 
 If Dask, dask_cudf, cuDF or the standard library offer no other way, jupyter_gpudask patches their functions at run
@@ -26,8 +30,9 @@ Other differences from plain Dask are [below](#changes-that-are-not-patches).
   the supervisor and of the workers last as long as the process.
 - Before anything is patched, the versions of the libraries, the parameters of each function and the private names of
   Dask are checked. If a patch does not fit a tested version, none is applied, and the cell fails with a
-  [`PatchError`](errors.md#patcherror) that names the patch. With a newer Dask than tested there is one warning instead:
-  it names the patches that do not fit, and the others are applied.
+  [`PatchError`](errors.md#patcherror) that names the patch. With a newer Dask or RAPIDS than tested there is one
+  warning instead: it names the patches that do not fit, and the others are applied.
+- The patches are for {TESTED}, unless a row has other versions.
 - A patch that fixes a bug of certain versions ("needed with") is skipped with other versions.
 - The patches of an optional library, such as dask-ml, are applied when a notebook has imported it. If they do not fit,
   there is a warning.
@@ -42,7 +47,7 @@ TEXTS = Path(__file__).parents[1] / "docs" / "upstream"
 TAIL = Path(__file__).with_name("not_patches.md").read_text()
 
 
-def targets(patch: object) -> str:
+def targets(patch: Patch) -> str:
     """What a patch changes."""
     names = [f"`{change.name}`" for change in patch.changes]
     if len(names) <= MOST:
@@ -50,11 +55,11 @@ def targets(patch: object) -> str:
     return f"{len(names)} functions, such as {', '.join(names[: MOST // 2])}"
 
 
-def versions(patch: object) -> str:
-    """The supported versions of a patch, and those that need it."""
-    text = ", ".join(f"{library} {wanted}" for library, wanted in patch.requires.items())
+def versions(patch: Patch) -> str:
+    """The supported versions of a patch if they are its own, and those that need it; empty for most."""
+    own = ", ".join(f"{library} {wanted}" for library, wanted in patch.requires.items() if patch.requires != DASK)
     needed = ", ".join(f"{library} {wanted}" for library, wanted in patch.needed.items())
-    return f"{text}; needed with {needed}" if needed else text
+    return "; ".join(filter(None, [own, needed and f"needed with {needed}"]))
 
 
 def upstream(reference: str) -> str:
@@ -81,12 +86,8 @@ def page() -> str:
             f"- Changes: {targets(patch)}",
             f"- Process: {process}",
             f"- Upstream: {'; '.join(map(upstream, patch.upstream))}",
-            f"- Versions: {versions(patch)}",
+            *[f"- Versions: {own}" for own in [versions(patch)] if own],
             "",
         ]
         parts.append("\n".join(lines))
     return HEAD + "## The patches\n\n" + "\n".join(parts) + "\n" + TAIL
-
-
-if __name__ == "__main__":
-    print(page(), end="")

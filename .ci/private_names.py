@@ -1,7 +1,4 @@
-"""Prints jupyter_gpudask/patches/private_names.py: the private names of Dask that the package uses.
-
-.venv/bin/python .ci/private_names.py > jupyter_gpudask/patches/private_names.py
-"""
+"""jupyter_gpudask/patches/private_names.py: the private names of Dask that the package uses. `make fix` writes it."""
 
 from __future__ import annotations
 
@@ -73,7 +70,7 @@ def page() -> str:
     for module, name in map(in_module, paths):
         modules[module].add(name)
     lines = [
-        '"""The private names of Dask that this package uses, by module; `.ci/private_names.py` writes this file."""',
+        '"""The private names of Dask that this package uses, by module; `make fix` writes this file."""',
         "",
         "PRIVATE_NAMES = {",
         *(line for module in sorted(modules) for line in entry(module, sorted(modules[module] - {""}))),
@@ -81,7 +78,3 @@ def page() -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(page(), end="")

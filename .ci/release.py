@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 LEFT = """\
 {version} is in package.json, CHANGELOG.md, CITATION.cff and recipe/meta.yaml. What is left:
 
+    make fix
     git diff
     make check-release
     git commit --all --message "Release {version}"

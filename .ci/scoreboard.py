@@ -1,7 +1,4 @@
-"""Prints docs/scoreboard.md, made from the newest measurements on GPUs in benchmarks/results.
-
-.venv/bin/python .ci/scoreboard.py > docs/scoreboard.md
-"""
+"""The page docs/scoreboard.md, made from the newest measurements on GPUs in benchmarks/results."""
 
 from __future__ import annotations
 
@@ -117,7 +114,7 @@ def pdsh() -> Iterator[str]:
     yield from (found[side] for side in NAMES if side in found)
 
 
-if __name__ == "__main__":
-    print(HEAD)
-    print(PDSH.strip(), *pdsh(), SPEED, *table((HAND, OURS)), FALLBACK, sep="\n")
-    print(*table((THREADS, PROCESSES, OURS)), GPUS, *table(("1", "2")), sep="\n")
+def page() -> str:
+    """The text of the page."""
+    parts = [HEAD, PDSH.strip(), *pdsh(), SPEED, *table((HAND, OURS)), FALLBACK]
+    return "\n".join([*parts, *table((THREADS, PROCESSES, OURS)), GPUS, *table(("1", "2"))]) + "\n"

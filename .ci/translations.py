@@ -1,17 +1,17 @@
-"""Brings labextension/locale/*.po up to date with the texts of the front end, and writes what JupyterLab reads.
-
-.venv/bin/python .ci/translations.py
+"""The catalogues of labextension/locale with the texts of the front end, and what JupyterLab reads; for `make fix`.
 
 A new language begins with an empty file, such as labextension/locale/fr_FR.po. Texts that are not translated are
-listed; in JupyterLab they are English.
+English in JupyterLab.
 """
 
 from __future__ import annotations
 
 import json
-import sys
+import re
 from functools import cache
+from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from babel.messages.catalog import Catalog
 from babel.messages.extract import extract_from_dir
@@ -19,6 +19,9 @@ from babel.messages.pofile import read_po, write_po
 
 from jupyter_gpudask import errors
 from jupyter_gpudask.protocol.spec import start_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
 DOMAIN = "jupyter_gpudask"
@@ -84,21 +87,14 @@ def target(path: Path) -> Path:
     return ROOT / "jupyter_gpudask" / "locale" / path.stem / "LC_MESSAGES" / f"{DOMAIN}.json"
 
 
-def main() -> int:
-    """Write all files; the exit status is 1 if a text is not translated."""
-    lacking = 0
+def files() -> Iterator[tuple[Path, str]]:
+    """The files of each language, and what is to be in them; texts that are not translated are printed."""
     for path in sorted(CATALOGUES.glob("*.po")):
         catalogue = updated(path)
-        with path.open("wb") as file:
-            write_po(file, catalogue, width=120, sort_output=True, include_lineno=False)
-        target(path).parent.mkdir(parents=True, exist_ok=True)
-        target(path).write_text(as_json(catalogue))
+        written = BytesIO()
+        write_po(written, catalogue, width=120, sort_output=True, include_lineno=False)
+        yield path, re.sub(r'"Generated-By:.*\n', "", written.getvalue().decode())
+        yield target(path), as_json(catalogue)
         for message in catalogue:
             if message.id and not (all(message.string) if message.pluralizable else message.string):
-                print(f"{path.stem}: {message.id!r}")
-                lacking += 1
-    return 1 if lacking else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+                print(f"{path.stem}: {message.id!r} is not translated")

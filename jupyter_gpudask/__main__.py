@@ -91,7 +91,6 @@ def _execute(path: str, source: bytes) -> None:
 
 
 def _from_script(traceback: TracebackType | None, path: str) -> TracebackType | None:
-    """The traceback without the stack frames that are outside of the script."""
     while traceback is not None and traceback.tb_frame.f_code.co_filename != path:
         traceback = traceback.tb_next
     return traceback

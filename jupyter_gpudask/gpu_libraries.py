@@ -6,17 +6,14 @@ Runs in the kernel, which also sends some of its functions to workers.
 from __future__ import annotations
 
 import gc
-import json
 import platform
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from typing import Any
 
 LIBRARIES = ("dask", "distributed", "numpy", "pandas", "cupy", "cudf", "dask_cudf", "rmm", "dask_cuda")
 
@@ -27,22 +24,6 @@ _TRY = {
     "rmm": "import rmm as library; library.DeviceBuffer(size=1024)",
     "dask_cuda": "import dask_cuda as library",
 }
-_TOGETHER = (("cudf", "dask_cudf"), ("cupy", "rmm", "dask_cuda"))  # libraries with common imports
-
-# After a failure the others are tried in a new process, without half-finished imports.
-_SCRIPT = """
-import json, sys, traceback
-for name, code in json.loads(sys.argv[1]).items():
-    try:
-        names = {}
-        exec(code, names)
-        answer = True, str(names["library"].__version__)
-    except BaseException as error:
-        answer = False, "".join(traceback.format_exception(error)).strip().splitlines()[-1]
-    print("\\n" + sys.argv[2] + json.dumps([name, *answer]), flush=True)
-    if not answer[0]:
-        break
-"""
 _MARK = "jupyter_gpudask: "
 
 
@@ -73,47 +54,23 @@ def _computes(name: str) -> bool:
 
 def try_libraries(names: Iterable[str], limit: float = 120.0) -> dict[str, tuple[bool, str]]:
     """Run a test computation with GPU libraries in processes that leave no CUDA context; version or error of each."""
-    wanted = set(names)
-    groups = [[name for name in group if name in wanted] for group in _TOGETHER]
-    with ThreadPoolExecutor(len(groups)) as pool:
-        found = list(pool.map(lambda group: _try_one_after_the_other(group, limit), groups))
-    return {name: answer for answers in found for name, answer in answers.items()}
+    names = list(names)
+    with ThreadPoolExecutor(2) as pool:  # each process takes memory of the GPU
+        return dict(zip(names, pool.map(lambda name: _try_in_own_process(name, limit), names), strict=True))
 
 
-def _try_one_after_the_other(names: Sequence[str], limit: float) -> dict[str, tuple[bool, str]]:
-    answers: dict[str, tuple[bool, str]] = {}
-    while rest := [name for name in names if name not in answers]:
-        answers |= _try_in_one_process(rest, limit)
-    return answers
-
-
-def _try_in_one_process(names: Sequence[str], limit: float) -> dict[str, tuple[bool, str]]:
-    """The results up to the first failure."""
-    command = [sys.executable, "-c", _SCRIPT, json.dumps({name: _TRY[name] for name in names}), _MARK]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
-    failure = ""
-    with process:
-        try:
-            output, errors = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            output, errors = process.communicate()
-            failure = f"no answer for {limit:.0f} s"
-    answers = {}
-    for line in output.splitlines():
-        if line.startswith(_MARK):
-            name, works, text = json.loads(line.removeprefix(_MARK))
-            answers[name] = (works, text)
-    silent = next((name for name in names if name not in answers), None)
-    if silent is not None and all(works for works, _ in answers.values()):
-        answers[silent] = (False, failure or _describe_end(process.returncode, errors))
-    return answers
-
-
-def _describe_end(status: int, errors: str) -> str:
-    if status < 0:
-        return f"was killed by {signal.Signals(-status).name}"
-    return (errors.strip().splitlines() or [f"ended with status {status}"])[-1]
+def _try_in_own_process(name: str, limit: float) -> tuple[bool, str]:
+    command = [sys.executable, "-c", f"{_TRY[name]}; print({_MARK!r} + str(library.__version__))"]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        return False, f"no answer for {limit:.0f} s"
+    versions = [line.removeprefix(_MARK) for line in ended.stdout.splitlines() if line.startswith(_MARK)]
+    if versions:
+        return True, versions[-1]
+    if ended.returncode < 0:
+        return False, f"was killed by {signal.Signals(-ended.returncode).name}"
+    return False, (ended.stderr.strip().splitlines() or [f"ended with status {ended.returncode}"])[-1]
 
 
 def release_memory(**_: Any) -> int:

@@ -11,13 +11,11 @@ import asyncio
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from multiprocessing.pool import ThreadPool
-from typing import TYPE_CHECKING, Any, Literal, Self
+from threading import Thread
+from typing import Any, Literal, Self
 from uuid import uuid4
 
 from .inspection.arguments import bind, first_argument
-
-if TYPE_CHECKING:
-    from threading import Thread
 
 Fallback = Literal["error", "host", "strict"]
 Results = Literal["host", "gpu"]
@@ -52,6 +50,7 @@ class CellRecord:
     fallback: Fallback = "error"
     id: str = field(default_factory=lambda: uuid4().hex)  # the id of the cell: what its tasks report has it
     polars_over_network: bool = False  # whether Polars' engine may listen on the network
+    cancelled: int = 0  # the number of blocks of unfinished tasks that an interrupt has cancelled
     polars_queries: int = 0  # the number of queries of Polars, except those for which the user has named an engine
     # of each query on GPUs, the `RankStatistics` of each worker; `None` if the cell is not profiled
     polars_statistics: list[Any] | None = None

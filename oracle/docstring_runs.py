@@ -1,6 +1,6 @@
 """Runs the examples of one docstring, as cells of a notebook that follow each other, and compares what they leave.
 
-Two runs of an example agree by `STRICT_RULES` of ``%%gpudask --compare``.
+Two runs of an example agree by `STRICT_RULES`.
 
 - Arrays: the same shape and dtype. Numbers: the same, floating ones within 1e-6 of their size and 1e-9 (of single
   precision: 1e-3 and 1e-5).
@@ -27,8 +27,9 @@ import numpy as np
 import pandas as pd
 from dask.base import is_dask_collection
 from dask.callbacks import Callback
+from strict_rules import STRICT_RULES
 
-from jupyter_gpudask.magics.compare_values import STRICT_RULES, compare
+from jupyter_gpudask.magics.compare_values import compare
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -283,6 +284,6 @@ def difference(one: Value | None, other: Value | None, *, values: bool = True, o
         pairs = zip(one.data, other.data, strict=True)
         return next(filter(None, (difference(a, b, values=values, order=order) for a, b in pairs)), None)
     known = one.shape_known and other.shape_known
-    rules = replace(STRICT_RULES, row_order="fixed" if order else "open", compare_shapes=known)
+    rules = replace(STRICT_RULES, has_open_order=not order, compare_shapes=known)
     comparison = compare(one.data, other.data, rules if values else rules.without_values())
     return None if comparison.agrees else comparison.text

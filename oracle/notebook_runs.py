@@ -1,6 +1,6 @@
 """Runs the cells of a notebook in an IPython shell of this process, and brings what they leave to the host.
 
-A value is compared by `STRICT_RULES` of ``%%gpudask --compare``, as those of docstrings are (`docstring_runs.py`).
+A value is compared by `STRICT_RULES`, as those of docstrings are (`docstring_runs.py`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from docstring_runs import PLAIN, bound_names, is_on_gpu, of_open_order, undetermined
+from strict_rules import STRICT_RULES
 
-from jupyter_gpudask.magics.compare_values import STRICT_RULES, compare
+from jupyter_gpudask.magics.compare_values import compare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -351,7 +352,7 @@ def _frames_of(error: BaseException) -> list[str]:
 
 def difference(cell: Cell, one: Outcome, other: Outcome) -> tuple[str, int]:
     """What differs in the second run, empty if nothing does, and how many values were compared."""
-    rules = replace(STRICT_RULES, row_order="open" if cell.opens_order else "fixed")
+    rules = replace(STRICT_RULES, has_open_order=cell.opens_order)
     compared = 0
     for name, value in one.results.items():
         if name not in other.results:

@@ -14,8 +14,9 @@ import pandas as pd
 from processes import NOT_RUN
 from programs import names
 from sides import Side, on_side
+from strict_rules import STRICT_RULES
 
-from jupyter_gpudask.magics.compare_values import STRICT_RULES, compare
+from jupyter_gpudask.magics.compare_values import compare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -218,7 +219,7 @@ def _differ(program: Program, one: Outcome, other: Outcome, *, facts: bool = Tru
     announced = _announced(one, other) if facts else None
     if announced is not None:
         one = replace(one, value=one.value.astype(announced))
-    rules = replace(STRICT_RULES, row_order="open" if program.opens_order else "fixed")
+    rules = replace(STRICT_RULES, has_open_order=program.opens_order)
     comparison = compare(_plain(one.value), _plain(other.value), rules)
     if comparison.agrees is False:
         return _kind(comparison.text), comparison.text

@@ -265,8 +265,8 @@ class RunningCluster:
 
     def __init__(self, options, *, set_as_default: bool = False, **start) -> None:
         from jupyter_gpudask.client.connect import connect
-        from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-        from jupyter_gpudask.protocol import ClusterSpec
+        from jupyter_gpudask.launcher.cluster import ClusterProcess
+        from jupyter_gpudask.protocol.spec import ClusterSpec
 
         self._runner = asyncio.Runner()
         try:

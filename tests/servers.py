@@ -22,8 +22,7 @@ from helpers import ONE_WORKER, Kernel, command_line, wait_until
 from jupyter_client import BlockingKernelClient
 
 from jupyter_gpudask.machine.unix_socket import connect_socket, socket_path
-from jupyter_gpudask.protocol import Ready
-from jupyter_gpudask.protocol.messages import Connect
+from jupyter_gpudask.protocol.messages import Connect, Ready
 
 # The other extensions of this environment, which are not tested here, and start more slowly than the server.
 EXTENSIONS = {"jupyter_gpudask": True} | dict.fromkeys(

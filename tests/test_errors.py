@@ -7,9 +7,8 @@ from string import Formatter
 
 from jupyter_gpudask import errors
 from jupyter_gpudask.errors import ClusterLostError, ClusterStartError, GpuHeldError, NotOnGpuError
-from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.protocol.messages import Failed, parse_event
-from jupyter_gpudask.protocol.spec import start_options
+from jupyter_gpudask.protocol.spec import ClusterSpec, start_options
 
 PACKAGE = Path(errors.__file__).parent
 TREES = {path: ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}

@@ -94,9 +94,9 @@ def test_the_last_line_of_an_error_in_a_notebook_is_the_address_of_its_sentence(
 
 LACKING = """
 import asyncio
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.launcher.cluster import ClusterProcess
 from jupyter_gpudask.errors import ClusterStartError
-from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.protocol.spec import ClusterSpec
 from pathlib import Path
 python = Path("python")
 python.write_text("#!/bin/sh\\necho No module named jupyter_gpudask >&2; exit 1")

@@ -4,8 +4,6 @@ import ast
 import importlib.util
 import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,12 +118,6 @@ def test_notebooks_are_stored_without_outputs_and_for_any_python_kernel_and_thei
         assert [file for file in files if not (path.parent / file).exists()] == [], path
 
 
-def test_the_index_has_a_card_for_each_notebook():
-    (index,) = read(ROOT / "binder" / "index.ipynb").cells
-    cards = re.findall(r'<h3><a href="([\w-]+\.ipynb)">', index.source)
-    assert sorted(cards) == [path.name for path in NOTEBOOKS if path.stem != "index"]
-
-
 def without_measurements(text):
     """The lines of an output that are the same in each run: without rows of tables, numbers and what follows ` · `."""
     lines = [re.sub(r" · .*", "", line) for line in text.splitlines() if not re.match(r"\d", line)]
@@ -144,17 +136,6 @@ def test_the_cells_of_the_first_steps_display_what_the_page_says():
             assert without_measurements(expected) <= without_measurements(displayed), code
     finally:
         kernel.shutdown()
-
-
-@pytest.mark.slow  # it runs the cells of the quickstart, as the test below does
-def test_the_demo_says_what_ran_where():
-    command = [sys.executable, ROOT / "binder" / "run_demo.py"]
-    done = subprocess.run(command, env=without_gpus(), check=False, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr
-    lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
-    assert ["random-mean", "Started"] in [[name, text.partition(":")[0]] for name, text in lines]
-    footers = {name for name, text in lines if re.search(r"NumPy and pandas on the CPU cluster, .* tasks", text)}
-    assert footers == {"random-mean", "histogram", "group-by", "outside-sum", "moved-sum", "mixed", "mixed-moved"}
 
 
 def test_the_quickstart_opens_with_a_result(start):
@@ -406,13 +387,6 @@ def test_without_pytorch_its_notebook_says_what_to_install_before_it_starts_a_cl
     finally:
         kernel.shutdown()
     assert reply.error_value == "No module named 'torch'. Type %pip install torch, and run this cell again."
-
-
-def test_the_index_names_the_one_notebook_that_needs_more_than_binder_installs():
-    extra = (ROOT / "binder" / "environment.yml").read_text() + (ROOT / "binder" / "postBuild").read_text()
-    assert "torch" not in extra
-    (index,) = read(ROOT / "binder" / "index.ipynb").cells
-    assert "It needs PyTorch, which Binder does not have.</td>" in index.source
 
 
 def test_pytorch_learns_on_the_workers_and_scores_blocks(start):

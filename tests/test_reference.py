@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_gpudask.magics.declarations import CELL_OPTIONS, COMMANDS
+from jupyter_gpudask.magics.arguments import CELL_OPTIONS
+from jupyter_gpudask.magics.commands import COMMANDS
 from jupyter_gpudask.magics.settings import MagicsSettings
 from jupyter_gpudask.protocol.spec import start_options
 from jupyter_gpudask.server.settings import ServerSettings

@@ -17,7 +17,7 @@ _spec.loader.exec_module(translations)
 
 CATALOGUES = sorted(translations.CATALOGUES.glob("*.po"))
 PLACE = re.compile(r"%\d|\{[^}]*\}")
-UPDATE = "type: .venv/bin/python .ci/translations.py"
+UPDATE = "type: make fix"
 
 each_language = pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.stem)
 

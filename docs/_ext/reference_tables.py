@@ -1,7 +1,8 @@
-"""The tables of the reference as Markdown, made from the code: commands, options, settings, requests and models."""
+"""The tables of the reference as Markdown, made from the code: commands, options, settings, requests, models, files."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from jupyter_gpudask.magics.declarations import CELL_OPTIONS, COMMANDS
+from jupyter_gpudask.magics.arguments import CELL_OPTIONS
+from jupyter_gpudask.magics.commands import COMMANDS
 from jupyter_gpudask.magics.settings import MagicsSettings
 from jupyter_gpudask.protocol.spec import start_options
 from jupyter_gpudask.server.rest import openapi_document
@@ -20,6 +22,7 @@ from jupyter_gpudask.server.settings import ServerSettings
 if TYPE_CHECKING:
     from traitlets.config import Configurable
 
+PACKAGE = Path(__file__).parents[2] / "jupyter_gpudask"
 PANEL_SETTINGS = Path(__file__).parents[2] / "labextension" / "schema" / "settings.json"
 
 # What is code in a text for the terminal, which has no marks for it.
@@ -171,6 +174,17 @@ def models() -> dict[str, tuple[str, Table]]:
     return described
 
 
+def files() -> Table:
+    """The Python files of the package, with the first sentence of each."""
+    rows = {}
+    for path in sorted(PACKAGE.rglob("*.py"), key=lambda path: (path.parent, path.name)):
+        text = ast.get_docstring(ast.parse(path.read_text())) or ""
+        if path.name not in {"__init__.py", "_version.py"} and "labextension" not in path.parts:
+            name = path.relative_to(PACKAGE).as_posix()
+            rows[name] = (f"`{name}`", " ".join(text.partition("\n\n")[0].split()).replace("``", "`"))
+    return Table(("File", "What it does"), rows)
+
+
 TABLES = {
     "commands": commands,
     "options-of-start": options_of_start,
@@ -179,6 +193,7 @@ TABLES = {
     "settings-of-server": settings_of_server,
     "settings-of-panel": settings_of_panel,
     "requests": requests,
+    "files": files,
 }
 """The tables by the name of the directive that shows them."""
 

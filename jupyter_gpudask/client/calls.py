@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from dask.base import is_dask_collection
-from distributed import Future
+from distributed import Client, Future
 from distributed.client import futures_of
 
-from ..scheduler.cells import StuckWorker, cancel_tasks, count_unfinished
+from ..scheduler.cells import OperationTotals, StuckWorker, cancel_tasks, cell_operations, count_unfinished
 from ..scheduler.results import HeldReport, report_held
 from ..worker.environment import versions_of
 from ..worker.memory import WorkerCellMetrics, take_cell_metrics, total_energy
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from distributed import Client
-
-
-__all__ = ["HeldReport", "StuckWorker"]  # re-exported for type hints
+__all__ = ["HeldReport", "OperationTotals", "StuckWorker"]  # re-exported for type hints
 
 _STOP_TIMEOUT = 1.2
 _RESPONSE_TIMEOUT = 1.9
@@ -90,6 +85,15 @@ def start_cell_metrics(client: Client, limit: float) -> Callable[[], tuple[dict[
         return {each.name: each.peak for each in ended if each.peak is not None}, total_energy(ended)
 
     return cell_metrics
+
+
+def operations_of_cell(client: Client, limit: float) -> dict[str, OperationTotals]:
+    """What the operations of the cell have cost, by the prefix of their tasks; empty without an answer in time."""
+    try:
+        found: dict[str, OperationTotals] = ask_scheduler(client, cell_operations, limit=limit)
+    except Exception:  # noqa: BLE001 - a missing metric must not fail the cell
+        return {}
+    return found
 
 
 def ask_scheduler(client: Client, function: Callable[..., Any], *args: Any, limit: float, **options: Any) -> Any:

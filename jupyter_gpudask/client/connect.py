@@ -5,25 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from distributed import Security
+from distributed import Client, Security
 from distributed.client import AllExit
 from distributed.protocol.pickle import dumps
 
+from ..protocol.messages import Ready
+from ..protocol.state import JoinedState, TlsCredentials
 from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state, worker_names
 from ..scheduler.settings import SchedulerPathPlugin, shorten_logs
 from ..worker.environment import examine_libraries, has_gpu, versions_of
 from ..worker.preload import PathPlugin
 from .kernel_client import KernelClient, reconnecting
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from distributed import Client
-
-    from ..protocol import JoinedState, Ready
-    from ..protocol.state import TlsCredentials
 
 _RESPONSE_TIMEOUT = 3.0
 

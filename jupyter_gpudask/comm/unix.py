@@ -14,8 +14,9 @@ import os
 import secrets
 import socket
 import weakref
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 import dask.config
@@ -28,9 +29,6 @@ from tornado.tcpserver import TCPServer
 from ..machine.unix_socket import peer_of, pid_scope, short_name
 from . import device_memory
 from .pinned_segments import FilledSegments
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 logger = logging.getLogger(__name__)
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import FrameType
+from types import FrameType
+from typing import Any
 
 PACKAGE = "jupyter_gpudask"
 
@@ -35,10 +33,7 @@ def _signature_of(function: Any) -> inspect.Signature:
 def bind(original: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
     """The arguments of a call of `original`, by parameter name.
 
-    Raises
-    ------
-    TypeError
-        From `original` itself, which does not accept these arguments.
+    Raises the `TypeError` of `original` itself, which does not accept these arguments.
     """
     try:
         return signature_of(original).bind(*args, **kwargs)

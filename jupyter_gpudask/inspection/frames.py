@@ -108,12 +108,7 @@ def partition_to_gpu(partition: Any) -> Any:
 def partition_to_host(partition: Any, schema: Any = None) -> Any:
     """A partition of cuDF as one of pandas, with lists where pandas has lists.
 
-    Parameters
-    ----------
-    partition
-        Of cuDF or pandas.
-    schema
-        The dtypes that the result has if its values allow it; see `schema_of`.
+    `partition`: of cuDF or pandas. `schema`: the dtypes that the result has if its values allow it; see `schema_of`.
     """
     if not isinstance(partition, pd.DataFrame | pd.Series | pd.Index):
         if not hasattr(partition, "to_pandas"):
@@ -167,7 +162,6 @@ def _array(column: Any, dtype: Any) -> Any:
 
 
 def _has_missing(column: Any, kinds: str) -> bool:
-    """Whether a column of cuDF is of one of these kinds, and has missing values."""
     return getattr(column.dtype, "kind", "O") in kinds and hasattr(column, "to_arrow") and bool(column.isna().any())
 
 
@@ -286,12 +280,7 @@ def with_lists(converted: Any, given: Any) -> Any:
 
     cuDF's ``to_pandas`` converts the lists of ``s.str.split()`` to NumPy arrays, which the methods of ``.str`` refuse.
 
-    Parameters
-    ----------
-    converted
-        What cuDF has made of it.
-    given
-        The same of cuDF.
+    `converted`: what cuDF has made of it. `given`: the same of cuDF.
     """
     if isinstance(converted, pd.Series):
         return _lists(given, converted.index) if has_lists(given.dtype) else converted

@@ -8,17 +8,15 @@ from __future__ import annotations
 import copy
 import dataclasses
 import operator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from distributed.metrics import context_meter
 
 from .placement import is_type_of_gpu, to_host
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 TO_GPU = "host-to-device"
 TO_HOST = "device-to-host"
@@ -28,12 +26,7 @@ TO_HOST = "device-to-host"
 def transfer(label: str, size: int) -> Iterator[None]:
     """Measure the move of `size` bytes in this context.
 
-    Parameters
-    ----------
-    label
-        `TO_GPU` or `TO_HOST`.
-    size
-        In bytes.
+    `label`: `TO_GPU` or `TO_HOST`. `size`: in bytes.
     """
     with context_meter.meter(label):
         yield

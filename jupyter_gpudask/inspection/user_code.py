@@ -5,22 +5,18 @@ from __future__ import annotations
 import dis
 import re
 import sys
+from collections.abc import Iterator
 from functools import lru_cache
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, Literal
+from types import CodeType, FrameType
+from typing import Any, Literal
 
 from dask.base import is_dask_collection
 from dask.utils import key_split
 
 from ..device_errors import is_device_error, is_out_of_device_memory
 from ..errors import GpuDaskError
-from .placement import ancestors, kind_of, name_of, place_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import CodeType, FrameType
-
-    from .placement import Place
+from .placement import Place, ancestors, kind_of, name_of, place_of
 
 # https://github.com/python/cpython/issues/128396
 _READING_MAY_CRASH = (3, 13) <= sys.version_info < (3, 13, 3)

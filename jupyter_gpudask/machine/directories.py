@@ -13,13 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 LOGS_VARIABLE = "JUPYTER_GPUDASK_LOGS"
 """The environment variable of workers with the directory of their logs."""
@@ -162,19 +159,15 @@ def _delete(folder: Path, deadline: float) -> bool:
                 return False
             if name != _LOCK or root != str(folder):
                 with suppress(OSError):
-                    _delete_entry(name, descriptor)
+                    try:
+                        os.unlink(name, dir_fd=descriptor)
+                    except IsADirectoryError:
+                        os.rmdir(name, dir_fd=descriptor)
     with suppress(OSError):
         if list(folder.iterdir()) == [folder / _LOCK]:
             (folder / _LOCK).unlink()
             folder.rmdir()
     return True
-
-
-def _delete_entry(name: str, descriptor: int) -> None:
-    try:
-        os.unlink(name, dir_fd=descriptor)
-    except IsADirectoryError:
-        os.rmdir(name, dir_fd=descriptor)
 
 
 def worker_log(logs: Path, worker: object) -> Path:
@@ -198,12 +191,6 @@ def tail(path: Path, lines: int) -> str:
     return "\n".join(text.decode(errors="replace").splitlines()[-lines:])
 
 
-def _remove_in_background(folders: Iterable[str]) -> None:
-    """Delete directories whose locks this process has inherited, in a process that is no child of their cluster."""
-    if os.fork() == 0:
-        for folder in folders:
-            _delete(Path(folder), inf)
-
-
-if __name__ == "__main__":
-    _remove_in_background(sys.argv[1:])
+if __name__ == "__main__" and os.fork() == 0:  # in a process that is no child of their cluster, and has their locks
+    for folder in sys.argv[1:]:
+        _delete(Path(folder), inf)

@@ -7,16 +7,14 @@ Source: NVIDIA Management Library API reference.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import pynvml
 
 from ..errors import GpuUnavailableError
-from ..protocol import GpuProcess, GpuState
+from ..protocol.state import GpuProcess, GpuState
 from .nvml import ask, is_in_mig_mode, open_nvml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 # The NVLink counters are in KiB, and this scope sums them over all links. Source: nvml.h, "Field Identifiers". The PCIe
 # counters are in bytes; older releases of pynvml have no names for them.

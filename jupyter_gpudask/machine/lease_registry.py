@@ -23,14 +23,12 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Self
 
 _LARGEST = 2**13  # 128 slices of GPUs take 6 KiB
 _MAX_FILES = 256
@@ -378,7 +376,6 @@ class LeaseRegistry:
         return [each for each in read_usage(self.path) + ended + current if os.geteuid() in (0, each.uid)]
 
     def _read(self, *, locked: bool) -> list[tuple[PublicLease, float]]:
-        """The leases, and when their processes were last seen alive."""
         files = valid_files(self.path, _SUFFIX, locked=locked, known=self._contents)
         found = ((read_lease(*file), file[2].st_mtime) for file in files)
         return [(lease, seen) for lease, seen in found if lease is not None]

@@ -19,15 +19,17 @@ import json
 import logging
 import os
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from jupyter_core.paths import jupyter_runtime_dir
 
 from .lease_registry import (
     LeaseRegistry,
+    OwnPublicLease,
     PublicLease,
     clock_time,
     create_locked,
@@ -39,11 +41,6 @@ from .lease_registry import (
     valid_files,
     write_lease,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from .lease_registry import OwnPublicLease
 
 _WAITING_SUFFIX = ".waiting"
 IDLE_SUFFIX = ".idle"
@@ -161,7 +158,6 @@ def clusters_to_ask(
 
 
 def _count_needed(waiting: Waiting) -> int:
-    """How many GPUs a start needs."""
     gpus = len(set(waiting.lease.gpus))
     return min(waiting.lease.count or gpus, gpus)
 

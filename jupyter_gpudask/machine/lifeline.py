@@ -8,13 +8,10 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing import util
-from typing import TYPE_CHECKING
 
 import psutil
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
 _GRACE = 1.5
@@ -93,7 +90,6 @@ def kill_session(session: int) -> None:
 
 
 def _processes_of(session: int) -> list[psutil.Process]:
-    """The processes of a session, without this one."""
     found = []
     for pid in psutil.pids():
         with contextlib.suppress(OSError, psutil.NoSuchProcess):

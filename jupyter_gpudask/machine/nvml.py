@@ -14,18 +14,15 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pynvml
 
 from ..errors import GpuUnavailableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
 
 _T = TypeVar("_T")
 
@@ -121,13 +118,13 @@ def _nvml_of(_pid: int) -> Nvml:
 
 
 def _unavailable(error: pynvml.NVMLError) -> GpuUnavailableError:
-    if isinstance(error, pynvml.NVMLError_LibraryNotFound):
-        return GpuUnavailableError("no-driver")
-    if isinstance(error, pynvml.NVMLError_DriverNotLoaded):
-        return GpuUnavailableError("driver-not-loaded")
-    if isinstance(error, pynvml.NVMLError_NoPermission):
-        return GpuUnavailableError("no-permission")
-    return GpuUnavailableError("driver-error", error=error)
+    codes = {
+        pynvml.NVMLError_LibraryNotFound: "no-driver",
+        pynvml.NVMLError_DriverNotLoaded: "driver-not-loaded",
+        pynvml.NVMLError_NoPermission: "no-permission",
+    }
+    code = codes.get(type(error))
+    return GpuUnavailableError(code) if code else GpuUnavailableError("driver-error", error=error)
 
 
 def ask(function: Callable[..., _T], *arguments: Any) -> _T | None:
@@ -210,7 +207,7 @@ class PcieMeter:
                 elif (rate := self._average(uuid, handle)) is not None:
                     rates[uuid] = rate
             except pynvml.NVMLError:
-                self._drop(uuid)
+                _free(self._samples.pop(uuid, None))
         return rates | _measure(others)
 
     def _average(self, uuid: str, handle: Any) -> int | None:
@@ -221,19 +218,11 @@ class PcieMeter:
         except pynvml.NVMLError:
             _free(sample)
             raise
-        previous = self._samples.get(uuid)
-        self._samples[uuid] = sample
-        if previous is None:
-            return None
+        previous, self._samples[uuid] = self._samples.get(uuid), sample
         try:
-            return _difference(previous, sample)
+            return None if previous is None else _difference(previous, sample)
         finally:
             _free(previous)
-
-    def _drop(self, uuid: str) -> None:
-        sample = self._samples.pop(uuid, None)
-        if sample is not None:
-            _free(sample)
 
 
 def _has_gpm(handle: Any) -> bool:
@@ -268,15 +257,10 @@ def _measure(handles: dict[str, Any]) -> dict[str, int]:
 
 
 def _throughput(handle: Any) -> int | None:
-    try:
-        rate: int = sum(pynvml.nvmlDeviceGetPcieThroughput(handle, each) for each in _DIRECTIONS)
-    except pynvml.NVMLError:
-        return None
-    return rate * _THROUGHPUT_UNIT
+    rates = [ask(pynvml.nvmlDeviceGetPcieThroughput, handle, each) for each in _DIRECTIONS]
+    return None if None in rates else sum(filter(None, rates)) * _THROUGHPUT_UNIT
 
 
 def _free(sample: Any) -> None:
-    try:
-        pynvml.nvmlGpmSampleFree(sample)
-    except pynvml.NVMLError:  # NVML was closed in the meantime
-        return
+    if sample is not None:
+        ask(pynvml.nvmlGpmSampleFree, sample)  # NVML may have been closed in the meantime

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..errors import GpuHeldError, GpuPackagesMissingError, GpuUnavailableError, LimitError
 from ..installation import pip_install
-from ..protocol.engines import engine_with, has_gpus
+from ..protocol.spec import ClusterSpec, Engine, engine_with, has_gpus
+from ..protocol.state import GpuState
 from ..quantities import format_bytes
 from . import gpus
-from .leases import LeaseFolder, holders_of, leases_of_others
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ..protocol import ClusterSpec, GpuState
-    from ..protocol.engines import Engine
-    from .leases import Lease
+from .leases import Lease, LeaseFolder, holders_of, leases_of_others
 
 
 def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases: Iterable[Lease]) -> list[GpuState]:

@@ -6,12 +6,9 @@ import hashlib
 import os
 import socket
 import struct
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PREFIX, _SUFFIX = "gpudask-", ".sock"
 _LONGEST = 107

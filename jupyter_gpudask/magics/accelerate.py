@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from ..errors import AccelerationError, GpuUnavailableError
+from IPython.core.interactiveshell import InteractiveShell
+
+from ..errors import AccelerationError, GpuHeldError, GpuUnavailableError
 from ..installation import pip_install
 from ..machine.gpus import visible_gpus
-from ..session.device_order import lease_first_device
+from ..machine.leases import Lease, LeaseFolder, OwnLease, holders_of
+from ..machine.plan import select_unleased_gpus
+from ..protocol.spec import ClusterSpec
+from ..protocol.state import GpuState
+from ..session.launch import set_first_device
 from ..session.server_connection import kernel_id
+from ..session.session import Session
 from .output import Note
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from ..session.session import Session
 
 COMM_TARGET = "jupyter_gpudask:accelerate"
 """The target of the comm that is open in an accelerated kernel; the notebook's toolbar shows it."""
@@ -95,12 +98,10 @@ def accelerate(shell: InteractiveShell, session: Session) -> Note:
 
 def _load(shell: InteractiveShell, accelerators: Sequence[_Accelerator]) -> dict[_Accelerator, str]:
     """Load them, and return the reasons of those that fail, such as a missing library of CUDA; if all fail, raise."""
-    extensions = shell.extension_manager
-    assert extensions is not None
     failures = {}
     for each in accelerators:
         try:
-            extensions.load_extension(each.extension)
+            shell.extension_manager.load_extension(each.extension)  # type: ignore[union-attr]
         except Exception as error:  # noqa: BLE001 - whatever it is, the notebook goes on without this library
             failures[each] = (str(error) or type(error).__name__).splitlines()[0]
         else:
@@ -127,3 +128,56 @@ def _report(shell: InteractiveShell) -> None:
 
         if not any(each.target_name == COMM_TARGET for each in get_comm_manager().comms.values()):
             create_comm(target_name=COMM_TARGET)
+
+
+@contextmanager
+def lease_first_device(visible: Sequence[GpuState], kernel_id: str, supervisor: int | None) -> Iterator[GpuState]:
+    """Make a GPU device 0 of this process that no cluster of another kernel holds, and hold it as long as this lives.
+
+    If the body raises, the lease is released.
+
+    `kernel_id`, `supervisor`: this kernel, and the pid of its supervisor if it has a cluster. A GPU of this cluster is
+    preferred; otherwise it is the free GPU with the most free memory. Raises `GpuHeldError` if other clusters hold all
+    of them, or the one that this process already uses. Raises `AccelerationError` if the lease cannot be written.
+    """
+    folder = LeaseFolder()
+    lease: OwnLease | None = None
+    try:
+        with folder.lock() as leases:
+            first = _set_first_unleased_device(visible, leases, kernel_id, supervisor)
+            if not any(each.is_of_this_process for each in leases):
+                notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).name or f"process {os.getpid()}"
+                holder = f"{notebook} (accelerated)"
+                uuids = (first.uuid,)
+                lease = folder.take(uuids, holder=holder, kernel_id=kernel_id, share=False, accelerates=True)
+    except OSError as error:
+        raise AccelerationError("gpu-lease-not-written", folder=folder.place_of(error), error=error.strerror) from None
+    try:
+        yield first
+    except BaseException:
+        if lease is not None:
+            lease.release()
+        raise
+
+
+def _set_first_unleased_device(
+    visible: Sequence[GpuState], leases: Sequence[Lease], kernel_id: str, supervisor: int | None
+) -> GpuState:
+    own = [
+        lease
+        for lease in leases
+        if lease.is_of_this_process or lease.pid == supervisor or (kernel_id and lease.kernel_id == kernel_id)
+    ]
+    own_gpus = {uuid for lease in own for uuid in lease.gpus}
+    candidates = [gpu for gpu in visible if gpu.uuid in own_gpus]
+    if not candidates:
+        try:
+            candidates = select_unleased_gpus(ClusterSpec.parse({"gpus": 1}), visible, leases)
+        except GpuHeldError as error:
+            raise GpuHeldError("no-gpu-to-accelerate", **error.fields, held_gpus=error.held_gpus) from None
+    set_first_device([candidates[0].uuid])
+    first = visible_gpus()[0]
+    holders = holders_of(leases).get(first.uuid, [])
+    if first.uuid not in own_gpus and holders:  # CUDA is initialized, and keeps its device
+        raise GpuHeldError("first-gpu-held", gpu=first.index, holders=" and ".join(holders))
+    return first

@@ -1,32 +1,63 @@
-"""Parse and complete the arguments of ``%gpudask`` and ``%%gpudask``; `ClusterSpec` validates those of clusters."""
+"""The options of ``%%gpudask``, declared once, and the parser of both magics.
+
+Completion, help and the reference in the documentation are made from the declaration, too.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
-import sys
+import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
-from IPython.core.completer import SimpleCompletion, context_matcher
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
 
 from ..errors import ArgumentsError, GpuDaskError
-from .declarations import CELL_OPTIONS, COMMANDS, CONNECT_OPTIONS, ON_OPTIONS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+ARRAYS = ("cupy", "numpy")
+DATAFRAMES = ("cudf", "pandas")
+RESULTS = ("host", "gpu")
 
-    from IPython.core.completer import CompletionContext, SimpleMatcherResult
+_COLUMN, _WIDTH = 23, 110
 
-_MAX_WORKERS = 256
-_LINES = 20
-_MOST_LINES = 10_000
-_PRIORITY = 1000
-_MAGIC = re.compile(r"\s*(?:(?:[\w\s,.*()\[\]]+=\s*)?(?P<sign>%{1,2}))?gpudask\s(?P<rest>.*)", re.DOTALL)
+
+@dataclass(frozen=True)
+class CellOption:
+    """An option of ``%%gpudask``."""
+
+    help: str  # what it does
+    metavar: str = ""  # stands for the value in the help; empty if the option has none
+    choices: tuple[str, ...] = ()  # the values that it can have; empty if it can have others
+    default: str = ""  # the value without the option, if it is one of the choices and does not depend on a setting
+    for_one_cell: bool = False  # whether it makes sense for one cell only, and not after ``%gpudask on``
+
+
+CELL_OPTIONS = {
+    "--array": CellOption("the library of new Dask arrays: cupy or numpy", "NAME", ARRAYS, "cupy"),
+    "--dataframe": CellOption("the library of new Dask dataframes: cudf or pandas", "NAME", DATAFRAMES, "cudf"),
+    "--move": CellOption("move these collections from outside the cell to the GPUs for the cell: x,df or all", "NAMES"),
+    "--results": CellOption(
+        "where the results of compute() are: host, as NumPy and pandas objects, or gpu, as CuPy and cuDF objects "
+        "on the GPU of the kernel",
+        "WHERE",
+        RESULTS,
+    ),
+    "--strict": CellOption("refuse operations that CuPy or cuDF lack, instead of computing them on the CPU"),
+    "--profile": CellOption("show what each operation cost on the cluster, and advice"),
+    "--report": CellOption("write Dask's performance report of the cell to an HTML file", "FILE", for_one_cell=True),
+    "--compare": CellOption(
+        "also run the cell on the CPU, with copies of the variables, and compare times and results", for_one_cell=True
+    ),
+}
+"""The options of ``%%gpudask``."""
+
+ON_OPTIONS = tuple(flag for flag, option in CELL_OPTIONS.items() if not option.for_one_cell)
+"""The options of ``%gpudask on``."""
 
 
 def as_usage_error(error: GpuDaskError) -> UsageError:
@@ -37,22 +68,6 @@ def as_usage_error(error: GpuDaskError) -> UsageError:
 def usage_error(code: str, /, **fields: Any) -> UsageError:
     """The error of arguments that has this code in the catalog."""
     return as_usage_error(ArgumentsError(code, **fields))
-
-
-@dataclass(frozen=True)
-class LineArguments:
-    """The arguments of ``%gpudask``."""
-
-    command: str  # one of `COMMANDS`
-    # the options of the cluster that were given, by field of `ClusterSpec`; of ``connect``, the arguments of
-    # `jupyter_gpudask.session.joined_target.parse_target`
-    options: dict[str, Any]
-    lines: int  # the value of ``--lines``
-    # number, maximum: the number of workers of ``scale``; the smallest and the largest one of ``adapt``
-    number: int | None
-    cell: str = ""  # the options of ``on``, as they were typed
-    release: tuple[str, ...] = ()  # the variables that ``held`` deletes
-    maximum: int | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +90,9 @@ class CellArguments:
         return ("cupy", *frames) if self.array == "cupy" else frames
 
 
-class _Parser(MagicArgumentParser):
+class Parser(MagicArgumentParser):
+    """The parser of a magic, whose errors name what may be meant."""
+
     def __init__(self, prog: str) -> None:
         super().__init__(prog=prog, add_help=False)
         self.allow_abbrev = False
@@ -83,6 +100,7 @@ class _Parser(MagicArgumentParser):
         self._words: list[str] = []
 
     def add_argument(self, *names: Any, **options: Any) -> Any:
+        """Add an argument, as argparse does."""
         self._known += [*(name for name in names if name.startswith("-")), *options.get("choices", ())]
         return super().add_argument(*names, **options)
 
@@ -95,6 +113,7 @@ class _Parser(MagicArgumentParser):
         return vars(self.parse_args(words))
 
     def error(self, message: str) -> NoReturn:
+        """Raise the error for arguments that argparse refuses."""
         comment = next((index for index, word in enumerate(self._words) if word.startswith("#")), None)
         if comment is not None:
             self.refuse_comment(" ".join(self._words[comment:]))
@@ -124,119 +143,10 @@ class _Parser(MagicArgumentParser):
         return None if match.endswith("help") else match
 
 
-def parse_line(line: str) -> LineArguments:
-    """Parse the arguments of ``%gpudask``; without any the command is ``status``."""
-    command, _, rest = line.strip().partition(" ")
-    if {"--help", "-h"} & set(line.split()):
-        return LineArguments("help", {}, 0, None)
-    if command == "on":
-        check_on_options(rest)
-        return LineArguments(command, {}, 0, None, rest.strip())
-    return _parse_connect(line) if command == "connect" else _parse_command(line)
-
-
-def _parse_command(line: str) -> LineArguments:
-    """Parse the arguments of a command for the cluster."""
-    from ..protocol.spec import flag_of, start_options  # here, because it imports pydantic
-
-    parser = _Parser("%gpudask")
-    parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)
-    parser.add_argument("numbers", nargs="*")
-    parser.add_argument("--workers", dest="count")
-    parser.add_argument("--lines")
-    parser.add_argument("--release", default="")
-    for flag, option in start_options().items():
-        if option.is_repeatable:
-            parser.add_argument(flag, dest=option.field, action="append")
-        elif option.value_is_optional:
-            parser.add_argument(flag, dest=option.field, nargs="?", const="")
-        else:
-            parser.add_argument(flag, dest=option.field)
-    given = {name: value for name, value in _parse_words(parser, line).items() if value is not None}
-    command, lines = given.pop("command"), given.pop("lines", None)
-    number, maximum = _numbers_of_workers(command, _integers(parser, command, given.pop("numbers")))
-    release = _names(given.pop("release"))
-    if command != "held" and release:
-        raise usage_error("release-not-taken", command=command, names=",".join(release))
-    if lines is not None and command != "logs":
-        raise usage_error("lines-not-taken", command=command, lines=lines)
-    if lines is not None and not (re.fullmatch("[0-9]+", lines) and 1 <= int(lines) <= _MOST_LINES):
-        raise usage_error("lines-out-of-range", lines=lines, most=f"{_MOST_LINES:,}")
-    if given and command not in ("start", "restart"):
-        raise usage_error(
-            "options-of-start", command=command, option="--workers" if "count" in given else flag_of(next(iter(given)))
-        )
-    return LineArguments(
-        command,
-        _fill_in(given),
-        _LINES if lines is None else int(lines),
-        number,
-        release=release,
-        maximum=maximum,
-    )
-
-
-def _integers(parser: _Parser, command: str, words: list[str]) -> list[int]:
-    """The words after a command, which are numbers or a mistake."""
-    for word in words:
-        if not re.fullmatch("-?[0-9]+", word):
-            parser.error(f'%gpudask {command} takes no argument "{word}"')
-    return [int(word) for word in words]
-
-
-def _numbers_of_workers(command: str, numbers: list[int]) -> tuple[int | None, int | None]:
-    """The numbers of ``scale`` and ``adapt``, which no other command takes."""
-    wanted = {"scale": 1, "adapt": 2}.get(command, 0)
-    if numbers and not wanted:
-        raise usage_error("number-not-taken", command=command, number=numbers[0])
-    if len(numbers) != wanted:
-        if command == "scale":
-            raise usage_error("one-number")
-        raise usage_error("two-numbers")
-    for number in numbers:
-        if not 1 <= number <= _MAX_WORKERS:
-            raise usage_error("workers-out-of-range", command=command, workers=number, most=_MAX_WORKERS)
-    if sorted(numbers) != numbers:
-        raise usage_error("wrong-order", minimum=numbers[0], maximum=numbers[1])
-    return (*numbers, None, None)[0], (*numbers, None, None)[1]
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """Names with commas between them."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _fill_in(given: dict[str, Any]) -> dict[str, Any]:
-    """The options with the values that they have if they are typed without one."""
-    count = given.pop("count", None)
-    if "workers" in given:  # from --cpu, with or without a number
-        given["engine"] = "cpu"
-        if not given["workers"]:
-            del given["workers"]
-    if count is not None:
-        given["workers"] = count
-    for name in {"dashboard", "wait"} & given.keys():
-        given[name] = given[name] or "yes"
-    return given
-
-
-def _parse_connect(line: str) -> LineArguments:
-    parser = _Parser("%gpudask")
-    parser.add_argument("command")
-    parser.add_argument("address", nargs="?")
-    for option in CONNECT_OPTIONS:
-        parser.add_argument(option)
-    given = {name: value for name, value in _parse_words(parser, line).items() if value is not None}
-    command = given.pop("command")
-    if {"address", "scheduler_file"} <= given.keys():
-        raise usage_error("address-and-file")
-    return LineArguments(command, given, lines=0, number=None)
-
-
 @lru_cache  # it takes longer than an empty cell
 def parse_cell(line: str) -> CellArguments:
     """Parse the arguments of ``%%gpudask``."""
-    parser = _Parser("%%gpudask")
+    parser = Parser("%%gpudask")
     for flag, option in CELL_OPTIONS.items():
         if option.choices:
             parser.add_argument(flag, choices=option.choices, default=option.default or None)
@@ -244,11 +154,11 @@ def parse_cell(line: str) -> CellArguments:
             parser.add_argument(flag)
         else:
             parser.add_argument(flag, action="store_true")
-    given = _parse_words(parser, line)
+    given = parse_words(parser, line)
     for other in ("report", "profile"):
         if given["compare"] and given[other]:
             raise usage_error("compare-with", other=other)
-    move = _names(given.pop("move") or "")
+    move = names_in(given.pop("move") or "")
     return CellArguments(**given, move=move)
 
 
@@ -262,7 +172,8 @@ def check_on_options(line: str) -> None:
         raise usage_error("move-not-for-all-cells", names=",".join(parsed.move))
 
 
-def _parse_words(parser: _Parser, line: str) -> dict[str, Any]:
+def parse_words(parser: Parser, line: str) -> dict[str, Any]:
+    """Parse the arguments of a magic; of those that were not typed, the values are `None` or defaults."""
     try:
         words = shlex.split(line)
     except ValueError as error:
@@ -272,79 +183,27 @@ def _parse_words(parser: _Parser, line: str) -> dict[str, Any]:
     return parser.parse(words)
 
 
-_CELL_VALUES = {flag: option.choices for flag, option in CELL_OPTIONS.items() if option.choices}
-_CELL_FLAGS = frozenset(flag for flag, option in CELL_OPTIONS.items() if not option.metavar)  # these take no value
+def names_in(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def make_matcher(namespace: Mapping[str, Any]) -> Callable[[CompletionContext], SimpleMatcherResult]:
-    """Create a matcher for IPython's completer.
-
-    It suppresses other matchers in lines of these magics, because Jedi would complete the line as Python.
-    """
-
-    def match(context: CompletionContext) -> SimpleMatcherResult:
-        found = _MAGIC.fullmatch(context.text_until_cursor)
-        if found is None or (not found["sign"] and "gpudask" in namespace):
-            return {"completions": [], "suppress": False}
-        *before, typed = re.split(r"[\s=]+", found["rest"])
-        typed = typed.rpartition(",")[2]
-        words = _cell_words(before, namespace) if found["sign"] == "%%" else _line_words(before, namespace)
-        return {
-            "completions": [SimpleCompletion(word, type="magic") for word in words if word.startswith(typed)],
-            "matched_fragment": typed,
-            "ordered": True,
-            "suppress": True,
-        }
-
-    matcher: Callable[[CompletionContext], SimpleMatcherResult]
-    matcher = context_matcher(identifier="jupyter_gpudask", priority=_PRIORITY)(match)
-    return matcher
+def cell_help() -> str:
+    """The options of ``%%gpudask``."""
+    rows = []
+    for flag, option in CELL_OPTIONS.items():
+        default = f" (default: {option.default})" if option.default else ""
+        rows.append((f"{flag} {option.metavar}".rstrip(), option.help + default))
+    return two_columns(rows)
 
 
-def _cell_words(before: list[str], namespace: Mapping[str, Any]) -> Iterable[str]:
-    """The words that may follow the arguments `before` of ``%%gpudask``."""
-    last = before[-1] if before else ""
-    if last == "--move":
-        return ["all", *_collections(namespace)]
-    if last.startswith("--") and last not in _CELL_FLAGS:
-        return _CELL_VALUES.get(last, ())
-    return [option for option in CELL_OPTIONS if option not in before]
-
-
-def _line_words(before: list[str], namespace: Mapping[str, Any]) -> Iterable[str]:
-    """The words that may follow the arguments `before` of ``%gpudask``."""
-    from ..protocol.spec import start_options
-
-    last, options = before[-1] if before else "", start_options()
-    if last in options and not options[last].value_is_optional:
-        return options[last].words
-    if last == "--release":
-        return _collections(namespace)
-    if last in ("--lines", *CONNECT_OPTIONS):
-        return ()
-    command = next((word for word in before if word in COMMANDS), None)
-    if command == "on":
-        values = _CELL_VALUES | {"--move": ("all",)}
-        return values.get(last, [option for option in ON_OPTIONS if option not in before])
-    return _command_words(command, before)
-
-
-def _command_words(command: str | None, before: list[str]) -> Iterable[str]:
-    """The words that may follow a command for the cluster."""
-    from ..protocol.spec import start_options
-
-    if command is None:
-        return COMMANDS
-    if command in ("start", "restart"):
-        options = start_options().items()
-        return [flag for flag, option in options if flag not in before or option.is_repeatable]
-    flags = {"logs": ("--lines",), "held": ("--release",), "connect": CONNECT_OPTIONS}.get(command, ())
-    return [flag for flag in flags if flag not in before]
-
-
-def _collections(namespace: Mapping[str, Any]) -> list[str]:
-    dask = sys.modules.get("dask.base")
-    if dask is None:
-        return []
-    names = [name for name, value in namespace.items() if not name.startswith("_") and dask.is_dask_collection(value)]
-    return sorted(names)
+def two_columns(rows: Iterable[tuple[str, str]]) -> str:
+    """Lines of two columns, the second of which is wrapped."""
+    lines = []
+    for head, text in rows:
+        wrapped = textwrap.wrap(text, _WIDTH - _COLUMN, break_on_hyphens=False)
+        if len(head) >= _COLUMN:
+            wrapped.insert(0, "")
+        margins = [head, *[""] * (len(wrapped) - 1)]
+        lines += [f"{left:<{_COLUMN}}{right}".rstrip() for left, right in zip(margins, wrapped, strict=True)]
+    return "\n".join(lines)

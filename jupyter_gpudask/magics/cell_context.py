@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.displayhook import DisplayHook
+from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
 from ..errors import BrokenContextError
 from ..fallback.log import fallback_log
-from ..overlay import current_record, set_outside
-from .arguments import parse_cell, usage_error
-from .cell_footer import RESPONSE_TIMEOUT, Footer, describe_fallbacks
-from .cell_interrupt import Interruption, cancel_on_interrupt
-from .cell_reports import report_to
+from ..overlay import CellRecord, current_record, set_outside
+from ..session.launch import RunningCluster
+from ..session.session import Session
+from .arguments import CellArguments, parse_cell, usage_error
+from .cell_footer import RESPONSE_TIMEOUT, Footer
+from .cell_reports import measure_cell, report_to, was_interrupted
 from .output import show_note
+from .reported_cell import ReportedCell, describe_fallbacks
+from .settings import MagicsSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from ..client.calls import StuckWorker
+    from ..protocol.state import GpuState
 
-    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
-
-    from ..session.launch import RunningCluster
-    from ..session.session import Session
-    from .arguments import CellArguments
-    from .settings import MagicsSettings
 
 _HINTS = {
     "cupy": "This error comes from CuPy, which does not support everything that NumPy does. "
@@ -59,26 +60,29 @@ def cell_context(
     if on_gpus and current_record() is None:
         set_outside(settings.record_of(parse_cell("")))
 
-    def report_end() -> None:
-        if session.cluster is not None:
-            process = session.cluster.process
-            session.cluster.notify(process.report_cell, sum(fallback_log.blocks_of(record.id).values()))
+    reported = ReportedCell(shell, session, record)
 
     with ExitStack() as stack:
-        stack.callback(report_end)  # called last, when the fallbacks of the cell are counted
+        stack.callback(reported.end)  # called last, when the fallbacks of the cell are counted
         stack.enter_context(default_client.computing_on(cluster.client))
-        line, interruption = None, Interruption()
+        line = None
         if settings.footer and not DisplayHook.semicolon_at_end_of_expression(source):
-            line = Footer(shell, session, cluster, backends, record, interruption=interruption, settings=settings)
+            line = Footer(
+                shell,
+                session,
+                cluster,
+                backends,
+                record,
+                reported=reported,
+                settings=settings,
+            )
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
         if arguments.profile:
-            from .cell_reports import measure_cell
-
             stack.enter_context(measure_cell(shell, cluster, arguments.move, record))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
-        stack.enter_context(cancel_on_interrupt(shell, cluster, interruption))
+        stack.enter_context(cancel_on_interrupt(shell, cluster, record))
         stack.enter_context(switched_to(*backends, record))
         if on_gpus:
             gone = stack.enter_context(move_collections(arguments.move, shell.user_ns, mentioned=list(outside)))
@@ -181,3 +185,118 @@ class CellContextStack:
             return False
         self._last_blank = result  # a cell that is interrupted early leaves the result of the cell before
         return True
+
+
+_WAKE_INTERVAL = 0.2
+_TOTAL_SECONDS = 2
+_MAX_NAMES = 3
+
+
+@contextmanager
+def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster, record: CellRecord) -> Iterator[None]:
+    """If the cell is interrupted, cancel its unfinished tasks and stop those that are running.
+
+    Finished results and the tasks of earlier cells are kept. A note under the cell names tasks that did not stop.
+    """
+    client = cluster.client
+    before = set(client.futures)
+    counted: list[int | None] = []
+
+    def count() -> None:
+        from ..client.calls import count_unfinished_tasks
+
+        counted.append(count_unfinished_tasks(client, before))
+
+    # `compute` releases its futures before the cell ends, and the scheduler then forgets their tasks.
+    client.on_interrupt = count
+    with _responsive_event_loop(), _short_tracebacks(shell):
+        try:
+            yield
+        finally:
+            client.on_interrupt = None
+            if was_interrupted(shell):
+                from ..client.calls import cancel_unfinished
+
+                if not counted:
+                    count()
+                record.cancelled = counted[-1] or 0
+                stuck = cancel_unfinished(client, before)
+                stuck += client.stuck_workers
+                client.stuck_workers.clear()
+                for worker in stuck:
+                    show_note(shell, describe_stuck_worker(worker, cluster.ready.gpus))
+
+
+def describe_stuck_worker(worker: StuckWorker, gpus: Sequence[GpuState]) -> str:
+    """Say in a few sentences which task did not stop, and what was done to its worker."""
+    index = next((gpu.index for gpu in gpus if gpu.uuid == worker.name), None)
+    where = f"worker {worker.name}" if index is None else f"GPU {index}"
+    more = f" and {len(worker.tasks) - 1} more" if len(worker.tasks) > 1 else ""
+    text = f"The task {worker.tasks[0]}{more} on {where} did not stop within {_TOTAL_SECONDS} s; "
+    if worker.outcome == "busy":
+        return f"{text}it ends when it returns to Python, and the other tasks of its worker continue."
+    if worker.outcome == "silent":
+        text += "its worker does not respond, and will be restarted if it stays unresponsive."
+    else:
+        text += "its worker was restarted."
+    if worker.recomputed:
+        text += " Its results will be recomputed when they are needed."
+    if worker.lost:
+        names = ", ".join(worker.lost[:_MAX_NAMES]) + (" and others" if len(worker.lost) > _MAX_NAMES else "")
+        text += f" Lost, because they cannot be recomputed: {names}."
+    return text
+
+
+@contextmanager
+def _short_tracebacks(shell: InteractiveShell) -> Iterator[None]:
+    """Let the traceback of an interrupt end at the line of the user that has called Dask."""
+    if shell.custom_exceptions:  # of the user
+        yield
+        return
+    shell.set_custom_exc((KeyboardInterrupt,), _show_interrupt)
+    try:
+        yield
+    finally:
+        shell.set_custom_exc((), None)
+
+
+def _show_interrupt(
+    shell: InteractiveShell,
+    kind: type[BaseException],
+    error: BaseException,
+    traceback: Any,
+    tb_offset: int | None = None,
+) -> None:
+    last = traceback
+    outside = ("dask", "distributed", __name__.partition(".")[0])
+    while last.tb_next is not None:
+        if str(last.tb_next.tb_frame.f_globals.get("__name__")).partition(".")[0] in outside:
+            last.tb_next = None
+        else:
+            last = last.tb_next
+    shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
+
+
+@contextmanager
+def _responsive_event_loop() -> Iterator[None]:
+    """Wake the kernel's event loop regularly while a cell uses ``await``.
+
+    On an interrupt the kernel cancels the cell's task from a signal handler, which does not wake an event loop that
+    waits for its next event; the cell would continue until there is one.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        yield
+        return
+    handle: asyncio.TimerHandle
+
+    def wake() -> None:
+        nonlocal handle
+        handle = loop.call_later(_WAKE_INTERVAL, wake)
+
+    wake()
+    try:
+        yield
+    finally:
+        handle.cancel()

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from html import escape
+from types import TracebackType
 from typing import TYPE_CHECKING
 
+from IPython.core.interactiveshell import InteractiveShell
+
 from ..errors import GpuDaskError
-from ..fallback.log import fallback_log
+from ..overlay import CellRecord
 from ..quantities import format_bytes
+from ..session.launch import RunningCluster
+from ..session.session import Session
 from .cluster import describe_cluster
 from .output import Note, OutputLine, ProgressLine, View, format_count, format_time
+from .reported_cell import ReportedCell, describe_fallback, describe_place, fallbacks_of
+from .settings import MagicsSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import TracebackType
-
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from ..overlay import CellRecord
-    from ..protocol import ClusterState, Ready, WorkerState
-    from ..session.launch import RunningCluster
-    from ..session.session import Session
-    from .cell_interrupt import Interruption
-    from .settings import MagicsSettings
+    from ..protocol.messages import Ready
+    from ..protocol.state import ClusterState, WorkerState
+    from .cell_details import CellDetails
 
 _LIVE_DELAY = 2.0
 _UPDATE_INTERVAL = 1.0
@@ -46,8 +46,7 @@ _SECONDS_PER_HOUR = 3600
 class Footer:
     """Context manager of a cell; shows nothing if the cell has submitted no tasks.
 
-    `record`: what stayed on the CPU; filled while the cell runs. `interruption`: what an interrupt has cancelled; known
-    when the cell ends.
+    `record`: what stayed on the CPU; filled while the cell runs. `reported`: gets what is known of the cell.
     """
 
     def __init__(
@@ -58,13 +57,13 @@ class Footer:
         backends: tuple[str, str],
         record: CellRecord,
         *,
-        interruption: Interruption,
+        reported: ReportedCell,
         settings: MagicsSettings,
     ) -> None:
         self._shell, self._line = shell, OutputLine(shell)
         self._session, self._cluster = session, cluster
         self._backends, self._record, self._settings = backends, record, settings
-        self._interruption = interruption
+        self._reported = reported
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._waiting = 0
@@ -118,7 +117,8 @@ class Footer:
         return self._session.cluster or self._cluster
 
     def _summary(self, seconds: float) -> CellSummary:
-        from ..client.calls import start_cell_metrics  # it imports Dask
+        from ..client.calls import operations_of_cell, start_cell_metrics  # it imports Dask
+        from .cell_details import CellDetails
 
         client = self._current.client
         metrics = start_cell_metrics(client, RESPONSE_TIMEOUT) if self._is_measured else None
@@ -131,14 +131,26 @@ class Footer:
         ready = self._current.ready
         peaks, energy = metrics() if metrics else ({}, None)
         busiest = max(peaks, key=lambda name: peaks[name], default=None)
+        self._reported.peak = None if busiest is None else peaks[busiest]
         index = next((worker.gpu_index for worker in state.workers if worker.name == busiest), None) if state else None
+        totals = operations_of_cell(self._current.client, RESPONSE_TIMEOUT) if self._submitted else {}
+        fallbacks = fallbacks_of(self._record.id)
         return CellSummary(
+            details=CellDetails.of(
+                totals,
+                seconds=seconds,
+                threads=sum(worker.threads for worker in state.workers) if state else 0,
+                device="GPU" if ready.has_gpus else "CPU",
+                fallbacks=fallbacks,
+            )
+            if totals and self._line.in_notebook
+            else None,
             libraries=self._libraries(),
             cluster=("the " if self._current.is_owned and not ready.has_gpus else "") + describe_cluster(ready, state),
             polars_in_kernel=bool(self._record.polars_queries) and "cudf" not in self._backends,
             seconds=seconds,
             tasks=self._submitted,
-            cancelled=self._interruption.cancelled or 0,
+            cancelled=self._record.cancelled,
             fused=state.work.blocks - state.work.tasks if state else 0,
             peak=None if busiest is None else peaks[busiest],
             peak_gpu=index,
@@ -148,7 +160,7 @@ class Footer:
             energy=energy,
             cost=cost_of(self._settings, ready, seconds),
             on_host=tuple(sorted(self._record.on_host.items(), key=lambda item: item[1])),
-            fallbacks=_fallbacks_of(self._record.id),
+            fallbacks=fallbacks,
             lost_hosts=tuple(lost.host for lost in state.lost_hosts if lost.time > began) if state else (),
             lost_workers=self._lost_workers(state, began),
             failed=result is not None and not result.success,
@@ -156,7 +168,6 @@ class Footer:
         )
 
     def _libraries(self) -> tuple[str, ...]:
-        """The libraries that the cell has used on the cluster."""
         libraries = [_LIBRARIES[name] for name in self._backends] if self._submitted else []
         if self._record.polars_queries and "cudf" in self._backends:
             libraries.append("Polars")
@@ -183,6 +194,7 @@ class Footer:
                 state = self._session.state()
             except GpuDaskError:
                 return
+            self._reported.update(state)
             with self._lock:
                 if self._may_show and not self._done.is_set():
                     self._line.show(CellProgress(state, time.monotonic() - self._began))
@@ -191,14 +203,6 @@ class Footer:
     def _may_show(self) -> bool:
         """Whether the line does not mix with the output of the cell."""
         return self._line.in_notebook or self._waiting > 0
-
-
-def _fallbacks_of(cell: str) -> tuple[tuple[str, int, int], ...]:
-    blocks: Counter[tuple[str, int]] = Counter()
-    for place, number in fallback_log.blocks_of(cell).items():
-        blocks[place.operation, place.line] += number
-    rows = ((operation, line, number) for (operation, line), number in blocks.items())
-    return tuple(sorted(rows, key=lambda row: (row[1], row[0])))
 
 
 @dataclass(repr=False)
@@ -224,11 +228,6 @@ class CellProgress(ProgressLine):
             parts += [job.description for job in self.state.jobs if not job.has_ended]
         parts += filter(None, [self.state.end])
         return " · ".join(parts)
-
-    def progress(self) -> str:
-        """The attributes of the progress bar."""
-        work = self.state.work
-        return f'value="{work.done}" max="{work.blocks}" aria-label="progress"'
 
 
 @dataclass(repr=False)
@@ -256,6 +255,7 @@ class CellSummary(View):
     failed: bool = False  # whether the cell raised an error
     polars_in_kernel: bool = False  # whether queries of Polars ran on the CPU, in the kernel
     end: str = ""  # when the cluster will be closed, if that is soon
+    details: CellDetails | None = None  # what the line unfolds in a notebook
     # when the cell ended, in seconds since the epoch; only the HTML has it, which a saved notebook shows
     ended: float = field(default_factory=time.time)
 
@@ -272,8 +272,8 @@ class CellSummary(View):
             parts.append(format_energy(self.energy))
         if self.cost is not None:
             parts.append(self.cost)
-        on_cpu = [_describe_place(name, line) for name, line in self.on_host]
-        on_cpu += map(_describe_fallback, self.fallbacks)
+        on_cpu = [describe_place(name, line) for name, line in self.on_host]
+        on_cpu += map(describe_fallback, self.fallbacks)
         if on_cpu:
             parts.append(f"on the CPU: {', '.join(on_cpu)}")
         if self.lost_hosts:
@@ -286,14 +286,13 @@ class CellSummary(View):
         return " · ".join(parts)
 
     def _places(self) -> list[str]:
-        """Which libraries ran where."""
         places = [f"{_join(self.libraries)} on {self.cluster}"] if self.libraries else []
         return [*places, "Polars on the CPU of the kernel"] if self.polars_in_kernel else places
 
     def _describe_tasks(self) -> str:
         if not self.cancelled:
             return format_count(self.tasks, "task")
-        from ..protocol import WorkState  # it imports pydantic
+        from ..protocol.state import WorkState  # it imports pydantic
 
         blocks = self.tasks + self.fused
         work = WorkState(tasks=self.tasks, blocks=blocks, done=max(0, blocks - self.cancelled))
@@ -305,8 +304,12 @@ class CellSummary(View):
         return f"lost {', '.join(lost)}{again}"
 
     def to_html(self) -> str:
-        """The line with the time, formatted like a `Note`."""
-        return Note(f"{self} · {format_time(self.ended)}").to_html()
+        """The line with the time, formatted like a `Note`, which unfolds the details."""
+        line = Note(f"{self} · {format_time(self.ended)}")
+        if self.details is None:
+            return line.to_html()
+        summary = f'<summary style="cursor: pointer">{escape(line.text)}</summary>'
+        return f'<details style="{line.STYLE}">{summary}{self.details.to_html()}</details>'
 
 
 def _join(names: tuple[str, ...]) -> str:
@@ -332,20 +335,6 @@ def _describe_gpu(worker: WorkerState, *, with_host: bool) -> str:
     busy = "" if worker.utilization is None else f" {worker.utilization:.0f} %"
     memory = "" if worker.device_memory_used is None else f" {format_bytes(worker.device_memory_used)}"
     return f"{host}GPU {worker.gpu_index}{busy}{memory}"
-
-
-def _describe_place(name: str, line: int) -> str:
-    return f"{name} (line {line})" if line else name
-
-
-def _describe_fallback(fallback: tuple[str, int, int]) -> str:
-    operation, line, blocks = fallback
-    return f"{_describe_place(operation, line)}, {format_count(blocks, 'block')}"
-
-
-def describe_fallbacks(cell: str) -> list[str]:
-    """The operations of a cell that ran on the CPU because CuPy or cuDF lack them: name, line and blocks of each."""
-    return list(map(_describe_fallback, _fallbacks_of(cell)))
 
 
 def cost_of(settings: MagicsSettings, ready: Ready, seconds: float) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import escape
@@ -10,21 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
 from ..errors import ReportError
+from ..overlay import CellRecord
 from ..quantities import format_bytes
-from .cell_interrupt import was_interrupted
+from ..session.launch import RunningCluster
 from .output import Note, View, format_table, html_table, show_note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from ..overlay import CellRecord
     from ..profiling.measurements import CellMeasurements, Operation
-    from ..session.launch import RunningCluster
 
 _NOTHING = "There is nothing to profile: no task of the cell has finished on the cluster."
 _WITHOUT_POLARS = "Queries of Polars on the CPU are not profiled."
@@ -80,6 +78,12 @@ def report_to(file: str) -> Iterator[None]:
             display(Note(f"The report cannot be written to {file}: {error.strerror or error}."))
         else:
             display(ReportNote(f"Dask's performance report: {file}", file))
+
+
+def was_interrupted(shell: InteractiveShell) -> bool:
+    """Whether the last cell ended by an interrupt."""
+    result = shell.last_execution_result
+    return result is not None and isinstance(result.error_in_exec, KeyboardInterrupt | asyncio.CancelledError)
 
 
 @contextmanager

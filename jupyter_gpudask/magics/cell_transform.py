@@ -14,18 +14,14 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
-from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
+from typing import Any
 
 from IPython.core.async_helpers import _should_be_async
+from IPython.core.interactiveshell import InteractiveShell
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from types import FrameType
-
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from .settings import MagicsSettings
+from .settings import MagicsSettings
 
 _CELL_MAGIC = "%%gpudask"
 ENTER_MAGIC = "_gpudask_cell"
@@ -107,14 +103,14 @@ class AutomaticCells(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         """Add the call to a cell that may use Dask; IPython calls this for each cell."""
-        if self._settings.on and isinstance(node, ast.Module) and self._is_to_be_switched(node.body):
+        if (
+            self._settings.on
+            and isinstance(node, ast.Module)
+            and not all(map(_is_magic, node.body))
+            and ("dask" not in sys.modules or may_use_dask(node.body, self._shell.user_ns))
+        ):
             node.body = _with_calls(node.body)
         return node
-
-    def _is_to_be_switched(self, body: list[ast.stmt]) -> bool:
-        if all(map(_is_magic, body)):
-            return False
-        return "dask" not in sys.modules or may_use_dask(body, self._shell.user_ns)
 
 
 def source_of_cell(namespace: dict[str, Any]) -> str:
@@ -154,7 +150,6 @@ def _position_after_future_imports(body: list[ast.stmt]) -> int:
 
 
 def _call_at(statement: ast.stmt) -> ast.stmt:
-    """The call, with the line number of `statement`."""
     call = ast.parse(f"get_ipython().run_line_magic({AUTOMATIC_MAGIC!r}, '')").body[0]
     for part in ast.walk(call):
         ast.copy_location(part, statement)
@@ -202,7 +197,6 @@ def _imported_modules(nodes: list[ast.AST]) -> Iterator[str]:
 
 
 def _is_apart(module: str) -> bool:
-    """Whether a module and its objects do not use Dask."""
     package = module.partition(".")[0]
     return package not in _REACH_ANYTHING and (package in _LIBRARIES or package in sys.stdlib_module_names)
 

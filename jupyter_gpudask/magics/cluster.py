@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
+from ..session.launch import RunningCluster
+from ..session.session import Session
 from .output import Note, OutputLine, ProgressLine, View, format_count
 
 if TYPE_CHECKING:
     from distributed import Client
-    from IPython.core.interactiveshell import InteractiveShell
 
-    from ..protocol import ClusterState, Progress, Ready
-    from ..session.launch import RunningCluster
-    from ..session.session import Session
+    from ..protocol.messages import Progress, Ready
+    from ..protocol.state import ClusterState
 
 
 class ClusterAccess:
@@ -50,7 +51,8 @@ class ClusterAccess:
             progress.fail()
             raise
         if new or progress.shown is not None:
-            progress.finish(f"{'Started' if new else 'Found'}: {describe_cluster(cluster.ready)}")
+            progress.finish("Started" if new else "Found", cluster.ready)
+            cluster.stand_in_announced = bool(cluster.ready.stand_in)
         return cluster, new
 
 
@@ -67,10 +69,17 @@ class StartProgress(ProgressLine):
         what = f"Starting: {self.ready} of {self.total} workers are up" if self.total else "Preparing the cluster"
         return " · ".join([f"{what} ... {self.seconds} s", *self.notes])
 
-    def progress(self) -> str:
-        """The attributes of the progress bar."""
-        value = f'value="{self.ready}" max="{self.total}" ' if self.total else ""
-        return f'{value}aria-label="workers"'
+
+@dataclass(repr=False)
+class StartedNote(Note):
+    """A `Note` on a cluster that has started, with a link to its dashboard at the Jupyter server, if it has one."""
+
+    dashboard: str
+
+    def to_html(self) -> str:
+        """The line as a `div`."""
+        link = f' · <a href="{escape(self.dashboard)}" target="_blank">dashboard</a>' if self.dashboard else ""
+        return f'<div style="{self.STYLE}">{escape(self.text)}{link}</div>'
 
 
 class StartProgressLine:
@@ -94,9 +103,13 @@ class StartProgressLine:
             self.shown = progress
             self._line.show(progress)
 
-    def finish(self, text: str) -> None:
-        """Replace the progress with `text`."""
-        self._line.finish(Note(f"{text} ({time.monotonic() - self._began:.1f} s)"))
+    def finish(self, how: str, ready: Ready) -> None:
+        """Replace the progress with the cluster, and how it came: ``Started`` or ``Found``."""
+        seconds = time.monotonic() - self._began
+        text = f"{how}: {describe_cluster(ready)} ({seconds:.1f} s)"
+        if ready.stand_in:
+            text += f" · {ready.stand_in} Cells run with NumPy and pandas."
+        self._line.finish(StartedNote(text, ready.dashboard_path))
 
     def fail(self) -> None:
         """Show that the cluster did not start; the error has the reason."""
@@ -131,8 +144,6 @@ class ClusterView(View):
         elif self._state is not None:
             described += ": already running"
         lines = [described]
-        if ready.stand_in:
-            lines.append(f"{ready.stand_in} Cells run with NumPy and pandas.")
         if self._spec.protocol == "ucx":
             lines.append("UCX does not support TLS: other users of this machine can connect to the cluster's ports.")
         elif ready.address.startswith("tcp://"):

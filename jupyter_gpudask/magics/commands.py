@@ -1,117 +1,143 @@
-"""The commands of ``%gpudask``: what each does and shows."""
+"""The commands of ``%gpudask``: what each takes, does and shows, and how a line is parsed and completed.
+
+A command is declared once, as a method of `Commands`: the help, the parser, the completion and the reference in the
+documentation are made from it. The limits of its arguments are those of the verb in `jupyter_gpudask.protocol.verbs`,
+and the options of ``start`` those of `ClusterSpec`.
+"""
 
 from __future__ import annotations
 
 import gc
+import inspect
 import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from html import escape
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+from IPython.core.interactiveshell import InteractiveShell
+
 from ..errors import GpuUnavailableError
 from ..fallback.log import fallback_log
-from ..quantities import format_bytes
-from .arguments import usage_error
+from ..session.session import Session
+from .arguments import (
+    CELL_OPTIONS,
+    ON_OPTIONS,
+    Parser,
+    check_on_options,
+    names_in,
+    parse_words,
+    two_columns,
+    usage_error,
+)
 from .cell_transform import describe_on
-from .cluster import ClusterView
-from .declarations import commands_help, start_help
-from .output import Note, Text, View, format_table, html_table, show_note
-from .status import GpusView, LogsView, StatusView
+from .cluster import ClusterAccess, ClusterView
+from .output import Note, Text, View, show_note
+from .settings import MagicsSettings
+from .status import FallbackRow, FallbacksView, FreeView, GpusView, HeldView, LiveStatusView, LogsView, StatusView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from ..protocol.state import WorkerState
 
-    from IPython.core.interactiveshell import InteractiveShell
+    _Method = Callable[..., View]
 
-    from ..client.calls import HeldReport
-    from ..protocol import WorkerState
-    from ..session.session import Session
-    from .arguments import LineArguments
-    from .cluster import ClusterAccess
-    from .settings import MagicsSettings
-
-_HELD_HEADS = ("variable", "results", "size")
-_REST = "(no variable)"
+_AS_START = "as for `start`"
+_STATE = "has the metrics as `state`"
+_PRIORITY = 1000
 _RESPONSE_TIMEOUT = 20.0
-_FALLBACK_HEADS = ("operation", "line", "blocks", "seconds", "what the library said")
+_MAGIC = re.compile(r"\s*(?:(?:[\w\s,.*()\[\]]+=\s*)?(?P<sign>%{1,2}))?gpudask\s(?P<rest>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of ``%gpudask``."""
+
+    help: str  # what it does
+    arguments: str  # what follows the command
+    value: str  # what the value of the magic is
+    numbers: tuple[str, ...]  # the names of the numbers that it takes
+
+    @property
+    def flags(self) -> list[str]:
+        """Its options, except for those of ``start``."""
+        return re.findall("--[a-z-]+", self.arguments)
+
+
+COMMANDS: dict[str, Command] = {}
+"""The commands of ``%gpudask``."""
+
+
+def _command(help_: str, arguments: str = "", value: str = "a line of text") -> Callable[[_Method], _Method]:
+    def declare(method: _Method) -> _Method:
+        parameters = inspect.signature(method).parameters.values()
+        numbers = tuple(each.name for each in parameters if each.annotation == "int" and each.default is each.empty)
+        COMMANDS[method.__name__.removeprefix("_")] = Command(help_, arguments, value, numbers)
+        return method
+
+    return declare
 
 
 class Commands:
-    """Runs the commands; there is a method for each of `magics.declarations.COMMANDS`."""
+    """Runs the commands; the parameters of a method are the arguments of the command."""
 
     def __init__(
         self, shell: InteractiveShell, session: Session, access: ClusterAccess, settings: MagicsSettings
     ) -> None:
         self._shell, self._session, self._access, self._settings = shell, session, access, settings
 
-    def run(self, arguments: LineArguments) -> View:
+    def run(self, command: str, arguments: dict[str, Any]) -> View:
         """Run a command, and return what it shows."""
-        command: Callable[[LineArguments], View] = getattr(self, f"_{arguments.command}")
-        return command(arguments)
+        run: _Method = getattr(self, f"_{command}")
+        return run(**arguments)
 
-    def _help(self, _: LineArguments) -> View:
-        return Text(f"{commands_help()}\n\nOptions of start and restart:\n{start_help()}")
-
-    def _version(self, _: LineArguments) -> View:
-        return Note(", ".join(f"{name} {version(name)}" for name in ("jupyter_gpudask", "dask", "distributed")))
-
-    def _start(self, arguments: LineArguments) -> View:
-        cluster, new = self._access.launch(arguments.options)
+    @_command(
+        "start the cluster, or report that it is already running; without a GPU, a CPU cluster",
+        "[OPTIONS]",
+        "has the Dask client as `client`",
+    )
+    def _start(self, **options: Any) -> View:
+        cluster, new = self._access.launch(options)
         return ClusterView(cluster, None if new else self._session.state())
 
-    def _connect(self, arguments: LineArguments) -> View:
-        return ClusterView(self._session.connect(arguments.options, lambda: None))
-
-    def _disconnect(self, _: LineArguments) -> View:
-        address = self._session.disconnect()
-        if address:
-            return Note(f"Disconnected from {address}.")
-        return Note("This kernel is not connected to a cluster of somebody else.")
-
-    def _stop(self, _: LineArguments) -> View:
+    @_command("close the cluster, if there is one, and release the GPUs")
+    def _stop(self) -> View:
         self._session.require_owned("stop")
         return Note("The cluster is closed." if self._session.stop() else "There was no cluster.")
 
-    def _restart(self, arguments: LineArguments) -> View:
-        options = self._session.restart_options(arguments.options)
+    @_command(
+        "close the cluster and start a new one with the same options, changed by those given", "[OPTIONS]", _AS_START
+    )
+    def _restart(self, **changes: Any) -> View:
+        options = self._session.restart_options(changes)
         self._session.stop()
         return ClusterView(self._access.launch(options)[0])
 
-    def _scale(self, arguments: LineArguments) -> View:
-        assert arguments.number is not None
-        return StatusView(self._session.require().scale(arguments.number))
+    @_command("add or retire workers until there are N", "N", _STATE)
+    def _scale(self, workers: int) -> View:
+        return StatusView(self._session.require().scale(workers))
 
-    def _adapt(self, arguments: LineArguments) -> View:
-        assert arguments.number is not None
-        assert arguments.maximum is not None
+    @_command("let Dask close idle workers and start them when there is work, from MIN to MAX", "MIN MAX", _STATE)
+    def _adapt(self, minimum: int, maximum: int) -> View:
         cluster = self._session.require()
-        return StatusView(cluster.ask(cluster.process.adapt, arguments.number, arguments.maximum))
+        return StatusView(cluster.ask(cluster.process.adapt, minimum, maximum))
 
-    def _on(self, arguments: LineArguments) -> View:
-        self._settings.on_options, self._settings.on = arguments.cell, True
-        return Note(describe_on(arguments.cell))
-
-    def _off(self, _: LineArguments) -> View:
-        was_on, self._settings.on = self._settings.on, False
-        return Note("Cells run as usual." if was_on else "%gpudask was not on.")
-
-    def _accelerate(self, _: LineArguments) -> View:
-        from .accelerate import accelerate
-
-        return accelerate(self._shell, self._session)
-
-    def _status(self, _: LineArguments) -> View:
+    @_command("show the state of each worker", value=_STATE)
+    def _status(self) -> View:
         if self._settings.on:
             show_note(self._shell, describe_on(self._settings.on_options))
         state = self._session.state()
         if not hasattr(self._shell, "kernel"):
             return StatusView(state)
-        from .status import LiveStatusView
-
         return LiveStatusView(state, self._session.state)
 
-    def _gpus(self, _: LineArguments) -> View:
+    @_command(
+        "show the GPUs of the machine, the clusters that hold them, and their processes",
+        value="has the metrics as `gpus`, and the clusters by UUID as `holders`",
+    )
+    def _gpus(self) -> View:
         from ..machine.gpus import list_gpus
         from ..machine.leases import LeaseFolder, holders_of
 
@@ -123,12 +149,12 @@ class Commands:
             return Note(str(error))
         return GpusView(gpus, holders_of(LeaseFolder().read(), own=(os.getpid(), supervisor)))
 
-    def _doctor(self, _: LineArguments) -> View:
-        from .doctor import examine
-
-        return examine(self._session.reconnect())
-
-    def _held(self, arguments: LineArguments) -> View:
+    @_command(
+        "show the results that are held on the workers; --release x,df deletes these variables",
+        "[--release NAMES]",
+        "has the bytes as `total`, by worker as `workers`, and by variable as `variables`",
+    )
+    def _held(self, release: tuple[str, ...] = ()) -> View:
         """List the results, after the given variables are deleted, together with what IPython keeps of them."""
         from ..client.calls import report_variables, wait_until_released
         from ..polars.choice import kept_bytes
@@ -136,25 +162,27 @@ class Commands:
         gpus = {worker.name: worker.gpu_index for worker in self._session.state().workers}
         client = self._session.require().client
         variables = self._shell.user_ns
-        missing = [name for name in arguments.release if name not in _user_variables(variables)]
+        missing = [name for name in release if name not in _user_variables(variables)]
         if missing:
             raise usage_error("no-variable", name=missing[0])
-        if arguments.release:
+        if release:
             before = set(client.futures)
-            for name in arguments.release:
+            for name in release:
                 self._shell.del_var(name)  # as %xdel does: also from Out, _ and __
             gc.collect()
             wait_until_released(client, before)
         held = report_variables(client, _user_variables(variables))
-        return HeldView(held, gpus, arguments.release, polars=kept_bytes(client))
+        return HeldView(held, gpus, release, polars=kept_bytes(client))
 
-    def _keep(self, _: LineArguments) -> View:
+    @_command("keep the GPUs of an idle cluster, although somebody waits for them")
+    def _keep(self) -> View:
         cluster = self._session.require()
         wanted_by = cluster.ask(cluster.process.keep)
         kept = "The cluster keeps its GPUs; its idle time begins anew."
         return Note(f"{kept} They are wanted by {wanted_by}." if wanted_by else kept)
 
-    def _free(self, _: LineArguments) -> View:
+    @_command("release device memory that is held but not used", value="has the released bytes as `freed`, by GPU")
+    def _free(self) -> View:
         from ..client.calls import run_on_workers
         from ..gpu_libraries import release_memory
         from ..polars.choice import leave
@@ -175,7 +203,34 @@ class Commands:
         freed["kernel"] = release_memory()
         return FreeView(freed, workers, pool=cluster is not None and cluster.spec.pool is not None)
 
-    def _fallbacks(self, _: LineArguments) -> View:
+    @_command("check the driver, the GPUs, packages, settings and workers", value="has the lines as `findings`")
+    def _doctor(self) -> View:
+        from .doctor import examine
+
+        return examine(self._session.reconnect())
+
+    @_command(
+        "show the last N lines (1 to 10,000; default 20) of the logs of the scheduler and of each worker",
+        "[--lines N]",
+        "has the texts as `logs`, by name",
+    )
+    def _logs(self, lines: int = 20) -> View:
+        return LogsView(self._session.require().log(lines))
+
+    @_command("run every following cell that uses Dask as if %%gpudask stood above it", "[OPTIONS]")
+    def _on(self, options: str = "") -> View:
+        self._settings.on_options, self._settings.on = options, True
+        return Note(describe_on(options))
+
+    @_command("undo %gpudask on")
+    def _off(self) -> View:
+        was_on, self._settings.on = self._settings.on, False
+        return Note("Cells run as usual." if was_on else "%gpudask was not on.")
+
+    @_command(
+        "show what has run on the CPU in this kernel because CuPy or cuDF lack it", value="has the rows as `fallbacks`"
+    )
+    def _fallbacks(self) -> View:
         rows = [
             FallbackRow(place.operation, place.line, blocks, fallback_log.seconds[place], place.reason)
             for place, blocks in fallback_log.blocks.copy().items()
@@ -184,63 +239,34 @@ class Commands:
             return Note("Nothing has run on the CPU because CuPy or cuDF lack it.")
         return FallbacksView(sorted(rows, key=lambda row: -row.seconds))
 
-    def _logs(self, arguments: LineArguments) -> View:
-        return LogsView(self._session.require().log(arguments.lines))
+    @_command("run pandas and scikit-learn on a GPU, for code that does not use Dask")
+    def _accelerate(self) -> View:
+        from .accelerate import accelerate
 
+        return accelerate(self._shell, self._session)
 
-class HeldView(View):
-    """The results on the workers.
+    @_command(
+        "use a cluster that somebody else started, at tcp://HOST:PORT, tls://HOST:PORT or gateway://NAME",
+        "[ADDRESS | --scheduler-file FILE] [--security FILE] [--start-timeout SECONDS]",
+        _AS_START,
+    )
+    def _connect(self, **arguments: str) -> View:
+        return ClusterView(self._session.connect(arguments, lambda: None))
 
-    - `total`: their size in bytes, each counted once.
-    - `workers`: their size on each worker in bytes, by the worker's name in Dask.
-    - `variables`: the size of the results that each variable holds, in bytes.
-    - `polars`: the device memory that Polars' engine keeps, in bytes; `None` without an engine.
-    """
+    @_command("disconnect from that cluster, which stays as it was")
+    def _disconnect(self) -> View:
+        address = self._session.disconnect()
+        if address:
+            return Note(f"Disconnected from {address}.")
+        return Note("This kernel is not connected to a cluster of somebody else.")
 
-    def __init__(
-        self,
-        report: HeldReport,
-        gpus: Mapping[str, int | None],
-        deleted: Sequence[str],
-        *,
-        polars: int | None = None,
-    ) -> None:
-        self.polars = polars
-        self.total = report.total
-        order = [*gpus, *report.workers]  # a worker may have been added since
-        self.workers = {name: report.workers[name] for name in dict.fromkeys(order) if name in report.workers}
-        rows = sorted(((name, *counts) for name, counts in report.counts.items() if counts[0]), key=lambda row: -row[2])
-        self.variables = {name: size for name, _, size in rows if name}
-        self._rows = [(name or _REST, f"{number:,}", format_bytes(size)) for name, number, size in rows]
-        self._before = [f"Deleted: {', '.join(deleted)}."] if deleted else []
-        self._before.append(self._describe(gpus))
-        names = ",".join(list(self.variables)[:2])
-        self._after = [f"To release results, type: %gpudask held --release {names}"] if names else []
-        if report.counts.get("", (0, 0))[0]:
-            self._after.append("Values of earlier cells may hold the others. To delete them, type: %reset -f out")
-        if polars is not None:
-            kept = "no device memory" if not polars else f"{format_bytes(polars)} of device memory"
-            self._after.append(f"Polars' engine keeps {kept}. To end it, type: %gpudask free")
+    @_command("show the commands, and the options of start")
+    def _help(self) -> View:
+        return Text(f"{commands_help()}\n\nOptions of start and restart:\n{start_help()}")
 
-    def __str__(self) -> str:
-        table = [format_table(_HELD_HEADS, self._rows)] if self._rows else []
-        return "\n".join((*self._before, *table, *self._after))
-
-    def to_html(self) -> str:
-        """The lines and the table."""
-        table = html_table(_HELD_HEADS, self._rows, align="left") if self._rows else ""
-        return _divs(self._before) + table + _divs(self._after)
-
-    def _describe(self, gpus: Mapping[str, int | None]) -> str:
-        if not self.total:
-            return "The workers hold no results."
-        names = {name: f"worker {name}" if gpus.get(name) is None else f"GPU {gpus[name]}" for name in self.workers}
-        places = [f"{names[name]} {format_bytes(size)}" for name, size in self.workers.items() if size]
-        return f"The workers hold {format_bytes(self.total)} of results: {', '.join(places)}."
-
-
-def _divs(lines: Sequence[str]) -> str:
-    return "".join(f"<div>{escape(line)}</div>" for line in lines)
+    @_command("show the versions of this package and of Dask")
+    def _version(self) -> View:
+        return Note(", ".join(f"{name} {version(name)}" for name in ("jupyter_gpudask", "dask", "distributed")))
 
 
 def _user_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -248,62 +274,195 @@ def _user_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in variables.items() if not name.startswith("_") and name not in ("In", "Out")}
 
 
-class FreeView(View):
-    """How much device memory was released, by GPU of a worker and for the kernel, and how much is still in use."""
-
-    def __init__(self, freed: dict[str, int], workers: tuple[WorkerState, ...], *, pool: bool) -> None:
-        self.freed = freed
-        self._workers = workers
-        self._pool = pool
-
-    def __str__(self) -> str:
-        lines = [f"{format_bytes(sum(self.freed.values()))} of device memory freed."]
-        lines += [f"  {name}: {format_bytes(freed)}" for name, freed in self.freed.items() if freed]
-        in_use = sum(worker.pool_used or 0 for worker in self._workers)
-        if in_use:
-            lines.append(
-                f"{format_bytes(in_use)} is in use by results on the workers. "
-                "To see which variables hold them, type: %gpudask held"
-            )
-        if self._pool:
-            lines.append("The pool stays reserved. To release it, type: %gpudask restart --pool none")
-        return "\n".join(lines)
-
-    def to_html(self) -> str:
-        """The lines, with their indentation."""
-        return f'<div style="white-space: pre-wrap">{escape(str(self))}</div>'
-
-
 def _name_of(dask_worker: Any) -> str:
     return str(dask_worker.name)
 
 
-@dataclass(frozen=True)
-class FallbackRow:
-    """An operation that ran on the CPU."""
-
-    operation: str  # the name of the function
-    line: int  # the line of its cell; 0 if it is not known
-    blocks: int  # the number of blocks or partitions
-    seconds: float  # the sum of the times of the blocks, with the copies of the data
-    reason: str  # the error in which CuPy or cuDF said that they lack it
+def commands_help() -> str:
+    """The commands of ``%gpudask``."""
+    return two_columns((f"{name} {command.arguments}".strip(), command.help) for name, command in COMMANDS.items())
 
 
-class FallbacksView(View):
-    """The operations as a table, those with the longest time first."""
+def start_help() -> str:
+    """The options of ``%gpudask start`` and ``restart``, with their defaults."""
+    from ..protocol.spec import start_options
 
-    def __init__(self, fallbacks: Sequence[FallbackRow]) -> None:
-        self.fallbacks = tuple(fallbacks)
+    rows = []
+    for flag, option in start_options().items():
+        head = f"{flag} {f'[{option.metavar}]' if option.value_is_optional else option.metavar}"
+        text = option.help + (f" (default: {option.default})" if option.default else "")
+        rows.append((head, text + ("; may be repeated" if option.is_repeatable else "")))
+    return two_columns(rows)
 
-    def __str__(self) -> str:
-        return format_table(_FALLBACK_HEADS, self._rows())
 
-    def to_html(self) -> str:
-        """The table."""
-        return html_table(_FALLBACK_HEADS, self._rows(), align="left")
+def parse_line(line: str) -> tuple[str, dict[str, Any]]:
+    """Parse the arguments of ``%gpudask``: the name of the command and its arguments; without any it is ``status``."""
+    command, _, rest = line.strip().partition(" ")
+    if {"--help", "-h"} & set(line.split()):
+        return "help", {}
+    if command == "on":
+        check_on_options(rest)
+        return command, {"options": rest.strip()}
+    return _parse_connect(line) if command == "connect" else _parse_command(line)
 
-    def _rows(self) -> list[tuple[str, ...]]:
-        return [
-            (row.operation, str(row.line or ""), f"{row.blocks:,}", f"{row.seconds:.2f}", row.reason)
-            for row in self.fallbacks
-        ]
+
+def _parse_command(line: str) -> tuple[str, dict[str, Any]]:
+    from ..protocol.spec import flag_of, start_options  # here, because it imports pydantic
+
+    parser = Parser("%gpudask")
+    parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)
+    parser.add_argument("numbers", nargs="*")
+    parser.add_argument("--workers", dest="count")
+    for flag in (*COMMANDS["held"].flags, *COMMANDS["logs"].flags):
+        parser.add_argument(flag)
+    for flag, option in start_options().items():
+        if option.is_repeatable:
+            parser.add_argument(flag, dest=option.field, action="append")
+        elif option.value_is_optional:
+            parser.add_argument(flag, dest=option.field, nargs="?", const="")
+        else:
+            parser.add_argument(flag, dest=option.field)
+    given = {name: value for name, value in parse_words(parser, line).items() if value is not None}
+    command, lines = given.pop("command"), given.pop("lines", None)
+    arguments: dict[str, Any] = _parse_numbers(parser, command, given.pop("numbers"))
+    release = names_in(given.pop("release", ""))
+    if command != "held" and release:
+        raise usage_error("release-not-taken", command=command, names=",".join(release))
+    if lines is not None and command != "logs":
+        raise usage_error("lines-not-taken", command=command, lines=lines)
+    if lines is not None:
+        most = _limit("send_logs", "lines")
+        if not (re.fullmatch("[0-9]+", lines) and 1 <= int(lines) <= most):
+            raise usage_error("lines-out-of-range", lines=lines, most=f"{most:,}")
+        arguments["lines"] = int(lines)
+    if given and command not in ("start", "restart"):
+        raise usage_error(
+            "options-of-start", command=command, option="--workers" if "count" in given else flag_of(next(iter(given)))
+        )
+    return command, arguments | ({"release": release} if release else {}) | _fill_in(given)
+
+
+def _parse_numbers(parser: Parser, command: str, words: list[str]) -> dict[str, int]:
+    """The words after a command: the numbers of workers that it takes."""
+    for word in words:
+        if not re.fullmatch("-?[0-9]+", word):
+            parser.error(f'%gpudask {command} takes no argument "{word}"')
+    numbers, wanted = [int(word) for word in words], COMMANDS[command].numbers
+    if numbers and not wanted:
+        raise usage_error("number-not-taken", command=command, number=numbers[0])
+    if len(numbers) != len(wanted):
+        raise usage_error("one-number" if len(wanted) == 1 else "two-numbers")
+    for name, number in zip(wanted, numbers, strict=True):
+        most = _limit(command, name)
+        if not 1 <= number <= most:
+            raise usage_error("workers-out-of-range", command=command, workers=number, most=most)
+    if sorted(numbers) != numbers:
+        raise usage_error("wrong-order", minimum=numbers[0], maximum=numbers[1])
+    return dict(zip(wanted, numbers, strict=True))
+
+
+def _limit(verb: str, argument: str) -> int:
+    from ..protocol.verbs import VERBS
+
+    limit: int = next(each.le for each in VERBS[verb].command.model_fields[argument].metadata if hasattr(each, "le"))
+    return limit
+
+
+def _fill_in(given: dict[str, Any]) -> dict[str, Any]:
+    """The options with the values that they have if they are typed without one."""
+    count = given.pop("count", None)
+    if "workers" in given:  # from --cpu, with or without a number
+        given["engine"] = "cpu"
+        if not given["workers"]:
+            del given["workers"]
+    if count is not None:
+        given["workers"] = count
+    for name in {"dashboard", "wait"} & given.keys():
+        given[name] = given[name] or "yes"
+    return given
+
+
+def _parse_connect(line: str) -> tuple[str, dict[str, Any]]:
+    parser = Parser("%gpudask")
+    parser.add_argument("command")
+    parser.add_argument("address", nargs="?")
+    for flag in COMMANDS["connect"].flags:
+        parser.add_argument(flag)
+    given = {name: value for name, value in parse_words(parser, line).items() if value is not None}
+    if {"address", "scheduler_file"} <= given.keys():
+        raise usage_error("address-and-file")
+    return given.pop("command"), given
+
+
+def make_matcher(namespace: Mapping[str, Any]) -> Callable[[CompletionContext], SimpleMatcherResult]:
+    """Create a matcher for IPython's completer.
+
+    It suppresses other matchers in lines of these magics, because Jedi would complete the line as Python.
+    """
+
+    def match(context: CompletionContext) -> SimpleMatcherResult:
+        found = _MAGIC.fullmatch(context.text_until_cursor)
+        if found is None or (not found["sign"] and "gpudask" in namespace):
+            return {"completions": [], "suppress": False}
+        *before, typed = re.split(r"[\s=]+", found["rest"])
+        typed = typed.rpartition(",")[2]
+        words = _cell_words(before, namespace) if found["sign"] == "%%" else _line_words(before, namespace)
+        return {
+            "completions": [SimpleCompletion(word, type="magic") for word in words if word.startswith(typed)],
+            "matched_fragment": typed,
+            "ordered": True,
+            "suppress": True,
+        }
+
+    matcher: Callable[[CompletionContext], SimpleMatcherResult]
+    matcher = context_matcher(identifier="jupyter_gpudask", priority=_PRIORITY)(match)
+    return matcher
+
+
+def _cell_words(before: list[str], namespace: Mapping[str, Any]) -> Iterable[str]:
+    """The words that may follow the arguments `before` of ``%%gpudask``."""
+    last = before[-1] if before else ""
+    if last == "--move":
+        return ["all", *_collections(namespace)]
+    if last.startswith("--") and not (last in CELL_OPTIONS and not CELL_OPTIONS[last].metavar):
+        return CELL_OPTIONS[last].choices if last in CELL_OPTIONS else ()
+    return [option for option in CELL_OPTIONS if option not in before]
+
+
+def _line_words(before: list[str], namespace: Mapping[str, Any]) -> Iterable[str]:
+    """The words that may follow the arguments `before` of ``%gpudask``."""
+    from ..protocol.spec import start_options
+
+    last, options = before[-1] if before else "", start_options()
+    if last in options and not options[last].value_is_optional:
+        return options[last].words
+    if last == "--release":
+        return _collections(namespace)
+    if any(last in command.flags for command in COMMANDS.values()):
+        return ()
+    command = next((word for word in before if word in COMMANDS), None)
+    if command == "on":
+        values = {flag: option.choices for flag, option in CELL_OPTIONS.items() if option.choices} | {
+            "--move": ("all",)
+        }
+        return values.get(last, [option for option in ON_OPTIONS if option not in before])
+    return _command_words(command, before)
+
+
+def _command_words(command: str | None, before: list[str]) -> Iterable[str]:
+    from ..protocol.spec import start_options
+
+    if command is None:
+        return COMMANDS
+    if command in ("start", "restart"):
+        options = start_options().items()
+        return [flag for flag, option in options if flag not in before or option.is_repeatable]
+    return [flag for flag in COMMANDS[command].flags if flag not in before]
+
+
+def _collections(namespace: Mapping[str, Any]) -> list[str]:
+    dask = sys.modules.get("dask.base")
+    if dask is None:
+        return []
+    names = [name for name, value in namespace.items() if not name.startswith("_") and dask.is_dask_collection(value)]
+    return sorted(names)

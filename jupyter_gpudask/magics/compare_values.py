@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from numbers import Number
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     Values = np.ndarray[Any, Any]
 
-_FULL = ("float64", "complex128")
-_SINGLE = ("float32", "complex64")
+FULL = ("float64", "complex128")
+SINGLE = ("float32", "complex64")
 
 _MAX_LENGTH = 1000
 _MAX_DEPTH = 20
@@ -49,23 +48,17 @@ def give_up(text: str) -> Comparison:
 
 @dataclass(frozen=True)
 class Rules:
-    """What counts as a difference."""
+    """What counts as a difference; a user reads the report, so dtypes and the order of rows are reported and agree."""
 
     # the relative tolerance of floating-point numbers, by dtype; the largest of the two dtypes counts
     relative: Mapping[str, float] = field(
-        default_factory=lambda: {"float16": 1e-2} | dict.fromkeys(_SINGLE, 1e-4) | dict.fromkeys(_FULL, 1e-9)
+        default_factory=lambda: {"float16": 1e-2} | dict.fromkeys(SINGLE, 1e-4) | dict.fromkeys(FULL, 1e-9)
     )
     # the absolute tolerance, by dtype; `None` for the relative one times the median of the array
     absolute: Mapping[str, float] | None = None
-    # whether other dtypes are a difference; else other floating-point dtypes are reported and agree
-    dtypes: bool = False
-    # whether another order of the rows of a dataframe is a difference (``"fixed"``), is reported (``"reported"``), or
-    # is open, with any index that follows it (``"open"``, which holds for arrays of one dimension, too)
-    row_order: Literal["fixed", "reported", "open"] = "reported"
-    compare_values: bool = True  # whether values are compared, or dtypes and numbers of dimensions only
-    compare_shapes: bool = True  # whether the shapes of arrays are compared
+    has_open_order: bool = False  # whether elements and rows may be in any order, with any index that follows it
 
-    def tolerance(self, cpu: np.ndarray[Any, Any], gpu: np.ndarray[Any, Any]) -> tuple[float, float]:
+    def tolerance(self, cpu: Values, gpu: Values) -> tuple[float, float]:
         """The relative and the absolute tolerance for two arrays."""
         names = (cpu.dtype.name, gpu.dtype.name)
         relative = max(self.relative.get(name, 0.0) for name in names) or self.relative["float64"]
@@ -75,24 +68,28 @@ class Rules:
         # The median of an even number of sizes is computed from their sum, which may be infinite: then all would agree.
         return relative, relative * 2 * float(np.median(sizes / 2)) if sizes.size > 1 else 0.0
 
-    def without_values(self) -> Rules:
-        """The same rules, which compare dtypes and numbers of dimensions only."""
-        return replace(self, compare_values=False, compare_shapes=False)
+    def decide_on_arrays(self, cpu: Values, gpu: Values) -> Comparison | None:
+        """What is known before elements are compared."""
+        same = cpu.shape == gpu.shape
+        return None if same else differ(f"of shape {cpu.shape} on the CPU, {gpu.shape} on the GPUs")
+
+    def decide_on_frames(self, cpu: Any, gpu: Any) -> Comparison | None:  # noqa: ARG002 - for other rules
+        """What is known before rows are compared, of frames with the same columns."""
+        return None
+
+    def are_equal(self, cpu: Any, gpu: Any) -> bool:
+        """Whether texts and sets are equal."""
+        return bool(cpu == gpu)
+
+    def in_another_order(self, text: str) -> Comparison:
+        """The comparison of frames that agree, except for the order of their rows."""
+        return agree(f"{text}, in another order")
 
 
-COMPARE_RULES = Rules()
-"""For ``--compare``: a user reads the report, so dtypes and the order of rows are reported and not refused."""
-
-STRICT_RULES = Rules(
-    relative=dict.fromkeys(("float16", *_SINGLE), 1e-3) | dict.fromkeys(_FULL, 1e-6),
-    absolute=dict.fromkeys(("float16", *_SINGLE), 1e-5) | dict.fromkeys(_FULL, 1e-9),
-    dtypes=True,
-    row_order="fixed",
-)
-"""For tests: dtypes and the order of rows are part of the result, and numbers may differ by accumulated rounding."""
+_RULES = Rules()
 
 
-def compare(cpu: Any, gpu: Any, rules: Rules = COMPARE_RULES, depth: int = 0) -> Comparison:
+def compare(cpu: Any, gpu: Any, rules: Rules = _RULES, depth: int = 0) -> Comparison:
     """Compare two results that are on the host: arrays, dataframes, scalars, strings, or containers of these."""
     if isinstance(cpu, _FRAMES):
         return compare_frames(cpu, gpu, rules)
@@ -103,7 +100,7 @@ def compare(cpu: Any, gpu: Any, rules: Rules = COMPARE_RULES, depth: int = 0) ->
     if isinstance(cpu, dict | list | tuple):
         return _compare_containers(cpu, gpu, rules, depth) if depth < _MAX_DEPTH else give_up("nested too deep")
     if isinstance(cpu, str | bytes | set | frozenset | None):
-        same = isinstance(gpu, type(cpu)) and (cpu == gpu or not rules.compare_values)
+        same = isinstance(gpu, type(cpu)) and rules.are_equal(cpu, gpu)
         return agree("equal") if same else differ(f"{cpu!r:.60} and {gpu!r:.60}")
     return give_up(f"of type {type(cpu).__name__}, which cannot be compared")
 
@@ -133,24 +130,17 @@ def _types(cpu: Any, gpu: Any) -> str:
 
 def compare_arrays(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
     """Compare two arrays of NumPy; masked arrays, structured arrays and scalars included."""
-    if cpu.ndim != gpu.ndim or (rules.compare_shapes and cpu.shape != gpu.shape):
-        return differ(f"of shape {cpu.shape} on the CPU, {gpu.shape} on the GPUs")
-    if rules.dtypes and cpu.dtype != gpu.dtype and not (cpu.ndim == 0 and cpu.dtype.kind == gpu.dtype.kind):
-        return differ(f"of dtype {cpu.dtype} on the CPU, {gpu.dtype} on the GPUs")
-    if not rules.compare_values:
-        return agree("of the same dtype and number of dimensions")
-    if cpu.shape != gpu.shape:
-        return differ(f"of shape {cpu.shape} on the CPU, {gpu.shape} on the GPUs")
+    if (decided := rules.decide_on_arrays(cpu, gpu)) is not None:
+        return decided
     has_fields = bool(cpu.dtype.names or gpu.dtype.names)
     comparison = (_compare_fields if has_fields else _compare_elements)(cpu, gpu, rules)
-    if comparison.agrees or rules.row_order != "open" or cpu.ndim != 1 or has_fields:
+    if comparison.agrees or not rules.has_open_order or cpu.ndim != 1 or has_fields:
         return comparison
     ordered = _compare_elements(np.sort(cpu), np.sort(gpu), rules)
     return ordered if ordered.agrees else comparison
 
 
 def _compare_fields(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
-    """Compare structured arrays of equal shape, field by field."""
     if cpu.dtype.names != gpu.dtype.names:
         return differ(f"of dtype {cpu.dtype} on the CPU, {gpu.dtype} on the GPUs")
     for name in cpu.dtype.names or ():
@@ -230,11 +220,9 @@ def _describe(differs: Values, cpu: Values, gpu: Values, equal: str) -> Comparis
 
 def compare_frames(cpu: Any, gpu: Any, rules: Rules) -> Comparison:
     """Compare two dataframes, series or indexes: names, lengths, dtypes by the rules, values, and the order of rows."""
-    difference = _compare_structure(cpu, gpu, rules)
-    if difference is not None:
-        return difference
-    if not rules.compare_values:
-        return agree("of the same columns and dtypes")
+    decided = _compare_structure(cpu, gpu) or rules.decide_on_frames(cpu, gpu)
+    if decided is not None:
+        return decided
     one, other = _with_index(cpu), _with_index(gpu)
     if len(one) != len(other):
         return differ(f"{len(one):,} rows on the CPU, {len(other):,} on the GPUs")
@@ -244,38 +232,27 @@ def compare_frames(cpu: Any, gpu: Any, rules: Rules) -> Comparison:
         return comparison
     levels = 0 if isinstance(cpu, pd.Index) else cpu.index.nlevels
     candidates = [(one, other)]
-    if rules.row_order == "open" or _count_rows(cpu, gpu):
+    if rules.has_open_order or _count_rows(cpu, gpu):
         candidates.append((one.iloc[:, levels:], other.iloc[:, levels:]))
     for left, right in candidates:
         for decimals in (None, 6):
             ordered = _compare_columns(_sort_rows(left, decimals), _sort_rows(right, decimals), tolerances)
             if ordered.agrees:
-                is_fixed = rules.row_order == "fixed"
-                return differ("rows in another order") if is_fixed else agree(f"{ordered.text}, in another order")
+                return rules.in_another_order(ordered.text)
     return comparison
 
 
-def _compare_structure(cpu: Any, gpu: Any, rules: Rules) -> Comparison | None:
-    """The first difference in types, labels or dtypes."""
+def _compare_structure(cpu: Any, gpu: Any) -> Comparison | None:
     kinds = pd.DataFrame, pd.Series, pd.Index
     if any(isinstance(cpu, kind) != isinstance(gpu, kind) for kind in kinds):
         return differ(_types(cpu, gpu))
     names = [[str(name) for name in _with_index(data).columns] for data in (cpu, gpu)]
     if names[0] != names[1]:
         return differ(f"columns {names[0]} on the CPU, {names[1]} on the GPUs")
-    if rules.dtypes and _labels(cpu) != _labels(gpu):
-        return differ(f"labels {_labels(cpu)} on the CPU, {_labels(gpu)} on the GPUs")
-    return _compare_kinds(cpu, gpu) if rules.dtypes else None
-
-
-def _labels(data: Any) -> list[Any]:
-    """The names of columns and index levels as they are, and not as text."""
-    names = list(data.columns) if isinstance(data, pd.DataFrame) else [data.name]
-    return [*names, *([] if isinstance(data, pd.Index) else data.index.names)]
+    return None
 
 
 def _with_index(data: Any) -> pd.DataFrame:
-    """The data with its index as the first columns."""
     frame: pd.DataFrame
     if isinstance(data, pd.Index):
         frame = data.to_frame(index=False)
@@ -285,38 +262,6 @@ def _with_index(data: Any) -> pd.DataFrame:
     index.columns = pd.Index(["index" if name is None else name for name in frame.index.names], dtype=object)
     whole: pd.DataFrame = pd.concat([index, frame.set_axis(pd.RangeIndex(len(frame)), axis=0)], axis=1)
     return whole
-
-
-def _compare_kinds(cpu: Any, gpu: Any) -> Comparison | None:
-    """The first column with another kind of dtype; strings are one kind, and times of all units are."""
-    columns = [_columns_of(data) for data in (cpu, gpu)]
-    for place, name in enumerate(columns[0].columns):
-        one, other = (frame.iloc[:, place] for frame in columns)
-        kinds = _kind(one), _kind(other)
-        # A column with missing values may be one of floats or objects.
-        if kinds[0] != kinds[1] and not (one.isna().any() and {kinds[0][0], kinds[1][0]} <= set("iufbo")):
-            return differ(f"column {name}: of dtype {kinds[0]} on the CPU, {kinds[1]} on the GPUs")
-    return None
-
-
-def _columns_of(data: Any) -> pd.DataFrame:
-    frame: pd.DataFrame
-    if isinstance(data, pd.MultiIndex):
-        frame = data.to_frame(index=False)
-    else:
-        frame = data if isinstance(data, pd.DataFrame) else data.to_frame(name="value")
-    return frame
-
-
-def _kind(column: Any) -> str:
-    dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        return f"category of {_kind(dtype.categories)}"
-    if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
-        return "time"
-    if pd.api.types.is_numeric_dtype(dtype):  # bool is one, too
-        return str(np.dtype(getattr(dtype, "numpy_dtype", dtype)))
-    return "string" if pd.api.types.infer_dtype(column, skipna=True) in ("string", "empty") else "object"
 
 
 def _count_rows(*frames: Any) -> bool:

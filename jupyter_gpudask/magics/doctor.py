@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.metadata import version
@@ -13,14 +14,12 @@ from typing import TYPE_CHECKING, Literal
 from ..errors import BackendUnavailableError, BrokenContextError, GpuUnavailableError
 from ..installation import pip_install
 from ..quantities import format_bytes
+from ..session.launch import RunningCluster
 from .output import Html, View, format_count, format_table, html_table, state_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from ..gpu_libraries import Examined
-    from ..protocol import GpuState
-    from ..session.launch import RunningCluster
+    from ..protocol.state import GpuState
 
 Verdict = Literal["ok", "note", "problem"]
 

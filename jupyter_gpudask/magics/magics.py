@@ -4,48 +4,33 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from IPython.core.async_helpers import _should_be_async
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
 from IPython.display import display
 
 from ..errors import GpuDaskError, NotOwnedError
 from ..session.session import process_session
-from .arguments import (
-    CellArguments,
-    as_usage_error,
-    check_on_options,
-    make_matcher,
-    parse_cell,
-    parse_line,
-    usage_error,
-)
+from .arguments import CellArguments, as_usage_error, cell_help, check_on_options, parse_cell, usage_error
 from .cell_context import CellContextStack, cell_context, ordinary_cell
 from .cell_transform import AutomaticCells, CellTransformer, restore_source, source_of_cell
 from .cluster import ClusterAccess
-from .commands import Commands
-from .compare_runs import compare_runs, refuse
-from .declarations import cell_help, commands_help, start_help
+from .commands import Commands, commands_help, make_matcher, parse_line, start_help
 from .output import Note, View
 from .settings import MagicsSettings
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from IPython.core.interactiveshell import InteractiveShell
-
 
 def _line_help() -> str:
-    """The docstring of ``%gpudask`` with its commands and the options of ``start``."""
     text = inspect.cleandoc(GpuDaskMagics.gpudask_line.__doc__ or "")
     commands = f"Commands\n--------\n{commands_help()}"
     return f"{text}\n\n{commands}\n\nOptions of start and restart\n----------------------------\n{start_help()}"
 
 
 def _cell_help() -> str:
-    """The docstring of ``%%gpudask`` with its options."""
     text = inspect.cleandoc(GpuDaskMagics.gpudask_cell.__doc__ or "")
     return f"{text}\n\nOptions\n-------\n{cell_help()}"
 
@@ -96,9 +81,9 @@ class GpuDaskMagics(Magics):
 
         The value of ``start`` has the Dask client as ``client``; it is also Dask's default client.
         """
-        arguments = parse_line(line)
+        command = parse_line(line)
         with _as_usage_errors():
-            return self._commands.run(arguments)
+            return self._commands.run(*command)
 
     gpudask_line.getdoc = _line_help  # type: ignore[assignment]  # IPython calls it for ``%gpudask?``
 
@@ -148,6 +133,8 @@ class GpuDaskMagics(Magics):
         with _as_usage_errors():
             parsed = parse_cell(arguments)
             cluster = self._access.for_cell()
+            from .compare_runs import compare_runs, refuse  # here, as the start imports Dask in the background
+
             cluster.check_libraries(parsed.libraries)
             record = self.settings.record_of(parsed)
             refuse(cluster.ready, source, file, self._shell.user_ns)

@@ -6,17 +6,14 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from IPython.core.display_functions import DisplayHandle
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display, publish_display_data
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from IPython.core.display_functions import DisplayHandle
-    from IPython.core.interactiveshell import InteractiveShell
 
 _NUMBER = re.compile(r"\b(?:GPU|Worker|pid) \d+|(?:\d[\d.,]* (?:[^\W\d]+ )?of )?\d[\d.,]* (?!of\b)[^\W\d]+|\d[\d.,]* %")
 FONT_SIZE = "var(--jp-ui-font-size1, 13px)"
@@ -42,7 +39,9 @@ class View:
 class Note(View):
     """One line in the secondary colour of the theme."""
 
-    STYLE: ClassVar[str] = "color: var(--jp-ui-font-color2, gray); font-size: var(--jp-ui-font-size1, 13px)"
+    TEXT: ClassVar[str] = "color: var(--jp-ui-font-color2, gray); font-size: var(--jp-ui-font-size1, 13px)"
+    # JupyterLab indents text by the width of a character of code, and HTML not at all.
+    STYLE: ClassVar[str] = f"{TEXT}; padding-left: 0.6em"
 
     text: str
 
@@ -69,19 +68,15 @@ class Text(View):
 
 
 class ProgressLine(View):
-    """A line about what goes on, with a progress bar.
+    """A line about what goes on.
 
-    In a notebook it says when it was last seen: if its kernel is killed, nobody replaces it, and it is saved.
+    In a notebook it says when it was last seen, and has neither a progress bar nor a role that says that something
+    goes on: if its kernel is killed, nobody replaces it, and it is saved.
     """
 
-    def progress(self) -> str:
-        """The attributes of the progress bar."""
-        raise NotImplementedError
-
     def to_html(self) -> str:
-        """The progress bar and the line."""
-        bar = f"<progress {self.progress()}></progress>"
-        return f'<div role="status" style="{Note.STYLE}">{bar} {escape(self._as_seen())}</div>'
+        """The line, formatted like a `Note`."""
+        return Note(self._as_seen()).to_html()
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": self._as_seen(), "text/html": self.to_html()}
@@ -105,6 +100,28 @@ def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+class TableView(View):
+    """A table, with lines before and after it."""
+
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """The heads and the rows."""
+        raise NotImplementedError
+
+    def _lines(self) -> tuple[list[str], list[str]]:
+        """The lines before and after the table."""
+        return [], []
+
+    def __str__(self) -> str:
+        (heads, rows), (before, after) = self._table(), self._lines()
+        return "\n".join([*before, *([format_table(heads, rows)] if rows else []), *after])
+
+    def to_html(self) -> str:
+        """The lines and the table."""
+        (heads, rows), lines = self._table(), self._lines()
+        before, after = ("".join(f"<div>{escape(line)}</div>" for line in each) for each in lines)
+        return before + (html_table(heads, rows, align="left") if rows else "") + after
+
+
 class Html(str):
     """The content of a table's cell that is HTML."""
 
@@ -119,7 +136,7 @@ def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str =
     body = "".join(
         "<tr>" + "".join(f"<td {style}>{_as_html(cell, align)}</td>" for cell in row) + "</tr>" for row in rows
     )
-    place = f"caption-side: bottom; text-align: left; line-height: 1.4; {Note.STYLE}"
+    place = f"caption-side: bottom; text-align: left; line-height: 1.4; {Note.TEXT}"
     below = f'<caption style="{place}">{escape(caption)}</caption>' if caption else ""
     table = f"{below}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     return f'<table style="border-collapse: collapse; margin: 0">{table}</table>'
@@ -167,8 +184,11 @@ class OutputLine:
 
     def show(self, view: View) -> None:
         """Show `view` until the next one, cut to the width of the terminal."""
+        if self._handle is not None:
+            self._handle.update(view)
+        elif self.in_notebook:
+            self._handle = display(view, display_id=True)
         if self.in_notebook:
-            self._display(view)
             return
         if self._in_terminal:
             room = os.get_terminal_size(sys.stdout.fileno()).columns - 1
@@ -196,9 +216,3 @@ class OutputLine:
         sys.stdout.write(f"{start}{view!s:<{0 if self._in_terminal else _MIN_WIDTH}}".rstrip(" ") + "\n")
         sys.stdout.flush()
         self._dirty = False
-
-    def _display(self, view: View) -> None:
-        if self._handle is None:
-            self._handle = display(view, display_id=True)
-        else:
-            self._handle.update(view)

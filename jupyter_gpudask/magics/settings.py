@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from traitlets import Bool, Enum, Float, Unicode, observe
 from traitlets.config import Configurable
 
 from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE
 from ..overlay import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
-from .declarations import RESULTS
-
-if TYPE_CHECKING:
-    from .arguments import CellArguments
+from .arguments import RESULTS, CellArguments
 
 
 class MagicsSettings(Configurable):

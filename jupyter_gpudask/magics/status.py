@@ -1,10 +1,12 @@
-"""Tables of ``%gpudask status``, ``gpus`` and ``logs``; in a notebook, ``status`` is updated every second."""
+"""What the commands of ``%gpudask`` show; in a notebook, ``status`` is updated every second."""
 
 from __future__ import annotations
 
 import threading
 import time
 import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +14,14 @@ from IPython.display import display, update_display
 
 from ..errors import GpuDaskError, NoClusterError
 from ..quantities import format_bytes
-from .output import FONT_SIZE, Note, View, format_table, html_table, state_at
+from .output import FONT_SIZE, Note, TableView, View, format_table, html_table, state_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from ..protocol import ClusterState, GpuState, JoinedState, WorkerState
+    from ..client.calls import HeldReport
+    from ..protocol.state import ClusterState, GpuState, JoinedState, WorkerState
 
 _DASH = "–"
+_REST = "(no variable)"
 
 _UPDATE_INTERVAL = 1.0
 
@@ -49,7 +51,6 @@ class StatusView(View):
         return table + "".join(f"<div {style}>{escape(note)}</div>" for note in self._notes())
 
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """The heads and the rows."""
         from ..protocol.state import names_of
 
         workers = self.state.workers
@@ -96,7 +97,7 @@ def _row(name: str, worker: WorkerState) -> tuple[str, ...]:
 
 
 def _as_joined(state: ClusterState) -> JoinedState | None:
-    from ..protocol import JoinedState
+    from ..protocol.state import JoinedState
 
     return state if isinstance(state, JoinedState) else None
 
@@ -145,6 +146,104 @@ class GpusView(View):
                 or _DASH,
             )
             for gpu in self.gpus
+        ]
+
+
+class HeldView(TableView):
+    """The results on the workers.
+
+    - `total`: their size in bytes, each counted once.
+    - `workers`: their size on each worker in bytes, by the worker's name in Dask.
+    - `variables`: the size of the results that each variable holds, in bytes.
+    - `polars`: the device memory that Polars' engine keeps, in bytes; `None` without an engine.
+    """
+
+    def __init__(
+        self,
+        report: HeldReport,
+        gpus: Mapping[str, int | None],
+        deleted: Sequence[str],
+        *,
+        polars: int | None = None,
+    ) -> None:
+        self.polars = polars
+        self.total = report.total
+        order = [*gpus, *report.workers]  # a worker may have been added since
+        self.workers = {name: report.workers[name] for name in dict.fromkeys(order) if name in report.workers}
+        rows = sorted(((name, *counts) for name, counts in report.counts.items() if counts[0]), key=lambda row: -row[2])
+        self.variables = {name: size for name, _, size in rows if name}
+        self._rows = [(name or _REST, f"{number:,}", format_bytes(size)) for name, number, size in rows]
+        self._before = [f"Deleted: {', '.join(deleted)}."] if deleted else []
+        self._before.append(self._describe(gpus))
+        names = ",".join(list(self.variables)[:2])
+        self._after = [f"To release results, type: %gpudask held --release {names}"] if names else []
+        if report.counts.get("", (0, 0))[0]:
+            self._after.append("Values of earlier cells may hold the others. To delete them, type: %reset -f out")
+        if polars is not None:
+            kept = "no device memory" if not polars else f"{format_bytes(polars)} of device memory"
+            self._after.append(f"Polars' engine keeps {kept}. To end it, type: %gpudask free")
+
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        return ("variable", "results", "size"), self._rows
+
+    def _lines(self) -> tuple[list[str], list[str]]:
+        return self._before, self._after
+
+    def _describe(self, gpus: Mapping[str, int | None]) -> str:
+        if not self.total:
+            return "The workers hold no results."
+        names = {name: f"worker {name}" if gpus.get(name) is None else f"GPU {gpus[name]}" for name in self.workers}
+        places = [f"{names[name]} {format_bytes(size)}" for name, size in self.workers.items() if size]
+        return f"The workers hold {format_bytes(self.total)} of results: {', '.join(places)}."
+
+
+class FreeView(View):
+    """How much device memory was released, by GPU of a worker and for the kernel, and how much is still in use."""
+
+    def __init__(self, freed: dict[str, int], workers: tuple[WorkerState, ...], *, pool: bool) -> None:
+        self.freed = freed
+        self._workers = workers
+        self._pool = pool
+
+    def __str__(self) -> str:
+        lines = [f"{format_bytes(sum(self.freed.values()))} of device memory freed."]
+        lines += [f"  {name}: {format_bytes(freed)}" for name, freed in self.freed.items() if freed]
+        in_use = sum(worker.pool_used or 0 for worker in self._workers)
+        if in_use:
+            lines.append(
+                f"{format_bytes(in_use)} is in use by results on the workers. "
+                "To see which variables hold them, type: %gpudask held"
+            )
+        if self._pool:
+            lines.append("The pool stays reserved. To release it, type: %gpudask restart --pool none")
+        return "\n".join(lines)
+
+    def to_html(self) -> str:
+        """The lines, with their indentation."""
+        return f'<div style="white-space: pre-wrap">{escape(str(self))}</div>'
+
+
+@dataclass(frozen=True)
+class FallbackRow:
+    """An operation that ran on the CPU."""
+
+    operation: str  # the name of the function
+    line: int  # the line of its cell; 0 if it is not known
+    blocks: int  # the number of blocks or partitions
+    seconds: float  # the sum of the times of the blocks, with the copies of the data
+    reason: str  # the error in which CuPy or cuDF said that they lack it
+
+
+class FallbacksView(TableView):
+    """The operations as a table, those with the longest time first."""
+
+    def __init__(self, fallbacks: Sequence[FallbackRow]) -> None:
+        self.fallbacks = tuple(fallbacks)
+
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        rows = self.fallbacks
+        return ("operation", "line", "blocks", "seconds", "what the library said"), [
+            (row.operation, str(row.line or ""), f"{row.blocks:,}", f"{row.seconds:.2f}", row.reason) for row in rows
         ]
 
 

@@ -14,7 +14,7 @@ from ..errors import PatchError
 from .imports import ImportWatch
 from .interception import intercept, make_caller, release
 from .parameters import PARAMETERS
-from .patch import is_set, owner_of, resolve
+from .patch import is_set, owner_of, resolve, untested_rapids
 from .private_names import PRIVATE_NAMES
 from .table import PATCHES
 
@@ -54,7 +54,8 @@ class Patches:
     def apply(self, process: Process, *, on_cpu: bool = False, wrappers: Mapping[str, Any] | None = None) -> None:
         """Apply the rows of `process` that are not applied yet; all of them, or none.
 
-        With a newer Dask than tested there is a warning, and only the rows that fit are applied.
+        With a newer Dask than tested there is a warning, and only the rows that fit are applied. With a newer RAPIDS
+        there is a warning.
 
         Thread-safe: concurrent calls return after the patches are applied.
 
@@ -83,7 +84,10 @@ class Patches:
             rows = [row for row in rows if row.name not in self._applied and not row.why_skipped()]
             of_libraries = [row for row in rows if row.module]
             rows = [row for row in rows if not row.module]
-            rows = _select_fitting(rows, import_all=process == "kernel" and not on_cpu)
+            for_gpus = process == "kernel" and not on_cpu
+            rows = _select_fitting(rows, import_all=for_gpus)
+            if for_gpus and (newer := untested_rapids()):
+                warnings.warn(str(newer), stacklevel=2)
             wrapped = [
                 (row, change, given[change.target] if not change.wrapper else resolve(change.wrapper))
                 for row in rows

@@ -7,7 +7,7 @@ import platform
 import re
 import sys
 from dataclasses import dataclass, field
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,8 +24,11 @@ Process = Literal["kernel", "worker", "supervisor"]
 
 How = Literal["attribute", "code", "value", "call"]
 
-DASK = {"dask": ">=2026.1.1,<2026.8.1", "distributed": ">=2026.1.1,<2026.8.1"}
-"""The versions that pyproject.toml states for the base install."""
+DASK = {"dask": ">=2026.7.1,<2026.8.1", "distributed": ">=2026.7.1,<2026.8.1"}
+"""The tested versions, see docs/versions.md; pyproject.toml allows newer ones."""
+
+RAPIDS = ">=26.10,<26.11"
+"""The same for RAPIDS, whose number dask-cuda has."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +235,18 @@ def version_of(library: str) -> str:
         return str(getattr(import_module(library), "__version__", ""))
     except Exception:  # noqa: BLE001 - a GPU library may fail in any way; the cell that needs it gets the error
         return ""
+
+
+def untested_rapids() -> PatchError | None:
+    """What to say of a RAPIDS that is newer than tested; `None` without one. Nothing is imported."""
+    try:
+        version = metadata.version("dask-cuda")
+    except metadata.PackageNotFoundError:
+        return None
+    if not _is_newer(RAPIDS, version):
+        return None
+    why = "The results of new or changed functions of cuDF may differ from those of pandas."
+    return PatchError("newer-than-tested", installed=f"RAPIDS {version}", why=why, wanted=f'"dask-cuda{RAPIDS}"')
 
 
 def _source_of(path: str) -> str:

@@ -1,4 +1,4 @@
-"""The private names of Dask that this package uses, by module; `.ci/private_names.py` writes this file."""
+"""The private names of Dask that this package uses, by module; `make fix` writes this file."""
 
 PRIVATE_NAMES = {
     "dask._collections": "new_collection",

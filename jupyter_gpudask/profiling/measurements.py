@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from dask.utils import key_split
 
 from ..quantities import format_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 _PARTS_OF_REDUCTIONS = re.compile(r"(?:_chunk|_combine|_agg|-partial|-aggregate)+(?=-|$)")
 _WORDS = {
@@ -275,11 +273,10 @@ def short_tasks(cell: CellMeasurements) -> str | None:
 
 def moved_from_host(cell: CellMeasurements) -> str | None:
     """Much of the time goes into moving blocks to the GPUs."""
-    name, operation = _largest(cell.operations.items(), lambda operation: operation.to_gpu_seconds)
-    total = sum(each.to_gpu_seconds for each in cell.operations.values())
-    if operation is None or not cell.seconds or total / cell.seconds < MOVE_SHARE:
+    name, part, _ = _shares(cell, "to_gpu_seconds")
+    if part < MOVE_SHARE:
         return None
-    share = _percent(total / cell.seconds)
+    share = _percent(part)
     if cell.moved:
         is_one = len(cell.moved) == 1 and cell.moved != ("all",)
         names = "the collections on the host" if cell.moved == ("all",) else " and ".join(cell.moved)
@@ -295,39 +292,33 @@ def moved_from_host(cell: CellMeasurements) -> str | None:
 
 def moved_to_host(cell: CellMeasurements) -> str | None:
     """Much of the time goes into moving blocks to the host."""
-    name, operation = _largest(cell.operations.items(), lambda operation: operation.to_host_seconds)
-    total = sum(each.to_host_seconds for each in cell.operations.values())
-    if operation is None or not cell.seconds or total / cell.seconds < MOVE_SHARE:
+    name, part, _ = _shares(cell, "to_host_seconds")
+    if part < MOVE_SHARE:
         return None
     return (
-        f"{_percent(total / cell.seconds)} of the time in tasks went into moving blocks from the GPUs to the host, "
+        f"{_percent(part)} of the time in tasks went into moving blocks from the GPUs to the host, "
         f"most of it in {name}: reduce the result before it is converted."
     )
 
 
 def between_workers(cell: CellMeasurements) -> str | None:
     """Much of the time goes into fetching blocks from other workers."""
-    name, operation = _largest(cell.operations.items(), lambda operation: operation.between_workers)
-    total = sum(each.between_workers for each in cell.operations.values())
-    whole = total + cell.seconds
-    if cell.transferred < MIN_FETCHED:  # short tasks
-        return None
-    if operation is None or not whole or total / whole < FETCH_SHARE:
+    name, _, part = _shares(cell, "between_workers")
+    if cell.transferred < MIN_FETCHED or part < FETCH_SHARE:  # the former of short tasks
         return None
     return (
-        f"{_percent(total / whole)} of the time went into moving {format_bytes(cell.transferred)} between workers, "
+        f"{_percent(part)} of the time went into moving {format_bytes(cell.transferred)} between workers, "
         f"most of it for {name}: chunks along the axis of the operation avoid that."
     )
 
 
 def spilling(cell: CellMeasurements) -> str | None:
     """Much of the time goes into spilling."""
-    total = sum(each.spilling for each in cell.operations.values())
-    whole = total + cell.seconds
-    if not whole or total / whole < SPILL_SHARE:
+    _, _, part = _shares(cell, "spilling")
+    if part < SPILL_SHARE:
         return None
     return (
-        f"{_percent(total / whole)} of the time went into spilling, because results do not fit in memory: persist "
+        f"{_percent(part)} of the time went into spilling, because results do not fit in memory: persist "
         "less, delete what is not needed, or use smaller chunks."
     )
 
@@ -398,6 +389,13 @@ def _largest(
     operations: Iterable[tuple[str, Operation]], size: Callable[[Operation], float]
 ) -> tuple[str, Operation | None]:
     return max(operations, key=lambda item: size(item[1]), default=("", None))
+
+
+def _shares(cell: CellMeasurements, name: str) -> tuple[str, float, float]:
+    """Where most of a time was, and its parts of the time in tasks, and of that together with it."""
+    most, _ = _largest(cell.operations.items(), lambda operation: getattr(operation, name))
+    total = sum(getattr(each, name) for each in cell.operations.values())
+    return most, total / cell.seconds if cell.seconds else 0.0, total / (total + cell.seconds) if total else 0.0
 
 
 def _percent(share: float) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dask._task_spec import GraphNode, Task, _execute_subgraph
 from dask.sizeof import sizeof
-from distributed import SchedulerPlugin, WorkerPlugin
+from distributed import Client, SchedulerPlugin, Worker, WorkerPlugin
 from distributed.metrics import context_meter
 from distributed.metrics import time as wall_time
 from distributed.protocol.pickle import dumps
@@ -26,19 +26,12 @@ from ..inspection.results import TO_GPU, TO_HOST
 from ..worker.graphs import OpaqueNode
 from ..worker.host_threads import times_seceded
 from ..worker.interruption import InterruptionPlugin
-from .measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse, combine, operation_of
+from .measurements import CellMeasurements, Operation, SchedulerRecord, WorkerRecord, WorkerUse, combine, operation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from distributed import Worker
-
     OnStep = Callable[[GraphNode, Mapping[Any, Any], Any], None]
-    from collections.abc import Callable, Mapping
-
-    from distributed import Client
-
-    from .measurements import CellMeasurements
 
 PROFILING_PLUGIN = "gpudask-profile"
 """The name of the plugin and of the worker's operation that returns its record."""
@@ -259,7 +252,6 @@ def run_steps(task: GraphNode, values: Mapping[Any, Any], on_step: OnStep) -> An
 
 
 def _run_program(program: Program, inputs: Sequence[Any], on_step: OnStep) -> Any:
-    """As ``program(*inputs)``."""
     values = dict(zip(program.inputs, inputs, strict=True))
     return program.run(values, lambda step, results: run_steps(step, results, on_step))
 
@@ -326,7 +318,6 @@ class GpuClock:
 
 
 def _seconds_of_steps(stretches: Sequence[Mapping[str, float]], events: Sequence[Any]) -> dict[str, float]:
-    """The time on the GPU by the names of steps."""
     on_gpu: dict[str, float] = {}
     elapsed = sys.modules["cupy"].cuda.get_elapsed_time
     for number, on_host in enumerate(stretches):
@@ -425,7 +416,6 @@ class SchedulerProfilingPlugin(SchedulerPlugin):
                 self._last_stop[worker, thread] = each["stop"]
 
     def _free_since(self, worker: str, thread: int, use: WorkerUse) -> float:
-        """Since when a thread has had nothing to run."""
         if use.threads == 1:  # whichever thread has its place
             stops = [stop for (known, _), stop in self._last_stop.items() if known == worker]
             return max([*stops, self._active_since])

@@ -19,8 +19,7 @@ from pydantic import (
 
 from .. import errors
 from ..errors import GpuDaskError, NotOwnedError, ProtocolError
-from .engines import Engine, has_gpus
-from .spec import ClusterSpec
+from .spec import ClusterSpec, Engine, has_gpus
 from .state import ClusterState, GpuState, TlsCredentials
 
 PROTOCOL_VERSION = 13
@@ -49,14 +48,10 @@ def check_protocol(version: int, *, receiver: str, sender: str) -> None:
     raise ProtocolError("other-protocol", old=old, new=new, lower=lower, higher=higher)
 
 
-def _text_variables(environment: object) -> object:
-    if not isinstance(environment, Mapping):
-        return environment
-    return {name: value for name, value in environment.items() if _is_utf8(name) and _is_utf8(value)}
-
-
-def _text_folders(path: object) -> object:
-    return tuple(folder for folder in path if _is_utf8(folder)) if isinstance(path, list | tuple) else path
+def _without_bytes(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: each for name, each in value.items() if _is_utf8(name) and _is_utf8(each)}
+    return tuple(filter(_is_utf8, value)) if isinstance(value, list | tuple) else value
 
 
 def _is_utf8(value: object) -> bool:
@@ -67,10 +62,10 @@ def _is_utf8(value: object) -> bool:
         return False
 
 
-Variables = Annotated[dict[str, str], BeforeValidator(_text_variables)]
+Variables = Annotated[dict[str, str], BeforeValidator(_without_bytes)]
 """Environment variables; those that are not UTF-8 are left out."""
 
-Folders = Annotated[tuple[str, ...], BeforeValidator(_text_folders)]
+Folders = Annotated[tuple[str, ...], BeforeValidator(_without_bytes)]
 """Folders of an import path; those that are not UTF-8 are left out."""
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .engines import Engine
+from ..errors import GpuDaskError
 from .messages import Action
-from .spec import ClusterSpec, start_options
-from .state import ClusterState, GpuProcess, GpuState
-
-if TYPE_CHECKING:
-    from ..errors import GpuDaskError
+from .spec import ClusterSpec, Engine, start_options
+from .state import CellRun, ClusterState, GpuProcess, GpuState
 
 Status = Literal["starting", "ready", "closing", "closed", "failed"]
 
@@ -219,6 +216,7 @@ class ClusterInfo(_Answer):
     - `automatic`: whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask
       on``.
     - `busy`: whether the kernel executes a cell, which may use the cluster later.
+    - `cells`: the last ``%%gpudask`` cells of the kernel, the newest last, which may be running; at most 6.
     - `state`: its last reported state.
     """
 
@@ -248,6 +246,7 @@ class ClusterInfo(_Answer):
     limits: dict[Action, str] = Field(default_factory=dict)
     automatic: bool = False
     busy: bool = False
+    cells: tuple[CellRun, ...] = ()
     state: ClusterState | None = None
 
 
@@ -329,6 +328,30 @@ class Sample(_Answer):
     gpus: dict[str, GpuMetrics] = {}
     workers: dict[str, dict[str, WorkerMetrics]] = {}
     machine: MachineMetrics = MachineMetrics()
+
+
+class CellBand(CellRun):
+    """A cell in the history.
+
+    - `kernel_id`, `notebook`: its kernel, and the path of its notebook then; empty without one.
+    """
+
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
+
+    kernel_id: str
+    notebook: str = ""
+
+
+class HistoryPart(_Answer):
+    """Samples and cells of the times when a cluster was busy, with a page of the panel open or not.
+
+    - `step`: the distance of the samples, in seconds; each has the means or the largest values of that time.
+    - `samples`, `cells`: the oldest first.
+    """
+
+    step: float
+    samples: tuple[Sample, ...] = ()
+    cells: tuple[CellBand, ...] = ()
 
 
 class StreamMessage(_Answer):

@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..errors import ConnectError
-from .engines import Engine
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from .spec import Engine
 
 _MAX_JOBS = 6
 
@@ -236,6 +234,29 @@ class WorkState(_Model):
         """What is done, such as ``23 of 144 blocks``."""
         unit = "block" if self.blocks > self.tasks else "task"
         return f"{self.done:,} of {self.blocks:,} {unit}{'' if self.blocks == 1 else 's'}"
+
+
+class CellRun(_Model):
+    """A ``%%gpudask`` cell that runs or has run.
+
+    - `id`: its id in the notebook, which leads to it; empty outside of one.
+    - `number`: its number in the kernel: 5 of ``[5]``.
+    - `began`: when it began, in seconds since the epoch.
+    - `seconds`: how long it took; `None` while it runs.
+    - `peak`: the highest peak of allocated device memory of any GPU, in bytes.
+    - `fallbacks`: what ran on the CPU instead of the GPUs, in words, such as ``median (line 3), 10 blocks``.
+    - `fallback_blocks`: how many blocks it computed on the host because CuPy or cuDF lack the operation.
+    - `failed`: whether it raised an error.
+    """
+
+    id: str = Field("", max_length=100)
+    number: int | None = None
+    began: float
+    seconds: float | None = Field(None, ge=0)
+    peak: int | None = None
+    fallbacks: tuple[Annotated[str, Field(max_length=300)], ...] = Field((), max_length=20)
+    fallback_blocks: int = Field(0, ge=0, le=10**9)
+    failed: bool = False
 
 
 class ClusterState(_Model):

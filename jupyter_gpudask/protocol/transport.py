@@ -6,18 +6,17 @@ import asyncio
 import contextlib
 import logging
 import os
-from typing import TYPE_CHECKING, Self, TypeVar
+from collections.abc import Callable
+from typing import IO, TYPE_CHECKING, Self, TypeVar
 
 from ..errors import ClusterLostError, ProtocolError
-from .messages import PROTOCOL_VERSION, StateReport
+from .messages import PROTOCOL_VERSION, Message, StateReport
+from .state import ClusterState
 from .verbs import ClusterVerbs
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
 
-    from .messages import Message
-    from .state import ClusterState
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +30,21 @@ EVENT_LIMIT = 2 * 2**20
 _FLUSH_POLL = 0.005
 
 _M = TypeVar("_M")
+
+
+async def read_from(pipe: IO[bytes], limit: int) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
+    """A reader of a pipe, with lines of at most `limit` bytes, and its transport."""
+    reader = asyncio.StreamReader(limit)
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+    return reader, transport
+
+
+async def write_to(pipe: IO[bytes]) -> asyncio.StreamWriter:
+    """A writer to a pipe."""
+    loop, protocol = asyncio.get_running_loop(), asyncio.StreamReaderProtocol(asyncio.StreamReader())
+    transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe)
+    return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
 class MessageStream:
@@ -47,13 +61,8 @@ class MessageStream:
     @classmethod
     async def from_pipes(cls, read_fd: int, write_fd: int, *, limit: int) -> Self:
         """Take over two file descriptors of pipes."""
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit)
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_fd, "rb"))
-        transport, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(write_fd, "wb")
-        )
-        return cls(reader, asyncio.StreamWriter(transport, protocol, None, loop))
+        reader, _ = await read_from(os.fdopen(read_fd, "rb"), limit)
+        return cls(reader, await write_to(os.fdopen(write_fd, "wb")))
 
     @classmethod
     async def from_socket(cls, connection: socket.socket, *, limit: int) -> Self:

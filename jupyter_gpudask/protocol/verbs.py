@@ -30,7 +30,7 @@ from .messages import (
     parse_message,
 )
 from .spec import ClusterClass
-from .state import ClusterState
+from .state import CellRun, ClusterState
 
 logger = logging.getLogger(__name__)
 
@@ -239,8 +239,8 @@ class ClusterVerbs:
         """Report whether ``%gpudask on`` is active in the kernel, to a Jupyter server, which shows it."""
 
     @_verb(answer=None)
-    def report_cell(self, fallback_blocks: Annotated[int, Field(ge=0, le=10**9)] = 0) -> Awaitable[None]:
-        """Report that a cell has ended, and how many blocks it computed on the host, to a Jupyter server."""
+    def report_cell(self, cell: CellRun) -> Awaitable[None]:
+        """Report a cell that has begun, runs or has ended, to a Jupyter server, which shows it."""
 
     @_verb(answer=None)
     def close(self, reason: EndReason = "stopped") -> Awaitable[None]:

@@ -89,14 +89,9 @@ def draw_block(
 ) -> Any:
     """Draw one block with CuPy, by NumPy's name of the method.
 
-    Parameters
-    ----------
-    parameters
-        Numbers, and arrays that broadcast to `size`, of CuPy or NumPy.
-    size, dtype
-        Of the result. Axes that the method adds, such as the classes of a multinomial, are no part of `size`.
-    options
-        What else the method takes: ``endpoint``, ``method``.
+    `parameters`: numbers, and arrays that broadcast to `size`, of CuPy or NumPy. `size`, `dtype`: of the result. Axes
+    that the method adds, such as the classes of a multinomial, are no part of `size`. `options`: what else the method
+    takes: ``endpoint``, ``method``.
     """
     import cupy
 

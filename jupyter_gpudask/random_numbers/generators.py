@@ -12,8 +12,9 @@ import inspect
 import math
 import numbers
 import sys
+from collections.abc import Callable
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from dask._task_spec import Task, TaskRef, parse_input
@@ -26,9 +27,6 @@ from dask.utils import random_state_data, typename
 
 from ..inspection.arguments import bind, first_argument
 from .blocks import BOUNDED, HOST_ONLY, BlockGenerator, choose_block, draw_block
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 WHOLE = {"multinomial": 1, "multivariate_hypergeometric": 0}
 """Methods with a list parameter that is not broadcast: method name -> index of that parameter.
@@ -97,10 +95,7 @@ def draw(
 ) -> Any:
     """Draw an array with a method of `rng`; replaces `dask.array.random._wrap_func`.
 
-    Parameters
-    ----------
-    extra_chunks
-        Chunks of the axes that the method adds.
+    `extra_chunks`: chunks of the axes that the method adds.
     """
     name = funcname
     if options.pop("out", None) is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from distributed import SchedulerPlugin
 
-from ..protocol import WorkState
+from ..protocol.state import WorkState
 from ..worker.graphs import blocks_of
 from ..worker.interruption import INTERRUPT
 from ..worker.memory import BEGIN_CELL
@@ -28,6 +29,18 @@ UNFINISHED = frozenset({"waiting", "queued", "no-worker", "processing"})
 
 # With fewer blocks done, the time that is left is not estimated.
 _MIN_DONE, _MIN_SHARE = 3, 0.02
+
+
+OperationTotals: TypeAlias = "tuple[int, float, float, float]"
+"""Blocks, and seconds of computing, of fetching from other workers, and of spilling."""
+
+_NOTHING: OperationTotals = (0, 0.0, 0.0, 0.0)
+
+
+def cell_operations(dask_scheduler: Any) -> dict[str, OperationTotals]:
+    """What the operations of the last cell have cost; nothing on a cluster of somebody else."""
+    tasks = dask_scheduler.plugins.get(CellTasks.name)
+    return {} if tasks is None else tasks.operations()
 
 
 class WorkCounter:
@@ -65,6 +78,8 @@ class CellTasks(SchedulerPlugin):
         self._earlier: set[Any] = set()
         self._work = WorkCounter()
         self._fused: dict[Any, int] = {}  # the blocks of tasks that compute several, by key
+        self._before: dict[str, OperationTotals] = {}  # by the prefix of the keys, when the cell began
+        self._cell_blocks: Counter[str] = Counter()  # that the cell has submitted, by this prefix
 
     def begin_cell(self) -> None:
         """Note the unfinished tasks: those that run or are ready, and those that wait for them."""
@@ -77,6 +92,8 @@ class CellTasks(SchedulerPlugin):
             found |= waiting
             following += waiting
         self._earlier = found
+        self._before = self._totals()
+        self._cell_blocks.clear()
         self._begin()
 
     def _begin(self) -> None:
@@ -88,8 +105,30 @@ class CellTasks(SchedulerPlugin):
         if not self._count_unfinished():
             self._begin()
         blocks = {key: blocks_of(task.run_spec) for key in tasks if (task := scheduler.tasks.get(key))}
+        for key, number in blocks.items():
+            self._cell_blocks[scheduler.tasks[key].prefix.name] += number
         self._work.add(len(blocks), sum(blocks.values()))
         self._fused.update((key, number) for key, number in blocks.items() if number > 1)
+
+    def operations(self) -> dict[str, OperationTotals]:
+        """What the operations of the cell have cost, by the prefix of the keys of their tasks."""
+        found = {}
+        for name, after in self._totals().items():
+            if blocks := self._cell_blocks[name]:
+                _, compute, transfer, spill = self._before.get(name, _NOTHING)
+                found[name] = (blocks, after[1] - compute, after[2] - transfer, after[3] - spill)
+        return found
+
+    def _totals(self) -> dict[str, OperationTotals]:
+        return {
+            name: (
+                0,
+                (durations := prefix.all_durations).get("compute", 0.0),
+                durations.get("transfer", 0.0),
+                durations.get("disk-read", 0.0) + durations.get("disk-write", 0.0),
+            )
+            for name, prefix in self._scheduler.task_prefixes.items()
+        }
 
     def work(self) -> WorkState:
         """What is done of these tasks."""

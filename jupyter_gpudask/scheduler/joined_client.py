@@ -8,8 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..protocol import JoinedState, JoinedWorkerState
-from ..protocol.engines import engine_with
+from ..protocol.spec import engine_with
+from ..protocol.state import JoinedState, JoinedWorkerState
 from ..worker.graphs import MaterializePlugin
 from ..worker.host_threads import HostThreadsPlugin
 from ..worker.interruption import InterruptionPlugin
@@ -25,7 +25,7 @@ from .workers import LostHostsPlugin, gpu_of_heartbeat, read_worker
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from ..protocol import GpuState, WorkState
+    from ..protocol.state import GpuState, WorkState
 
 JOINED_UPDATE_GRAPH = "gpudask-update-graph"
 """The operation with which joined clients submit graphs; those of other clients are handled as ever."""

@@ -14,7 +14,7 @@ from distributed.comm.addressing import get_address_host
 from distributed.metrics import time
 
 from ..device_errors import is_out_of_device_memory
-from ..protocol import GpuState, LostHost, WorkerExit, WorkerState
+from ..protocol.state import GpuState, LostHost, WorkerExit, WorkerState
 from ..quantities import format_bytes
 from ..worker.plugins import EXIT_TOPIC
 from ..worker.preload import DEVICE_METRIC, METRICS

@@ -8,26 +8,24 @@ import logging
 import re
 import secrets
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import ClusterLostError, GpuDaskError
-from ..launcher.cluster_process import ClusterProcess
-from ..protocol.messages import refusal
-from ..protocol.verbs import SUPERVISOR
-
-if TYPE_CHECKING:
-    from ..launcher.connection import ClusterConnection
-    from ..protocol import ClusterSpec, ClusterState, Command, Progress, Ready
-    from ..protocol.messages import Interpreter
-    from ..protocol.rest import Status
-    from ..protocol.verbs import EndReason
+from ..launcher.cluster import ClusterConnection, ClusterProcess
+from ..protocol.messages import Interpreter, Progress, Ready, refusal
+from ..protocol.rest import Status
+from ..protocol.spec import ClusterSpec
+from ..protocol.state import CellRun, ClusterState
+from ..protocol.verbs import SUPERVISOR, Command, EndReason
 
 logger = logging.getLogger(__name__)
 
 ChangeCallback = Callable[["KernelCluster"], None]
 
+_MAX_CELLS = 6  # five that have ended, and one that runs
 _STATE_AGE = 0.2
 """Age in seconds up to which a state is current."""
 
@@ -103,6 +101,7 @@ class KernelCluster:
         self.last_busy = time.monotonic()
         self.notice: Notice | None = None
         self.secret = secrets.token_urlsafe(32)
+        self._cells: deque[CellRun] = deque(maxlen=_MAX_CELLS)
         self._holder = ""
         self._updated = 0.0
         self._resetting = asyncio.Lock()
@@ -136,6 +135,22 @@ class KernelCluster:
     def alive(self) -> bool:
         """Whether the cluster is starting or ready."""
         return self.status in ("starting", "ready")
+
+    @property
+    def cells(self) -> tuple[CellRun, ...]:
+        """The last cells that its kernel has reported, the newest last, which may be running."""
+        return tuple(self._cells)
+
+    def add_cell(self, cell: CellRun) -> None:
+        """Keep a cell that its kernel has reported, in place of an earlier report of it."""
+        if self._cells and self._cells[-1].began == cell.began:
+            self._cells.pop()
+        self._cells.append(cell)
+
+    def end_cell(self) -> None:
+        """Forget the cell that runs: its kernel will not report its end."""
+        if self._cells and self._cells[-1].seconds is None:
+            self._cells.pop()
 
     def observe(self, observer: ChangeCallback) -> Callable[[], None]:
         """Call `observer` as `on_change` is called, until the returned function is called."""
@@ -291,7 +306,6 @@ class KernelCluster:
 
 
 def _work_done(state: ClusterState | None) -> tuple[dict[str, int], int]:
-    """How many tasks each worker has run, and the bytes of the results that are held."""
     if state is None:
         return {}, 0
     return {worker.name: worker.executed or 0 for worker in state.workers}, state.result_bytes

@@ -8,13 +8,13 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jupyter_core.application import JupyterApp
-from prometheus_client import start_http_server
+from prometheus_client import Metric, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 from traitlets import Bool, Int, Unicode, default
@@ -24,11 +24,6 @@ from ..machine.leases import WaitingLine
 from .monitor import INTERVAL, GpuReader
 from .prometheus import gpu_metrics
 from .settings import ServerSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from prometheus_client import Metric
 
 
 class LeaseApplication(JupyterApp):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
@@ -12,18 +12,21 @@ from prometheus_client import REGISTRY
 
 from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE
 from ..machine.unix_socket import socket_path
-from ..protocol.rest import LIVE_OUTPUT
-from .dashboard_proxy import DASHBOARD
-from .joined_dashboard import JOINED_DASHBOARD, DashboardClient
-from .kernel_events import KernelEventListener
+from ..protocol.rest import LIVE_OUTPUT, CellBand
+from .dashboard_proxy import DASHBOARD, JOINED_DASHBOARD, DashboardClient
+from .history import Archive, History
 from .kernel_socket import KernelSocket
 from .kernels import ServerKernels
-from .manager import ClusterManager
+from .manager import ClusterManager, KernelEventListener
 from .monitor import Monitor
 from .prometheus import PrometheusMetrics
 from .rest import HANDLERS, OPENAPI
 from .settings import Policy, ServerSettings, overridable_limits
 from .stream import STREAM, Broadcaster
+
+if TYPE_CHECKING:
+    from ..protocol.state import CellRun
+    from .cluster import KernelCluster
 
 
 class GpuDaskExtension(ExtensionApp):
@@ -56,11 +59,14 @@ class GpuDaskExtension(ExtensionApp):
         self.manager = ClusterManager(kernels, policy)
         self._kernel_events = KernelEventListener(self.manager, app.kernel_manager, app.event_logger)
         self._monitor = Monitor(self.manager)
-        self._broadcaster = Broadcaster(self.manager, self._monitor, settings.history_seconds)
+        archive = Archive(Path(app.runtime_dir) / "gpudask-history")
+        self._history = History(settings.history_seconds, archive)
+        self._broadcaster = Broadcaster(self.manager, self._monitor, self._history)
         self._prometheus = PrometheusMetrics(self.manager, self._monitor, REGISTRY)
         self.settings["gpudask_manager"] = self.manager
         self.settings["gpudask_monitor"] = self._monitor
         self.settings["gpudask_broadcaster"] = self._broadcaster
+        self.settings["gpudask_history"] = self._history
         self._dashboard_client = self.settings["gpudask_dashboard_client"] = DashboardClient()
         app.contents_manager.register_pre_save_hook(remove_widget_views)
 
@@ -69,11 +75,16 @@ class GpuDaskExtension(ExtensionApp):
         app = self.serverapp
         assert app is not None
         path = socket_path(Path(app.runtime_dir), os.getpid())
-        self._socket = KernelSocket(
-            self.manager, self._monitor, path, app.base_url, count_cell=self._prometheus.count_cell
-        )
+        self._socket = KernelSocket(self.manager, self._monitor, path, app.base_url, on_cell=self._on_cell)
         await self._socket.open()
+        self._broadcaster.record()
         self.manager.hand_over.start()
+
+    async def _on_cell(self, cluster: KernelCluster, cell: CellRun) -> None:
+        self._prometheus.count_cell(cluster, cell.fallback_blocks)
+        notebooks = (await self.manager.kernels.notebooks()).get(cluster.kernel_id, ())
+        band = CellBand(**dict(cell), kernel_id=cluster.kernel_id, notebook=next(iter(notebooks), ""))
+        self._history.add_cell(band)
 
     def initialize_handlers(self) -> None:
         """Register the handlers."""

@@ -8,28 +8,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from ..errors import ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
-from ..launcher.connection import ClusterConnection
+from ..launcher.cluster import ClusterConnection
 from ..machine.gpus import are_selected
 from ..machine.unix_socket import bind_socket, peer_of
-from ..protocol import VERBS, Closed, ClusterSpec, ClusterVerbs, Failed, Refused, parse_command
-from ..protocol.messages import AttachOrStart, CheckOptions, Connect, parse_request
-from ..protocol.spec import other_options
+from ..protocol.messages import AttachOrStart, CheckOptions, Closed, Connect, Failed, Refused, parse_request
+from ..protocol.spec import ClusterSpec, other_options
+from ..protocol.state import CellRun, ClusterState
 from ..protocol.transport import COMMAND_LIMIT, MessageStream
-from ..protocol.verbs import answer
-from .monitor import DASHBOARD_PATH
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
-
-    from ..protocol import ClusterState, Command
-    from ..protocol.verbs import EndReason
-    from .cluster import KernelCluster
-    from .manager import ClusterManager
-    from .monitor import Monitor
+from ..protocol.verbs import VERBS, ClusterVerbs, Command, EndReason, answer, parse_command
+from .cluster import KernelCluster
+from .manager import ClusterManager
+from .monitor import DASHBOARD_PATH, Monitor
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +80,7 @@ class ServerVerbs(ClusterVerbs):
         return await self._monitor.with_gpu_metrics(cluster.state)
 
 
-CountCell: TypeAlias = "Callable[[KernelCluster, int], None]"
+OnCell: TypeAlias = "Callable[[KernelCluster, CellRun], Awaitable[None]]"
 
 _REQUEST_TIMEOUT = 10.0
 
@@ -96,8 +90,7 @@ class KernelSocket:
 
     - `monitor`: reads the GPUs, whose metrics are merged into the states that kernels request.
     - `base_url`: the base URL of the server, with a slash at the end.
-    - `count_cell`: called for each cell that a kernel reports, with its cluster and the number of its blocks on the
-      host.
+    - `on_cell`: called for each cell that has ended, with its cluster.
     """
 
     def __init__(
@@ -107,9 +100,9 @@ class KernelSocket:
         path: Path,
         base_url: str = "/",
         *,
-        count_cell: CountCell | None = None,
+        on_cell: OnCell | None = None,
     ) -> None:
-        self.manager, self.monitor, self.base_url, self.count_cell = manager, monitor, base_url, count_cell
+        self.manager, self.monitor, self.base_url, self.on_cell = manager, monitor, base_url, on_cell
         self._path = path
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -171,10 +164,11 @@ class _KernelConnection(ServerVerbs):
     async def report_automatic(self, on: bool) -> None:
         self._cluster.automatic, self._has_reported_automatic = on, True
 
-    async def report_cell(self, fallback_blocks: int = 0) -> None:
+    async def report_cell(self, cell: CellRun) -> None:
         self._cluster.unused = False
-        if self._socket.count_cell is not None:
-            self._socket.count_cell(self._cluster, fallback_blocks)
+        self._cluster.add_cell(cell)
+        if self._socket.on_cell is not None and cell.seconds is not None:
+            await self._socket.on_cell(self._cluster, cell)
 
     async def close(self, reason: EndReason = "stopped") -> None:
         self._closed = True
@@ -218,7 +212,8 @@ class _KernelConnection(ServerVerbs):
                 await self._manager.close(cluster.kernel_id)
         finally:
             stop_observing()
-            if self._has_reported_automatic:  # the kernel has ended, or uses another cluster
+            cluster.end_cell()  # the kernel has ended, or uses another cluster
+            if self._has_reported_automatic:
                 cluster.automatic = False
 
     async def _find_or_start(self, request: AttachOrStart) -> tuple[KernelCluster, bool]:

@@ -13,10 +13,11 @@ import logging
 import shutil
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 from jupyter_client.session import Session
@@ -25,10 +26,6 @@ from zmq import ZMQError
 
 from ..errors import KernelNotFoundError, KernelUnsuitableError
 from ..protocol.messages import Interpreter
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 logger = logging.getLogger(__name__)
 

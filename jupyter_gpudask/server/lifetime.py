@@ -9,21 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 from weakref import WeakKeyDictionary
 
 from ..errors import ClusterIdleError, ClusterLifetimeError, GpusHandedOverError
-from ..machine.leases import LeaseFolder, clusters_to_ask
+from ..machine.leases import LeaseFolder, Place, Waiting, clusters_to_ask
 from ..quantities import format_period
-from .cluster import Notice
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ..machine.leases import Place, Waiting
-    from .cluster import KernelCluster
-    from .kernels import ServerKernels
-    from .settings import ServerSettings
+from .cluster import KernelCluster, Notice
+from .kernels import ServerKernels
+from .settings import ServerSettings
 
 logger = logging.getLogger(__name__)
 

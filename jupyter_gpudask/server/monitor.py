@@ -6,6 +6,8 @@ import asyncio
 import logging
 import os
 import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,20 +17,15 @@ import psutil
 
 from ..errors import GpuUnavailableError
 from ..machine.gpus import list_gpus
-from ..machine.leases import Lease, LeaseFolder
-from ..protocol.engines import has_gpus
+from ..machine.leases import Lease, LeaseFolder, Waiting
 from ..protocol.rest import ClusterInfo, ErrorDetails, GpuHolder, GpuInfo, GpuList, GpuUser, WaitingStart
+from ..protocol.spec import has_gpus
+from ..protocol.state import ClusterState, GpuProcess, GpuState
+from .cluster import KernelCluster
+from .kernels import KernelProcess, ServerKernels
+from .manager import ClusterManager
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from concurrent.futures import Executor
-
-    from ..machine.leases import Waiting
-    from ..protocol import ClusterState, GpuProcess, GpuState
-    from .cluster import KernelCluster
-    from .kernels import KernelProcess, ServerKernels
-    from .manager import ClusterManager
-
     Notebooks = Mapping[str, tuple[str, ...]]
 
 
@@ -294,6 +291,7 @@ def cluster_info(
         dashboard=f"{DASHBOARD_PATH}/{cluster.kernel_id}/" if cluster.has_dashboard else None,
         automatic=cluster.automatic,
         busy=kernels.is_busy(cluster.kernel_id),
+        cells=cluster.cells,
         state=None if state is None else with_gpu_metrics(state, gpus),
     )
 

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 import psutil
 from prometheus_client import Counter as CounterMetric
-from prometheus_client import Histogram
+from prometheus_client import Histogram, Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from .monitor import INTERVAL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from prometheus_client import Metric
-
-    from ..protocol import GpuState
-    from ..protocol.rest import Status
-    from .cluster import KernelCluster
-    from .manager import ClusterManager
-    from .monitor import Monitor
+from ..protocol.rest import Status
+from ..protocol.state import GpuState
+from .cluster import KernelCluster
+from .manager import ClusterManager
+from .monitor import INTERVAL, Monitor
 
 _START_BUCKETS = (1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 120)
 _STATUSES: tuple[Status, ...] = ("starting", "ready", "closing", "closed", "failed")

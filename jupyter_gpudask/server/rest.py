@@ -1,7 +1,6 @@
 """The REST interface: its operations, each declared once, and the handlers and the OpenAPI document made of them.
 
-Those of the verbs come from `jupyter_gpudask.protocol.verbs`. ``python -m jupyter_gpudask.server.rest >
-labextension/openapi.json`` updates the document of the front end.
+Those of the verbs come from `jupyter_gpudask.protocol.verbs`. ``make fix`` updates the document of the front end.
 """
 
 from __future__ import annotations
@@ -10,12 +9,11 @@ import asyncio
 import inspect
 import json
 import math
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
@@ -35,8 +33,6 @@ from ..errors import (
     ProfileNotFoundError,
     SpecError,
 )
-from ..protocol import VERBS, ClusterSpec
-from ..protocol.engines import ENGINES, has_gpus
 from ..protocol.rest import (
     ClusterInfo,
     ClusterList,
@@ -44,18 +40,17 @@ from ..protocol.rest import (
     CreateCluster,
     ErrorDetails,
     GpuList,
+    HistoryPart,
     Problem,
     ProfileList,
     StreamMessage,
 )
-from ..protocol.spec import start_options
-from ..protocol.verbs import carry_out
+from ..protocol.spec import ENGINES, ClusterSpec, has_gpus, start_options
+from ..protocol.verbs import VERBS, Verb, carry_out
+from .history import DAY, History
 from .kernel_socket import ServerVerbs
-
-if TYPE_CHECKING:
-    from ..protocol.verbs import Verb
-    from .manager import ClusterManager
-    from .monitor import Monitor
+from .manager import ClusterManager
+from .monitor import Monitor
 
 API = "gpudask/api"
 
@@ -122,7 +117,9 @@ class GpuDaskAPIHandler(APIHandler):
         elif isinstance(error, ValidationError):
             status_code = HTTPStatus.UNPROCESSABLE_ENTITY
         elif status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            self.set_header("Allow", ", ".join(_methods(type(self))))
+            names = ("get", "post", "delete", "options")
+            implemented = [each for each in names if getattr(type(self), each) is not getattr(web.RequestHandler, each)]
+            self.set_header("Allow", ", ".join(implemented).upper())
         self.set_status(status_code)
         self.set_header("Content-Type", "application/json")
         self.finish(_problem(error, status_code).model_dump_json())
@@ -131,12 +128,6 @@ class GpuDaskAPIHandler(APIHandler):
         """Log exceptions that the request did not cause; called by Tornado."""
         if not isinstance(value, GpuDaskError | ValidationError):
             super().log_exception(kind, value, traceback)
-
-
-def _methods(handler: type[web.RequestHandler]) -> list[str]:
-    """The methods that a handler implements."""
-    verbs = ("get", "post", "delete", "options")
-    return [verb.upper() for verb in verbs if getattr(handler, verb) is not getattr(web.RequestHandler, verb)]
 
 
 def _reject(name: str) -> None:
@@ -266,6 +257,19 @@ async def _close(handler: GpuDaskAPIHandler, kernel_id: str) -> None:
 async def _read_logs(handler: GpuDaskAPIHandler, kernel_id: str) -> ClusterLogs:
     """The last lines of each log."""
     return ClusterLogs(logs=await handler.manager.get_shown(kernel_id).logs())
+
+
+@_operation("get", "/history", "readHistory", HistoryPart)
+async def _read_history(handler: GpuDaskAPIHandler) -> HistoryPart:
+    """The metrics and cells of the last ``seconds`` (a day) in which a cluster was busy."""
+    try:
+        seconds = float(handler.get_query_argument("seconds", str(DAY)))
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= DAY:
+        raise web.HTTPError(400, f"seconds must be more than 0, and at most {DAY:.0f}.")
+    history: History = handler.settings["gpudask_history"]
+    return await asyncio.to_thread(history.last, seconds)
 
 
 async def _carry_out(verb: Verb, handler: GpuDaskAPIHandler, kernel_id: str) -> ClusterInfo:
@@ -418,7 +422,3 @@ def _options() -> dict[str, Any]:
             {"properties": {"engine": {"enum": ["auto", *of_gpus]}, "workers": {"type": "null"}}},
         ],
     }
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(openapi_document("/"), indent=2) + "\n")

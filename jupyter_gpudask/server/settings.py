@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 from traitlets import Bool, Dict, Enum, Float, Int, TraitError, Unicode
@@ -13,15 +14,17 @@ from traitlets.config import LoggingConfigurable
 
 from ..errors import GpuDaskError, LimitError, OptionConflictError, ProfileNotFoundError, SpecError
 from ..machine.lease_registry import LeaseRegistry
-from ..protocol import ClassProfile, ClusterClass, ClusterSpec
-from ..protocol.engines import has_gpus
 from ..protocol.rest import Profile
-from ..protocol.spec import DEVICES, flag_of, start_options
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from ..protocol.spec import StartOption
+from ..protocol.spec import (
+    DEVICES,
+    ClassProfile,
+    ClusterClass,
+    ClusterSpec,
+    StartOption,
+    flag_of,
+    has_gpus,
+    start_options,
+)
 
 
 class ServerSettings(LoggingConfigurable):
@@ -141,7 +144,6 @@ def overridable_limits(files: Collection[str], folders: Sequence[str], command_l
 
 
 def _can_be_written(path: Path) -> bool:
-    """Whether this user can write or create it."""
     existing = next(each for each in (path, *path.parents) if each.exists())
     return os.access(existing, os.W_OK)
 
@@ -223,17 +225,15 @@ class Policy:
         for number in (workers, spec.adapt and spec.adapt[1]):
             if number is not None:
                 self.check_workers(number)
-        if self.settings.profiles_only and not self._is_offered(spec):
+        if self.settings.profiles_only and all(_comparable(spec) != _comparable(each) for each in self._offered()):
             names = list(self.settings.profiles)
             raise LimitError(
                 "profiles-only" if names else "defaults-only", names=", ".join(names), first=next(iter(names), "")
             )
         return spec
 
-    def _is_offered(self, spec: ClusterSpec) -> bool:
-        """Whether a spec is that of a cluster profile or the default; on the free GPUs instead of all if it has all."""
-        offered = [self._unchecked_spec({}, ""), *(self._unchecked_spec({}, name) for name in self.settings.profiles)]
-        return any(_comparable(spec) == _comparable(each) for each in offered)
+    def _offered(self) -> Iterator[ClusterSpec]:
+        return (self._unchecked_spec({}, name) for name in ("", *self.settings.profiles))
 
     def check_workers(self, workers: int) -> None:
         """Raise `LimitError` if a cluster may not have so many workers."""
@@ -293,7 +293,6 @@ def _without_overridden(base: Mapping[str, Any], options: Mapping[str, Any]) -> 
 
 
 def _options_of_classes() -> list[StartOption]:
-    """The options that users can set of a cluster that a class creates."""
     return [option for option in start_options().values() if option.is_of_classes]
 
 

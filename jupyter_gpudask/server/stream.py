@@ -1,4 +1,4 @@
-"""The stream to browsers: the history of metrics, its broadcaster, and the WebSocket."""
+"""The stream to browsers: its broadcaster, which also records the history, and the WebSocket."""
 
 from __future__ import annotations
 
@@ -7,116 +7,26 @@ import json
 import logging
 import math
 import time
-from collections import deque
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, cast
 
 from jupyter_server.auth.decorator import authorized, ws_authenticated
 from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.base.websocket import WebSocketMixin
-from pydantic import BaseModel
 from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from ..machine.nvml import PcieMeter
-from ..protocol.rest import GpuMetrics, MachineMetrics, Sample, WorkerMetrics
-from .monitor import INTERVAL, cluster_info, read_machine
+from ..protocol.rest import ClusterInfo, GpuList
+from .history import History
+from .manager import ClusterManager
+from .monitor import INTERVAL, Monitor, cluster_info, read_machine
 from .rest import API
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ..protocol.rest import ClusterInfo, GpuInfo, GpuList
-    from .manager import ClusterManager
-    from .monitor import MachineState, Monitor
-
 logger = logging.getLogger(__name__)
-
-
-_M = TypeVar("_M", bound=BaseModel)
-
-_LONGEST_GAP = 10.0
-"""Seconds between two samples above which no transfer rate is computed: it would be an average over too long."""
-
-
-class History:
-    """A ring buffer of samples, stored as JSON, since the same samples are sent to all browsers."""
-
-    def __init__(self, length: int) -> None:
-        self._samples: deque[tuple[float, str]] = deque(maxlen=length)
-        self._last: dict[str, GpuInfo] = {}
-        self._last_machine: MachineState | None = None
-        self._last_time = 0.0
-
-    def add(
-        self,
-        time: float,
-        gpus: GpuList,
-        clusters: Iterable[ClusterInfo],
-        machine: MachineState,
-        pcie: Mapping[str, int] | None = None,
-    ) -> None:
-        """Append a sample; `pcie` has the transfer rates of GPUs without a counter of their traffic over PCIe."""
-        seconds = time - self._last_time
-        sample = Sample(
-            time=time,
-            machine=_machine_metrics(machine, self._last_machine, seconds),
-            gpus={
-                gpu.uuid: _metrics(gpu, self._last.get(gpu.uuid), seconds, (pcie or {}).get(gpu.uuid))
-                for gpu in gpus.gpus
-            },
-            workers={
-                cluster.kernel_id: {worker.name: _pick(WorkerMetrics, worker) for worker in cluster.state.workers}
-                for cluster in clusters
-                if cluster.state is not None
-            },
-        )
-        self._last, self._last_machine, self._last_time = {gpu.uuid: gpu for gpu in gpus.gpus}, machine, time
-        self._samples.append((time, sample.model_dump_json()))
-
-    def since(self, time: float) -> list[str]:
-        """The samples after `time`, as JSON, oldest first."""
-        return [text for when, text in self._samples if when > time]
-
-
-def _metrics(gpu: GpuInfo, before: GpuInfo | None, seconds: float, pcie: int | None) -> GpuMetrics:
-    """The metrics of `gpu`; its transfer rates, except for `pcie`, are computed from `before`, `seconds` ago."""
-    rates: dict[str, int | None] = {}
-    if before is not None and 0 < seconds <= _LONGEST_GAP:
-        rates = {
-            "nvlink": _rate(before.nvlink_bytes, gpu.nvlink_bytes, seconds),
-            "pcie": _rate(before.pcie_bytes, gpu.pcie_bytes, seconds) if pcie is None else pcie,
-        }
-    return _pick(GpuMetrics, gpu, **rates)
-
-
-def _machine_metrics(machine: MachineState, before: MachineState | None, seconds: float) -> MachineMetrics:
-    """The metrics of the machine; all but its memory are computed from `before`, its state `seconds` ago."""
-    if before is None or not 0 < seconds <= _LONGEST_GAP:
-        return MachineMetrics(memory_used=machine.memory_used)
-    passed = machine.cpu_total - before.cpu_total
-    busy = (machine.cpu_busy - before.cpu_busy) / passed if passed > 0 else None
-    return MachineMetrics(
-        cpu=None if busy is None else round(100 * min(1.0, max(0.0, busy)), 1),
-        memory_used=machine.memory_used,
-        disk=_rate(before.disk_bytes, machine.disk_bytes, seconds),
-        network=_rate(before.network_bytes, machine.network_bytes, seconds),
-    )
-
-
-def _rate(before: int | None, now: int | None, seconds: float) -> int | None:
-    """The rate at which a counter grows; `None` if it is unknown, or the counter was reset."""
-    if before is None or now is None or now < before:
-        return None
-    return round((now - before) / seconds)
-
-
-def _pick(kind: type[_M], state: BaseModel, **others: Any) -> _M:
-    """A `kind` with the attributes that it has in common with `state`, and `others`."""
-    shared = kind.model_fields.keys() & type(state).model_fields.keys()
-    return kind.model_construct(**{name: getattr(state, name) for name in shared}, **others)
 
 
 class Subscriber(Protocol):
@@ -124,6 +34,13 @@ class Subscriber(Protocol):
 
     def send(self, message: str) -> bool:
         """Send a message; `False` if an earlier one is still being sent, and this one was dropped."""
+
+
+class _Recorder:
+    """A subscriber for which the GPUs are read while a cluster is busy, and nobody looks."""
+
+    def send(self, _: str) -> bool:
+        return True
 
 
 @dataclass
@@ -141,14 +58,16 @@ class Broadcaster:
 
     The GPUs are read, and the messages composed, in a thread that exists only while there are subscribers.
 
-    - `history`: number of samples that are kept for subscribers that connect later.
+    - `history`: keeps the samples for subscribers that connect later, and records those of busy clusters.
     - `interval`: seconds between two messages.
     """
 
-    def __init__(self, manager: ClusterManager, monitor: Monitor, history: int, interval: float = INTERVAL) -> None:
+    def __init__(self, manager: ClusterManager, monitor: Monitor, history: History, interval: float = INTERVAL) -> None:
         self._manager = manager
         self._monitor = monitor
-        self._history = History(history)
+        self._history = history
+        self._recorder = _Recorder()
+        self._recording: asyncio.Task[None] | None = None
         self._interval = interval
         # From when on a subscriber needs everything in its next message; `None` if the changes will do.
         self._subscribers: dict[Subscriber, float | None] = {}
@@ -168,13 +87,30 @@ class Broadcaster:
             self._task.cancel()
             self._task = None
 
+    def record(self) -> None:
+        """From now on read the GPUs also without a browser, while a cluster is busy; to be called in the event loop."""
+        self._recording = asyncio.create_task(self._record())
+
+    async def _record(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            was_recording = self._recorder in self._subscribers
+            self._history.is_recorded = any(map(self._manager.is_busy, self._manager.shown().values()))
+            if self._history.is_recorded and not was_recording:
+                self.subscribe(self._recorder, since=math.inf)
+            elif was_recording and not self._history.is_recorded:
+                self.unsubscribe(self._recorder)
+                await asyncio.to_thread(self._history.save)
+
     async def stop(self) -> None:
         """Remove all subscribers and stop."""
-        task, self._task = self._task, None
+        tasks = [task for task in (self._task, self._recording) if task is not None]
+        self._task = self._recording = None
         self._subscribers.clear()
-        if task is not None:
+        for task in tasks:
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(self._history.save)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

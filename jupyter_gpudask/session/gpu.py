@@ -151,7 +151,6 @@ def _of_generator(function: Callable[..., Any]) -> TypeError:
 
 
 def _has_magics() -> bool:
-    """Whether this is a notebook, or another session of IPython."""
     ipython = sys.modules.get("IPython")
     return ipython is not None and ipython.get_ipython() is not None
 

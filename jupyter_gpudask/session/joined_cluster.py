@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import dask.config
 
@@ -19,25 +20,17 @@ from ..client.connect import (
     worker_log,
     workers_without_gpu,
 )
+from ..client.kernel_client import KernelClient
 from ..errors import BackendUnavailableError, ClusterLostError, ConnectError, ProtocolError
-from ..launcher.connection import Cluster
-from ..protocol import ClusterSpec, ClusterVerbs, Ready, parse_command
-from ..protocol.engines import engine_with
-from ..protocol.messages import Connect, gateway_dashboard, joined_limits, refusal
+from ..launcher.cluster import Cluster, LostCallback
+from ..protocol.messages import Connect, Ready, gateway_dashboard, joined_limits, refusal
+from ..protocol.spec import ClusterSpec, engine_with
+from ..protocol.state import ClusterState
 from ..protocol.transport import Reporter
-from ..protocol.verbs import SUPERVISOR, answer, carry_out
-from .joined_target import check_scheduler, locate, parse_target, refused_operation
-from .launch import BackgroundImports, RunningCluster
+from ..protocol.verbs import SUPERVISOR, ClusterVerbs, Command, answer, carry_out, parse_command
+from .joined_target import Identity, Target, check_scheduler, locate, parse_target, refused_operation
+from .launch import BackgroundImports, EventLoopThread, RunningCluster
 from .server_connection import request_stream
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
-
-    from ..client.kernel_client import KernelClient
-    from ..launcher.connection import LostCallback
-    from ..protocol import ClusterState, Command
-    from .joined_target import Identity, Target
-    from .launch import EventLoopThread
 
 logger = logging.getLogger(__name__)
 _RESPONSE_TIMEOUT = 10.0

@@ -15,15 +15,17 @@ import platform
 import re
 import ssl
 import struct
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import dask.config
 import msgpack
 from distributed import Security
 from distributed.comm.addressing import parse_address
+from distributed.comm.core import Comm
 from distributed.comm.registry import get_backend
 from distributed.protocol.utils import msgpack_opts, unpack_frames
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -32,11 +34,6 @@ from ..client.connect import security_of
 from ..errors import ConnectError, SpecError
 from ..installation import pip_install
 from ..protocol.state import read_credentials
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from distributed.comm.core import Comm
 
 _HOST = r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):(?P<port>[0-9]{1,5})"
 _ADDRESS = re.compile(rf"(?P<protocol>tcp|tls)://{_HOST}/?")
@@ -142,7 +139,6 @@ def _parse_timeout(value: str | float) -> float:
 
 
 def _read_scheduler_file(name: str) -> tuple[str, str]:
-    """The address and the id of the scheduler."""
     try:
         content = json.loads(Path(name).expanduser().read_text())
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import importlib
 import json
 import os
@@ -10,25 +11,24 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ..errors import ClusterLostError, ClusterStartError, GpuUnavailableError, ResultsLostError
-from .device_order import set_first_device
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-
     from ..client.kernel_client import KernelClient
-    from ..launcher.connection import Cluster, LostCallback, ProgressCallback
-    from ..protocol import ClusterSpec, ClusterState, Progress, Ready
-    from ..protocol.messages import Action
+    from ..launcher.cluster import Cluster, LostCallback, ProgressCallback
+    from ..protocol.messages import Action, Progress, Ready
+    from ..protocol.spec import ClusterSpec
+    from ..protocol.state import ClusterState
 
 _POLL_INTERVAL = 0.1
 _CANCEL_TIMEOUT = 6.0
+_NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -299,7 +299,7 @@ def options_after(options: Mapping[str, Any], changes: dict[str, Any]) -> dict[s
 def spec_on_this_machine(options: dict[str, Any], running: Ready | None) -> ClusterSpec:
     """The options as a `ClusterSpec`, checked as far as possible while the cluster that will be replaced still runs."""
     from ..machine.plan import check_replacement, make_plan
-    from ..protocol import ClusterSpec
+    from ..protocol.spec import ClusterSpec
 
     spec = ClusterSpec.parse(options)
     if not spec.profile:  # only the server knows the cluster profiles
@@ -370,6 +370,34 @@ class BackgroundImports:
             return self._spec.may_use_gpus and bool(visible_gpus())
         except GpuUnavailableError:
             return False
+
+
+def set_first_device(gpus: Sequence[str]) -> None:
+    """Make the first of `gpus`, by UUID, device 0 of this process, unless CUDA is initialized already.
+
+    Results that are moved to the kernel are then on a GPU that its cluster holds, and not on a GPU that another cluster
+    holds. All other GPUs stay visible.
+    """
+    if not gpus:
+        return
+    from ..machine.gpus import visible_gpus
+
+    visible = [gpu.uuid for gpu in visible_gpus()]
+    first = [uuid for uuid in gpus if uuid in visible][:1]
+    if first and first != visible[:1] and not _is_initialized():
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join([*first, *(uuid for uuid in visible if uuid not in first)])
+
+
+def _is_initialized() -> bool:
+    """Whether CUDA is initialized in this process; from then on it ignores changes of ``CUDA_VISIBLE_DEVICES``.
+
+    Source: CUDA Driver API, "Initialization": before, all other functions return ``CUDA_ERROR_NOT_INITIALIZED``.
+    """
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return int(driver.cuDeviceGetCount(ctypes.byref(ctypes.c_int()))) != _NOT_INITIALIZED
 
 
 def changed_settings() -> tuple[dict[str, Any], list[str]]:

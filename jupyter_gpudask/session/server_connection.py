@@ -6,21 +6,17 @@ import asyncio
 import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoClusterError
-from ..launcher.cluster_process import ClusterProcess
-from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
+from ..launcher.cluster import ClusterConnection, ClusterProcess, LostCallback, ProgressCallback
 from ..machine.unix_socket import connect_socket, socket_path
-from ..protocol import VERBS, Closed, ClusterSpec, Failed, parse_event
-from ..protocol.messages import Attach, AttachOrStart, CheckOptions, Interpreter, Request
+from ..protocol.messages import Attach, AttachOrStart, CheckOptions, Closed, Failed, Interpreter, Request, parse_event
+from ..protocol.spec import ClusterSpec
 from ..protocol.transport import EVENT_LIMIT, MessageStream
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..protocol.verbs import EndReason
+from ..protocol.verbs import VERBS, EndReason
 
 _CLOSE_TIMEOUT = 7.0
 _RESPONSE_TIMEOUT = 10.0

@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
-from .launch import EventLoopThread, attach, import_path, launch, options_after, spec_on_this_machine
+from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, ProfileNotFoundError
+from .launch import EventLoopThread, RunningCluster, attach, import_path, launch, options_after, spec_on_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..launcher.cluster_process import ProgressCallback
-    from ..protocol import ClusterSpec, ClusterState
+    from ..launcher.cluster import ProgressCallback
     from ..protocol.messages import Action
-    from .launch import RunningCluster
+    from ..protocol.spec import ClusterSpec
+    from ..protocol.state import ClusterState
 
 
 class Session:
@@ -72,8 +72,7 @@ class Session:
         """
         from distributed.client import _set_global_client
 
-        from ..protocol import ClusterSpec
-        from ..protocol.spec import other_options
+        from ..protocol.spec import ClusterSpec
 
         spec = ClusterSpec.parse(options)
         with self._lock, _missing_gpus_first(spec):
@@ -88,7 +87,7 @@ class Session:
                 if requested == running.spec:
                     return running, False
                 if not running.is_server_owned:
-                    raise other_options(running.spec, requested)
+                    raise _refusal(running.spec, requested)
             if self._ending is not None:  # its GPUs are free afterwards
                 self._ending.join()
             # The server may already hold a cluster for this kernel; then it returns that one. It refuses other options,
@@ -190,8 +189,11 @@ class Session:
     def _end(self, cluster: RunningCluster, sentence: str) -> None:
         self._cluster = None
         self._loop.run(cluster.process.leave())
+        self._close(cluster, sentence, 2)
+
+    def _close(self, cluster: RunningCluster, sentence: str, timeout: float) -> None:
         try:
-            cluster.disconnect(sentence, timeout=2)
+            cluster.disconnect(sentence, timeout)
         finally:
             self._loop.run(cluster.process.close())
 
@@ -268,14 +270,8 @@ class Session:
         cluster, self._cluster, self._loss = self._cluster, None, loss
         if cluster is not None:
             # A cell that waits for a result fails now, and not when the client stops trying to reconnect.
-            self._ending = threading.Thread(target=self._end_lost, args=(cluster, loss.reason), daemon=True)
+            self._ending = threading.Thread(target=self._close, args=(cluster, loss.reason, 1), daemon=True)
             self._ending.start()
-
-    def _end_lost(self, cluster: RunningCluster, reason: str) -> None:
-        try:
-            cluster.disconnect(reason, timeout=1)
-        finally:
-            self._loop.run(cluster.process.close())
 
 
 def _is_irrelevant(cluster: RunningCluster, option: str, spec: ClusterSpec) -> bool:
@@ -308,3 +304,12 @@ def process_session() -> Session:
     # A fork has no thread that could close the cluster, and the cluster is its parent's.
     os.register_at_fork(after_in_child=partial(atexit.unregister, session.detach))
     return session
+
+
+def _refusal(running: ClusterSpec, requested: ClusterSpec) -> GpuDaskError:
+    """Why a kernel without a server cannot have this cluster beside the running one: it has no profiles either."""
+    from ..protocol.spec import other_options
+
+    if requested.profile:
+        return ProfileNotFoundError("no-profiles", name=repr(requested.profile))
+    return other_options(running, requested)

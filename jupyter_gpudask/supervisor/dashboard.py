@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlencode
 
 import dask.config
@@ -14,9 +15,6 @@ from tornado.web import RequestHandler
 
 from ..errors import ClusterStartError
 from ..patches.apply import patches
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SECRET_HEADER = "X-Gpudask-Secret"  # noqa: S105 - the name of the header, not a secret
 """The request header with the secret."""

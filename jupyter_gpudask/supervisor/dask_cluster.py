@@ -16,10 +16,11 @@ import secrets
 import shutil
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.config
 from dask.utils import parse_bytes
@@ -31,33 +32,24 @@ from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProfileN
 from ..machine.directories import LOGS_VARIABLE, ClusterDirectory, older_log, tail, worker_log
 from ..machine.leases import LeaseFolder, OwnLease
 from ..machine.plan import Plan, make_plan
-from ..protocol import ClusterState, Progress, Ready, Start
-from ..protocol.engines import engine_with, has_gpus
+from ..protocol.messages import Progress, Ready
+from ..protocol.spec import engine_with
+from ..protocol.state import ClusterState, TlsCredentials
+from ..protocol.verbs import Start
 from ..scheduler.settings import shorten_logs
 from .dashboard import check_guard, guard_by_header, guard_by_token, routes_without_proxy
 from .engines import create_cluster, import_what_clusters_need, is_job_queue
+from .fork_server import ForkServer
 from .job_queue import JobQueue
 from .scaling import Scaling, check_limit, plan_and_lease
-from .supervised import Status, SupervisedCluster, read_state, register_plugins
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ..protocol import TlsCredentials
-    from .fork_server import ForkServer
+from .supervised import Status, SupervisedCluster, read_state, register_plugins, without_gpus
 
 _LOG_LINES = 30
 _DEAD = (WorkerStatus.failed, WorkerStatus.closed, WorkerStatus.closing)
 
 
 async def wait_for_workers(
-    cluster: Any,
-    opening: asyncio.Task[None],
-    total: int,
-    *,
-    limit: float,
-    on_progress: Callable[[int], None],
-    logs: Path,
+    cluster: Any, opening: asyncio.Task[None], total: int, limit: float, on_progress: Callable[[int], None]
 ) -> None:
     """Wait until `total` workers of `cluster` are up.
 
@@ -73,10 +65,10 @@ async def wait_for_workers(
     except TimeoutError:
         ready = len(cluster.scheduler.workers)
         raise ClusterStartError(
-            "workers-late", ready=ready, total=total, limit=limit, log=_log_of_missing_worker(cluster, logs)
+            "workers-late", ready=ready, total=total, limit=limit, log=_log_of_missing_worker(cluster)
         ) from None
     except _WorkerDiedError as error:
-        log = _log_of_missing_worker(cluster, logs)
+        log = _log_of_missing_worker(cluster)
         why = _first_error(log) or error.why or "its log names no error"
         raise ClusterStartError(
             "worker-died-of-gpu" if is_device_error(log) else "worker-died", error=why, log=log
@@ -116,7 +108,8 @@ def _first_error(log: str) -> str:
     return match[0].rstrip(".") if match else ""
 
 
-def _log_of_missing_worker(cluster: Any, logs: Path) -> str:
+def _log_of_missing_worker(cluster: Any) -> str:
+    logs = Path(os.environ[LOGS_VARIABLE])
     up = {str(worker.name) for worker in cluster.scheduler.workers.values()} if cluster.scheduler else set()
     for name in cluster.worker_spec:
         if str(name) not in up and (text := tail(worker_log(logs, name), _LOG_LINES)):
@@ -214,8 +207,10 @@ class DaskCluster(SupervisedCluster):
             }
         )
         shorten_logs()
-        self._sockets = self._directory_of_sockets()
-        if spec.protocol != "ucx" and self._sockets is None:
+        uses_sockets = spec.protocol == "unix" and self._request.cluster_class is None
+        if uses_sockets and can_listen(self._directory.sockets):  # some file systems have none
+            self._sockets = self._directory.sockets
+        elif spec.protocol != "ucx":
             from distributed import Security
 
             self._security = Security.temporary()
@@ -229,23 +224,16 @@ class DaskCluster(SupervisedCluster):
         await asyncio.sleep(0)
         if self._cluster is None:
             await opening  # it has failed, and raises the error
-        plan = self._plan
 
         def on_ready(ready: int, notes: tuple[str, ...] = ()) -> None:
-            on_progress(progress.model_copy(update={"ready": ready, "total": plan.workers, "notes": notes}))
+            on_progress(progress.model_copy(update={"ready": ready, "total": self._plan.workers, "notes": notes}))
 
         if self._jobs is None:
-            await wait_for_workers(
-                self._cluster,
-                opening,
-                plan.workers,
-                limit=spec.start_timeout,
-                on_progress=on_ready,
-                logs=self._directory.logs,
-            )
+            await wait_for_workers(self._cluster, opening, self._plan.workers, spec.start_timeout, on_ready)
         else:
             on_ready(0)
             await self._jobs.wait_for_first_worker(opening, limit=spec.start_timeout, on_progress=on_ready)
+        plan = self._plan
         self._scaling = Scaling(self._cluster, plan, self._request.max_workers, self._jobs)
         scheduler = self._cluster.scheduler
         await self.on_scheduler(register_plugins, self._request.path, plan.engine, self._request.spec.threads)
@@ -375,12 +363,9 @@ class DaskCluster(SupervisedCluster):
             lease.release(reason)
 
     async def _plan_and_lease(self, on_progress: Callable[[Progress], None]) -> tuple[Plan, OwnLease | None]:
-        """Plan the cluster, and take the lease on its GPUs."""
         request = self._request
         if request.cluster_class is not None:
-            engine = request.spec.class_engine
-            why = "" if has_gpus(engine) else f"Clusters of the profile {request.spec.profile} have no GPUs."
-            return Plan(engine, workers=0, stand_in=why), None
+            return Plan(request.spec.class_engine, workers=0, stand_in=without_gpus(request.spec)), None
         if request.spec.profile:
             raise ProfileNotFoundError("no-profiles", name=repr(request.spec.profile))
         if not request.spec.may_use_gpus:
@@ -392,12 +377,6 @@ class DaskCluster(SupervisedCluster):
             request,
             lambda note, place: on_progress(Progress(engine=engine, ready=0, total=0, notes=(note,), place=place)),
         )
-
-    def _directory_of_sockets(self) -> Path | None:
-        """The directory of Unix sockets; `None` if the cluster does not use them, or the file system has none."""
-        if self._request.spec.protocol != "unix" or self._request.cluster_class is not None:
-            return None
-        return self._directory.sockets if can_listen(self._directory.sockets) else None
 
     @property
     def _has_dashboard(self) -> bool:

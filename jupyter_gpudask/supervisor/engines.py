@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-import importlib
+import asyncio
 import inspect
+import json
 import math
 import os
 import shlex
 import sys
+from collections.abc import Callable, Hashable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, Any
 
 import dask.config
 import psutil
 from dask.system import CPU_COUNT
-from distributed import LocalCluster, Scheduler, SpecCluster
+from distributed import LocalCluster, Scheduler, SpecCluster, SSHCluster
+from distributed.core import Status
 from distributed.deploy.cluster import Cluster
+from distributed.deploy.ssh import Worker
 
 from ..comm.unix import SCHEME, host_of
-from ..errors import ClusterStartError, GpuDaskError, OptionConflictError
+from ..errors import ClusterStartError, GpuDaskError, GpuUnavailableError, OptionConflictError, SpecError
 from ..installation import pip_install
-from ..machine.directories import LOGS_VARIABLE
-from ..machine.plan import has_usable_gpus
-from ..protocol.engines import ENGINES
+from ..machine.directories import LOGS_VARIABLE, worker_log
+from ..machine.plan import Plan, has_usable_gpus
+from ..protocol.spec import ENGINES, ClusterClass, ClusterSpec, Engine
 from ..worker.command import worker_options
-from . import ssh
 from .dashboard import routes_without_proxy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from pathlib import Path
-
-    from ..machine.plan import Plan
-    from ..protocol import ClusterClass, ClusterSpec
-    from ..protocol.engines import Engine
 
 _NOT_FOR_JOBS = frozenset(
     {
@@ -103,21 +99,16 @@ def make_job_queue(
         "job_script_prologue": [*_ENVIRONMENT, *setting("job_script_prologue", [])],
     }
     scheduler = merged["scheduler_options"]
-    if "host" not in scheduler:
-        _check_interface(scheduler.get("interface", setting("interface", None)))
-    for name in _NOT_FOR_JOBS.intersection(os.environ):  # batch systems copy the environment of whoever submits a job
-        del os.environ[name]
+    name, interfaces = scheduler.get("interface", setting("interface", None)), psutil.net_if_addrs()
+    if "host" not in scheduler and name is not None and name not in interfaces:
+        raise ClusterStartError("no-interface", name=name, interfaces=", ".join(interfaces))
+    for variable in _NOT_FOR_JOBS.intersection(os.environ):  # batch systems copy the environment of who submits a job
+        del os.environ[variable]
     cluster = class_(**(ours | options | merged | {"n_workers": 0}))
     workers = spec.workers or options.get("n_workers", 1)
     for _ in range(math.ceil(workers / ours["processes"])):  # `scale` would submit jobs at once, and only log errors
         cluster.worker_spec.update(cluster.new_worker_spec())
     return cluster
-
-
-def _check_interface(name: str | None) -> None:
-    interfaces = psutil.net_if_addrs()
-    if name is not None and name not in interfaces:
-        raise ClusterStartError("no-interface", name=name, interfaces=", ".join(interfaces))
 
 
 _EXTRAS = {"dask_jobqueue": "slurm", "dask_gateway": "gateway", "dask_kubernetes": "kubernetes"}
@@ -145,7 +136,7 @@ def import_class(cluster_class: ClusterClass) -> Any:
     """The class, or the function, that a cluster profile names; raises `ClusterStartError` if it cannot be imported."""
     module, _, name = cluster_class.path.rpartition(".")
     try:
-        return getattr(importlib.import_module(module), name)
+        return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         extra = _EXTRAS.get((getattr(error, "name", None) or "").partition(".")[0])
         raise ClusterStartError(
@@ -174,8 +165,8 @@ def make_cluster(
     try:
         if is_job_queue(class_):
             return make_job_queue(class_, options, spec, common, shared_directory)
-        if ssh.is_ssh_cluster(class_):
-            return ssh.make_cluster(options, spec, common, logs)
+        if class_ is SSHCluster:  # which is a function
+            return make_ssh_cluster(options, spec, common, logs)
         cluster = _make_other(class_, options, spec, common)
     except GpuDaskError:
         raise
@@ -183,7 +174,8 @@ def make_cluster(
         raise ClusterStartError(
             "class-failed", class_=cluster_class.path, error=f"{type(error).__name__}: {first_line(error)}"
         ) from None
-    if not isinstance(cluster, SpecCluster) or not _has_scheduler_here(cluster):
+    scheduler = (cluster.scheduler_spec or {}).get("cls") if isinstance(cluster, SpecCluster) else None
+    if not (isinstance(scheduler, type) and issubclass(scheduler, Scheduler)):
         raise ClusterStartError("scheduler-elsewhere", class_=cluster_class.path, known=GATEWAY_CLUSTER)
     return cluster
 
@@ -221,11 +213,6 @@ def parameters_of(class_: Any) -> set[str]:
     return names
 
 
-def _has_scheduler_here(cluster: SpecCluster) -> bool:
-    class_ = (cluster.scheduler_spec or {}).get("cls")
-    return isinstance(class_, type) and issubclass(class_, Scheduler)
-
-
 def make_cuda_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
     """A `dask_cuda.LocalCUDACluster` for `plan`; see `create_cluster`."""
     class_ = import_dask_cuda()
@@ -248,8 +235,7 @@ def make_cuda_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> 
 
 def import_dask_cuda() -> Any:
     """Import the class `dask_cuda.LocalCUDACluster`."""
-    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    os.environ["RAPIDS_NO_INITIALIZE"] = "True"
+    os.environ |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "RAPIDS_NO_INITIALIZE": "True"}
     from dask_cuda import LocalCUDACluster
 
     return LocalCUDACluster
@@ -321,7 +307,7 @@ def create_cluster(
         cluster = make_cluster(cluster_class, spec, common, shared_directory, logs)
     else:
         cluster = _MAKE[plan.engine](spec, plan, common)
-    if isinstance(cluster, LocalCluster | ssh.HostsCluster) or is_job_queue(type(cluster)):
+    if isinstance(cluster, LocalCluster | HostsCluster) or is_job_queue(type(cluster)):
         # Let nannies restart their workers however often they die, and `JobQueue` decide about jobs that have ended.
         # Dask gives up a worker that is missing 15 s after an exit, even if it is being restarted after another exit.
         dask.config.set({"distributed.deploy.lost-worker-timeout": _NEVER})
@@ -329,7 +315,6 @@ def create_cluster(
 
 
 def _make_cpu_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
-    """The CPU cluster: a `LocalCluster` of worker processes without a GPU."""
     if common["memory_limit"] == "auto":  # given explicitly, it would be a share for each thread of a worker
         common = {name: value for name, value in common.items() if name != "memory_limit"}
     threads = spec.threads or max(1, CPU_COUNT // plan.workers)
@@ -345,3 +330,144 @@ def worker_names(cluster: Any, entry: Hashable) -> list[str]:
     An entry is a worker, or a job or a host with a group of workers, whose names end differently.
     """
     return [f"{entry}{suffix}" for suffix in cluster.worker_spec.get(entry, {}).get("group", ("",))]
+
+
+_SSH_ENVIRONMENT = ("PYTHONUNBUFFERED=1",)  # what tasks print is in the log at once
+# After this part of the start timeout the start fails because of the host that does not respond, which it names.
+_PART_OF_START = 0.5
+
+
+def make_ssh_cluster(options: dict[str, Any], spec: ClusterSpec, common: dict[str, Any], logs: Path) -> Any:
+    """A cluster with workers on other hosts; see `create_cluster`.
+
+    The options are those of `distributed.SSHCluster`. The first host is this machine, where the scheduler runs, as the
+    others reach it.
+
+    Raises `SpecError` if the option ``worker_class`` is not that of the engine, or ``hosts`` has no host for workers.
+    """
+    engine = ENGINES[spec.class_engine]
+    worker_class = engine.worker_class
+    if options.get("worker_class", worker_class) != worker_class:
+        raise SpecError("worker-class", value=options["worker_class"], engine=spec.engine, allowed=worker_class)
+    defined = SSHCluster(**options, asynchronous=True)  # it checks the options, and gives each worker its own
+    here, *others = options["hosts"]
+    if not others:
+        raise SpecError("hosts", value=", ".join(options["hosts"]))
+    per_host = (options.get("worker_options") or {}).get("n_workers", 1)
+    names = others if len(set(others)) == len(others) else [f"{host}-{number}" for number, host in enumerate(others)]
+    hosts = {}
+    for name, remote in zip(names, defined.worker_spec.values(), strict=True):
+        given = remote["options"] | {"gpu": engine.has_gpus, "security": common["security"], "logs": logs}
+        given["limit"] = _PART_OF_START * spec.start_timeout
+        hosts[name] = {"cls": RemoteWorkers, "options": given}
+        if per_host > 1:
+            hosts[name]["group"] = [f"-{number}" for number in range(per_host)]
+    scheduler = {
+        "host": here,
+        "port": 0,
+        "protocol": "tls://",
+        "security": common["security"],
+        "dashboard_address": common["dashboard_address"],
+        **common["scheduler_kwargs"],
+        **(options.get("scheduler_options") or {}),
+    }
+    return HostsCluster(hosts, per_host, spec.workers or len(hosts) * per_host, scheduler, security=common["security"])
+
+
+class HostsCluster(SpecCluster):
+    """A cluster on given hosts, with a fixed number of workers on each that is used.
+
+    - `workers`: the number of workers at first.
+
+    - `capacity`: the number of workers on all hosts.
+    """
+
+    def __init__(
+        self, hosts: dict[str, Any], per_host: int, workers: int, scheduler: dict[str, Any], security: Any
+    ) -> None:
+        self._hosts, self._per_host = hosts, per_host
+        self.capacity = len(hosts) * per_host
+        check_capacity(workers, self.capacity)
+        used = dict(list(hosts.items())[: math.ceil(workers / per_host)])
+        super().__init__(used, {"cls": Scheduler, "options": scheduler}, asynchronous=True, security=security)
+
+    def scale(self, n: int = 0, memory: Any = None, cores: Any = None) -> Any:
+        """Scale to the hosts that `n` workers need."""
+        return super().scale(math.ceil(n / self._per_host), memory=memory, cores=cores)
+
+    def new_worker_spec(self) -> dict[str, Any]:
+        """A host that is not used."""
+        return dict([next(host for host in self._hosts.items() if host[0] not in self.worker_spec)])
+
+
+def check_capacity(workers: int, capacity: int) -> None:
+    """Raise `GpuUnavailableError` if the hosts of a cluster profile have fewer workers."""
+    if workers > capacity:
+        raise GpuUnavailableError("too-few-hosts", workers=workers, capacity=capacity)
+
+
+class RemoteWorkers(Worker):
+    """The workers of one host: ``python -m jupyter_gpudask worker``, started over SSH.
+
+    The credentials go to its standard input, and so neither to a command line nor to a file. The workers end with this
+    input, and so with the connection: SSH servers do not pass on signals to processes of root.
+    """
+
+    def __init__(self, *arguments: Any, gpu: bool, security: Any, logs: Path, limit: float, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._limit = limit
+        self._gpu, self._security, self._logs = gpu, security, logs
+        self._log: IO[bytes] | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Connect and start the process; the workers register with the scheduler by themselves."""
+        try:
+            import asyncssh
+        except ImportError:
+            raise ClusterStartError("no-asyncssh", install=pip_install("ssh")) from None
+        try:
+            async with asyncio.timeout(self._limit):
+                self.connection = await asyncssh.connect(self.address, **self.connect_options)
+        except TimeoutError:
+            raise ClusterStartError("ssh-timeout", host=self.address, limit=self._limit) from None
+        except (OSError, asyncssh.Error, TypeError, ValueError) as error:  # the last two for invalid options and keys
+            if isinstance(error, OSError) and error.filename:
+                raise ClusterStartError("ssh-file", file=error.filename, error=error.strerror) from None
+            raise ClusterStartError(
+                "ssh-failed", host=self.address, error=str(error).rstrip(".") or type(error).__name__
+            ) from None
+        self._log = worker_log(self._logs, self.name).open("ab", buffering=0)
+        self.proc = await self.connection.create_process(
+            self.command(), stdout=self._log, stderr=asyncssh.STDOUT, encoding=None
+        )
+        keys = self._security.get_tls_config_for_role("worker")
+        credentials = {"ca": keys["ca_file"], "certificate": keys["cert"], "key": keys["key"]}
+        self.proc.stdin.write(json.dumps(credentials).encode() + b"\n")
+        self._watching = asyncio.create_task(self._watch(self.proc))
+        await super(Worker, self).start()
+
+    async def _watch(self, process: Any) -> None:
+        await process.wait()
+        if self.status == Status.running:  # it was not closed
+            self.status = Status.failed
+
+    def command(self) -> str:
+        """The command line of the workers, for the shell of the host."""
+        environment = [*_SSH_ENVIRONMENT]
+        if self._gpu:
+            environment.append("CUDA_VISIBLE_DEVICES=" + ",".join(map(str, range(self.n_workers))))
+        words = ["env", *environment, self.remote_python or sys.executable, "-P", "-m", "jupyter_gpudask", "worker"]
+        words += [self.scheduler, "--security", "-", "--name", str(self.name)]
+        words += [] if self._gpu else ["--cpu", "--nworkers", str(self.n_workers)]
+        for option, value in self.kwargs.items():
+            words += [f"--{option.replace('_', '-')}", str(value)]
+        return shlex.join(words)
+
+    async def close(self) -> None:
+        """End the process and the connection."""
+        if self._watching is not None:
+            self._watching.cancel()
+        await super().close()
+        if self._log is not None:
+            self._log.close()

@@ -11,13 +11,11 @@ import importlib
 import os
 import sys
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..machine.lifeline import die_with_parent
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
 
 MODULES_VARIABLE = "JUPYTER_GPUDASK_FORK_PRELOAD"
 """The environment variable with the modules to import, separated by commas; only the fork server has it."""

@@ -12,24 +12,19 @@ import logging
 import multiprocessing
 import os
 import signal
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.config
 
 from ..machine.directories import LOGS_VARIABLE, ClusterDirectory
 from ..machine.lifeline import on_forced_exit
 from ..machine.plan import engine_of, has_usable_gpus
-from ..protocol.engines import ENGINES, engine_with
+from ..protocol.spec import ENGINES, Engine, engine_with
+from ..protocol.verbs import Start
 from . import fork_preload
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ..protocol import Start
-    from ..protocol.engines import Engine
-
 
 logger = logging.getLogger(__name__)
 
@@ -193,7 +188,6 @@ def _as_own_environment(environment: Mapping[str, str]) -> Iterator[None]:
 
 
 def _pid_of_fork_server() -> int:
-    """The pid of the fork server that `multiprocessing` uses."""
     pid: int = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined] # noqa: SLF001
     return pid
 

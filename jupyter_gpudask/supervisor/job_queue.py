@@ -10,20 +10,16 @@ import shlex
 import subprocess
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import ClusterLostError, ClusterStartError
 from ..machine.directories import tail
-from ..protocol import JobState
-from ..protocol.state import describe_jobs
+from ..protocol.state import JobState, describe_jobs
 from .engines import first_line, worker_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 # Each prints the ids and reasons of the pending jobs of all users in a partition, those of higher priority first.
 _PENDING = {"SLURM": ("squeue", "--noheader", "--states=PENDING", "--sort=-p,i", "--format=%i|%r", "--partition")}
@@ -98,14 +94,9 @@ def read_pbs(answer: str) -> dict[str, ListedJob]:
 def read_sge(answer: str) -> dict[str, ListedJob]:
     """Lines as ``12 0.55500 name ann qw 11/23/2026 23:00:00 1``; a job that runs has its queue before the last word."""
     rows = (line.split() for line in answer.splitlines() if line.strip()[:1].isdigit())
-    return {row[0]: ListedJob(_sge_state(row[4]), "", "") for row in rows if len(row) > 4}
-
-
-def _sge_state(letters: str) -> str:
-    for letter, status in _SGE_STATES.items():
-        if letter in letters:
-            return status
-    return letters
+    jobs = {row[0]: row[4] for row in rows if len(row) > 4}
+    states = {id_: [state for letter, state in _SGE_STATES.items() if letter in said] for id_, said in jobs.items()}
+    return {id_: ListedJob(next(iter(states[id_]), said), "", "") for id_, said in jobs.items()}
 
 
 def _user() -> str:
@@ -116,33 +107,15 @@ def _user() -> str:
 
 
 _LSF_STATES = {"PEND": "PENDING", "RUN": "RUNNING", "PSUSP": "SUSPENDED", "USUSP": "SUSPENDED", "SSUSP": "SUSPENDED"}
-_PBS_STATES = {
-    "B": "RUNNING",
-    "C": "COMPLETED",
-    "E": "EXITING",
-    "F": "COMPLETED",
-    "H": "HELD",
-    "M": "MOVED",
-    "Q": "QUEUED",
-    "R": "RUNNING",
-    "S": "SUSPENDED",
-    "T": "MOVING",
-    "U": "SUSPENDED",
-    "W": "WAITING",
-    "X": "COMPLETED",
-}
+_PBS_STATES = (
+    {"E": "EXITING", "H": "HELD", "M": "MOVED", "Q": "QUEUED", "T": "MOVING", "W": "WAITING"}
+    | dict.fromkeys("BR", "RUNNING")
+    | dict.fromkeys("CFX", "COMPLETED")
+    | dict.fromkeys("SU", "SUSPENDED")
+)
 # The first of these letters decides: Eqw, dr, hqw, Rs.
-_SGE_STATES = {
-    "E": "FAULTY",
-    "d": "BEING DELETED",
-    "h": "HELD",
-    "s": "SUSPENDED",
-    "S": "SUSPENDED",
-    "T": "SUSPENDED",
-    "q": "QUEUED",
-    "t": "STARTING",
-    "r": "RUNNING",
-}
+_SGE_STATES = {"E": "FAULTY", "d": "BEING DELETED", "h": "HELD", "s": "SUSPENDED", "S": "SUSPENDED", "T": "SUSPENDED"}
+_SGE_STATES |= {"q": "QUEUED", "t": "STARTING", "r": "RUNNING"}
 
 
 class BatchSystem:
@@ -244,7 +217,7 @@ class JobQueue:
 
     def states(self) -> tuple[JobState, ...]:
         """The newest jobs that have ended, and those whose workers are not up, as the batch system last said."""
-        return (*self._ended, *map(self._state, self._missing()))
+        return (*self._ended, *self._missing())
 
     async def wait_for_first_worker(
         self, opening: asyncio.Task[None], *, limit: float, on_progress: Callable[[int, tuple[str, ...]], None]
@@ -284,9 +257,7 @@ class JobQueue:
         while self._cluster.worker_spec:  # before `adapt` submits jobs in place of those that were all cancelled
             await asyncio.sleep(_INTERVAL)
             up = self._names_up()
-            self._were_up.update(
-                job.job_id for name, job in self._cluster.workers.items() if up.intersection(self._workers_of(name))
-            )
+            self._were_up |= {id_ for name, id_ in self._jobs() if up.intersection(worker_names(self._cluster, name))}
             if self._missing():
                 await self._refresh()
                 await self._replace_ended()
@@ -299,7 +270,9 @@ class JobQueue:
             try:
                 await asyncio.wait_for(asyncio.shield(self._cluster._correct_state()), _SUBMIT_LIMIT)  # noqa: SLF001
             except (RuntimeError, OSError) as error:
-                self._forget_refused()
+                for name in [name for name, job in self._cluster.workers.items() if not job.job_id]:
+                    del self._cluster.workers[name]
+                    self._cluster.worker_spec.pop(name, None)
                 raise self._describe_refusal(error) from None
 
     async def cancel(self) -> None:
@@ -316,7 +289,7 @@ class JobQueue:
 
     def log(self, name: str, lines: int) -> str:
         """The last lines of the log of a job, by its id or by the name of one of its workers."""
-        ids = [job.job_id for job_name, job in self._cluster.workers.items() if name in self._workers_of(job_name)]
+        ids = [id_ for job, id_ in self._jobs() if name in worker_names(self._cluster, job)]
         number = re.compile(rf"(?<!\d){re.escape(next(iter(ids), None) or name)}(?!\d)")
         # Dask keeps both nowhere else.
         folder, cluster_name = Path(self._cluster._job_kwargs["log_directory"]), self._cluster._name  # noqa: SLF001
@@ -352,10 +325,10 @@ class JobQueue:
             await asyncio.sleep(0.05)
 
     async def _refresh(self) -> None:
-        await self._system.refresh({job.job_id for _, job in self._cluster.workers.items() if job.job_id})
+        await self._system.refresh({id_ for _, id_ in self._jobs()})
 
     async def _replace_ended(self) -> None:
-        lost = [state for state in map(self._state, self._missing()) if state.has_ended]
+        lost = [state for state in self._missing() if state.has_ended]
         for state in lost:
             del self._cluster.workers[state.worker]
             self._ended.append(state)
@@ -365,22 +338,17 @@ class JobQueue:
             with suppress(ClusterStartError):  # a refused job is forgotten
                 await self.submit()
 
-    def _missing(self) -> list[tuple[str, str]]:
-        """The names and ids of the jobs that have no worker."""
+    def _missing(self) -> list[JobState]:
         up = self._names_up()
-        jobs = ((name, job.job_id) for name, job in self._cluster.workers.items() if job.job_id)
-        return [(name, id_) for name, id_ in jobs if not up.intersection(self._workers_of(name))]
+        missing = ((id_, name) for name, id_ in self._jobs() if not up.intersection(worker_names(self._cluster, name)))
+        return [self._system.state(*each) for each in missing]
 
-    def _state(self, job: tuple[str, str]) -> JobState:
-        name, id_ = job
-        return self._system.state(id_, name)
+    def _jobs(self) -> list[tuple[str, str]]:
+        return [(name, job.job_id) for name, job in self._cluster.workers.items() if job.job_id]
 
     def _names_up(self) -> set[str]:
         scheduler = self._cluster.scheduler
         return set() if scheduler is None else {str(worker.name) for worker in scheduler.workers.values()}
-
-    def _workers_of(self, name: str) -> list[str]:
-        return worker_names(self._cluster, name)
 
     def _ids(self) -> list[str]:
         # Only this private set of Dask has the jobs that are just being submitted.
@@ -390,11 +358,6 @@ class JobQueue:
         ids = [state.id for state in self.states()]
         text = self.log(ids[-1], _LOG_LINES) if ids else ""
         return f"Log of job {ids[-1]}:\n{text}" if text else ""
-
-    def _forget_refused(self) -> None:
-        for name in [name for name, job in self._cluster.workers.items() if not job.job_id]:
-            del self._cluster.workers[name]
-            self._cluster.worker_spec.pop(name, None)
 
     def _describe_refusal(self, error: BaseException) -> ClusterStartError:
         if isinstance(error, FileNotFoundError) and error.filename:

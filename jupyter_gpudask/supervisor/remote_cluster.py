@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import os
 import secrets
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distributed.deploy.adaptive import Adaptive
 
 from .. import _version
-from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
+from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, SpecError
 from ..machine.plan import Plan
-from ..protocol import ClusterClass, ClusterState, Progress, Ready, Start
-from ..protocol.engines import has_gpus
-from ..protocol.messages import REMOTE_DASHBOARD, gateway_dashboard
-from ..protocol.state import describe_jobs
+from ..protocol.messages import REMOTE_DASHBOARD, Progress, Ready, gateway_dashboard
+from ..protocol.spec import ClusterClass, Engine, has_gpus
+from ..protocol.state import ClusterState, JobState, describe_jobs
+from ..protocol.verbs import Start
 from .engines import GATEWAY_CLUSTER, first_line, import_class, parameters_of
-from .kubernetes import KUBE_CLUSTER, Pods, kube_options
 from .scaling import check_limit
-from .supervised import Status, SupervisedCluster, read_state, register_plugins
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..protocol import JobState
-    from ..protocol.engines import Engine
+from .supervised import Status, SupervisedCluster, read_state, register_plugins, without_gpus
 
 _RESPONSE_TIMEOUT = 10.0
 _WATCH_INTERVAL = 2.0
@@ -86,14 +82,18 @@ class RemoteCluster(SupervisedCluster):
             await self.adapt(*adaptive)
         return Ready(
             engine=self._engine,
-            stand_in="" if has_gpus(self._engine) else f"Clusters of the profile {self._profile} have no GPUs.",
+            stand_in=without_gpus(self._request.spec),
             address=self._cluster.scheduler_address,
             credentials=self._credentials(),
             dashboard_port=None,
             gpus=(),
             workers=self._wanted,
             pid=os.getpid(),
-            limits={"dashboard": self._why_no_dashboard()},
+            limits={
+                "dashboard": gateway_dashboard(self._cluster.dashboard_link)
+                if self._class.path == GATEWAY_CLUSTER
+                else REMOTE_DASHBOARD
+            },
         )
 
     def _what_is_missing(self, *, has_scheduler: bool) -> str:
@@ -103,11 +103,6 @@ class RemoteCluster(SupervisedCluster):
         if has_scheduler:
             return f"none has reached the scheduler that {origin} has started"
         return f"{origin} has not started a scheduler that responds"
-
-    def _why_no_dashboard(self) -> str:
-        if self._class.path == GATEWAY_CLUSTER:
-            return gateway_dashboard(self._cluster.dashboard_link)
-        return REMOTE_DASHBOARD
 
     async def _report_pods(self, on_progress: Callable[[Progress], None], progress: Progress) -> None:
         """Report which pods a start waits for, whenever that changes."""
@@ -136,7 +131,6 @@ class RemoteCluster(SupervisedCluster):
             raise ClusterStartError("class-failed", class_=self._class.path, error=first_line(error)) from None
 
     def _options(self, class_: Any) -> dict[str, Any]:
-        """The arguments of the class."""
         options = {name: value for name, value in self._class.options.items() if name != "n_workers"}
         if self._class.path != KUBE_CLUSTER:
             return options | ({"n_workers": self._wanted} if "n_workers" in parameters_of(class_) else {})
@@ -146,9 +140,9 @@ class RemoteCluster(SupervisedCluster):
     async def _connect(self) -> None:
         from distributed import Client
 
-        address = self._cluster.scheduler_address
+        address, security = self._cluster.scheduler_address, getattr(self._cluster, "security", None)
         try:
-            self._client = await Client(address, security=self._security, asynchronous=True, set_as_default=False)
+            self._client = await Client(address, security=security, asynchronous=True, set_as_default=False)
         except OSError as error:
             raise ClusterStartError(
                 "scheduler-unreachable", class_=self._class.path, address=address, error=str(error).rstrip(".")
@@ -223,14 +217,6 @@ class RemoteCluster(SupervisedCluster):
             if self._cluster is not None:
                 await _await_if_needed(self._cluster.close())
 
-    @property
-    def _profile(self) -> str:
-        return self._request.spec.profile
-
-    @property
-    def _security(self) -> Any:
-        return getattr(self._cluster, "security", None)  # clusters of Kubernetes have none
-
     async def on_scheduler(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in the process of the scheduler, which it gets as ``dask_scheduler``."""
         return await self._ask(self._client.run_on_scheduler(function, *arguments))
@@ -247,7 +233,6 @@ class RemoteCluster(SupervisedCluster):
 
 
 async def _await_if_needed(result: Any) -> Any:
-    """The result of a method that is asynchronous in some classes only."""
     return await result if inspect.isawaitable(result) else result
 
 
@@ -271,3 +256,155 @@ async def state_of(
     cluster = SimpleNamespace(scheduler=dask_scheduler, workers={}, plan=range(wanted))
     plan = Plan(engine, workers=wanted)
     return await read_state(cluster, plan, status, start_timeout=start_timeout, gpu_metrics=False)
+
+
+logger = logging.getLogger(__name__)
+
+
+KUBE_CLUSTER = "dask_kubernetes.operator.KubeCluster"
+
+_GPU = "nvidia.com/gpu"
+_DESCRIBED = frozenset({"image", "resources", "env", "worker_command", "scheduler_service_type", "idle_timeout"})
+"""The options of the class that `cluster_resource` puts into the resource."""
+
+
+def kube_options(options: Mapping[str, Any], name: str, workers: int, *, gpu: bool) -> dict[str, Any]:
+    """The arguments of ``KubeCluster``.
+
+    - `options`: the administrator's options, which are those of the class.
+    - `name`: the name of the cluster, unless the options have one.
+    - `gpu`: whether each worker has a GPU.
+
+    Raises `SpecError` if an option is missing, or has an invalid value.
+    """
+    given = {key: value for key, value in options.items() if key not in _DESCRIBED and key != "n_workers"}
+    if "custom_cluster_spec" not in given:
+        described = {key: options[key] for key in _DESCRIBED & options.keys()}
+        given["custom_cluster_spec"] = cluster_resource(given.pop("name", name), workers, gpu=gpu, **described)
+    return {"create_mode": "CREATE_ONLY", **given, "shutdown_on_close": True, "quiet": True}
+
+
+def cluster_resource(
+    name: str,
+    workers: int,
+    *,
+    gpu: bool,
+    image: str = "",
+    resources: Mapping[str, Any] | None = None,
+    worker_command: str | list[str] | None = None,
+    **others: Any,
+) -> dict[str, Any]:
+    """The ``DaskCluster`` of the operator.
+
+    It is made by dask-kubernetes, except that the scheduler gets no GPU, and is started by ``dask scheduler``.
+
+    - `gpu`: whether each worker has a GPU: one, unless the limits say otherwise.
+    - `image`: the image of the scheduler and the workers, with jupyter_gpudask.
+    - `resources`: limits and requests of the worker's container; those of the scheduler are the same without GPUs.
+    - `worker_command`: the command of a worker, by default ``python -m jupyter_gpudask worker``.
+    - `others`: ``env``, ``idle_timeout`` and ``scheduler_service_type``, as ``KubeCluster`` takes them.
+
+    Raises `SpecError` if there is no image, or more than one GPU for each worker.
+    """
+    from dask_kubernetes.operator import make_cluster_spec
+
+    if not image:
+        raise SpecError("no-image")
+    limits = dict((resources or {}).get("limits", {}))
+    if gpu and str(limits.setdefault(_GPU, "1")) != "1":
+        raise SpecError("gpus-of-pod", count=limits[_GPU])
+    container = {**(resources or {}), "limits": limits}
+    own = ["python", "-m", "jupyter_gpudask", "worker", "$(DASK_SCHEDULER_ADDRESS)", *([] if gpu else ["--cpu"])]
+    resource: dict[str, Any] = make_cluster_spec(
+        name, image=image, n_workers=workers, resources=container, worker_command=worker_command or own, **others
+    )
+    (scheduler,) = resource["spec"]["scheduler"]["spec"]["containers"]
+    scheduler["args"] = ["dask", "scheduler", *scheduler["args"][1:]]  # there is no program dask-scheduler any more
+    scheduler["resources"] = {
+        kind: {what: amount for what, amount in amounts.items() if what != _GPU} for kind, amounts in container.items()
+    }
+    without_nulls: dict[str, Any] = _without_nulls(resource)  # as Kubernetes makes of such fields
+    return without_nulls
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+_INTERVAL = 2.0
+_LIMIT = 5.0
+_LONGEST_REASON = 200
+
+
+class Pods:
+    """The pods of one cluster, which are queried at most every 2 seconds.
+
+    - `cluster`: the ``dask_kubernetes.operator.KubeCluster``, which may still start.
+    """
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+        self._states: tuple[JobState, ...] = ()
+        self._asked = -_INTERVAL
+        self._problem = ""
+
+    async def states(self) -> tuple[JobState, ...]:
+        """The pods that are not up; without an answer of Kubernetes those of the last one."""
+        if time.monotonic() - self._asked >= _INTERVAL:
+            self._asked = time.monotonic()
+            try:
+                async with asyncio.timeout(_LIMIT):
+                    self._states = tuple(filter(None, map(pod_state, await self._read())))
+            except Exception as error:  # noqa: BLE001 - whatever kr8s raises; the cluster does not depend on this
+                if str(error) != self._problem:
+                    logger.warning("The pods of the cluster cannot be read: %s", error)
+                self._problem = str(error)
+        return self._states
+
+    async def _read(self) -> list[dict[str, Any]]:
+        import kr8s.asyncio
+
+        selector = f"dask.org/cluster-name={self._cluster.name}"
+        found = kr8s.asyncio.get("pods", namespace=self._cluster.namespace, label_selector=selector)
+        return [pod.raw async for pod in found]
+
+
+def pod_state(pod: dict[str, Any]) -> JobState | None:
+    """The state of a pod, as Kubernetes describes it; `None` if nothing keeps it from being up."""
+    status = pod.get("status", {})
+    reason = _why_not_scheduled(status) or _why_container_waits(status)
+    if not reason and status.get("phase") != "Pending":
+        return None
+    name = pod["metadata"]["name"]
+    return JobState(
+        id=name,
+        worker=_worker_name(pod) or name,
+        system="Kubernetes",
+        unit="pod",
+        status="PENDING",
+        reason=reason[:_LONGEST_REASON],
+    )
+
+
+def _why_not_scheduled(status: dict[str, Any]) -> str:
+    for condition in status.get("conditions", ()):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            # A second sentence says whether other pods could make room.
+            message = condition.get("message", "").partition(". ")[0].rstrip(".")
+            return ", ".join(filter(None, (condition.get("reason", ""), message)))
+    return ""
+
+
+def _why_container_waits(status: dict[str, Any]) -> str:
+    waiting = (container.get("state", {}).get("waiting") for container in status.get("containerStatuses", ()))
+    return next((str(state.get("reason", "")) for state in waiting if state), "")
+
+
+def _worker_name(pod: dict[str, Any]) -> str:
+    """The name that the operator gives the worker; empty for the scheduler."""
+    variables = (
+        variable for container in pod.get("spec", {}).get("containers", ()) for variable in container.get("env", ())
+    )
+    return next((str(each.get("value", "")) for each in variables if each.get("name") == "DASK_WORKER_NAME"), "")

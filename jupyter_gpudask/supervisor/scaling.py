@@ -5,23 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from ..errors import ClusterStartError, GpuDaskError, GpuHeldError, GpuUnavailableError, LimitError, ScaleError
 from ..machine import gpus
-from ..machine.leases import LeaseFolder, leases_of_others
-from ..machine.plan import check_gpus_of_user, check_memory, make_plan, wanted_gpus
-from .engines import worker_names
-from .ssh import check_capacity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from ..machine.leases import Lease, OwnLease, Place
-    from ..machine.plan import Plan
-    from ..protocol import ClusterSpec, Start
-    from .job_queue import JobQueue
-
+from ..machine.leases import Lease, LeaseFolder, OwnLease, Place, leases_of_others
+from ..machine.plan import Plan, check_gpus_of_user, check_memory, make_plan, wanted_gpus
+from ..protocol.spec import ClusterSpec
+from ..protocol.verbs import Start
+from .engines import check_capacity, worker_names
+from .job_queue import JobQueue
 
 logger = logging.getLogger(__name__)
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from distributed.protocol.pickle import dumps
 
 from ..errors import GpuUnavailableError
 from ..machine import gpus
-from ..protocol import ClusterState, GpuState, TlsCredentials
-from ..protocol.engines import has_gpus
+from ..machine.plan import Plan
+from ..protocol.spec import ClusterSpec, Engine, has_gpus
+from ..protocol.state import ClusterState, GpuState, TlsCredentials
 from ..scheduler import placement
 from ..scheduler.cells import (
     StuckWorker,
@@ -35,12 +37,6 @@ from ..worker.memory import CellMetricsPlugin, reset_worker
 from ..worker.plugins import ExitReportPlugin, MetricsRetentionPlugin, PatchPlugin
 from ..worker.polars_rank import PolarsRankPlugin, release_rank
 from ..worker.preload import PathPlugin
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from ..machine.plan import Plan
-    from ..protocol.engines import Engine
 
 
 async def register_plugins(path: Sequence[str], engine: Engine, threads: int | None, dask_scheduler: Any) -> None:
@@ -70,6 +66,11 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
         await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=plugin.name, idempotent=True)
     reports = ExitReportPlugin()
     await scheduler.register_nanny_plugin(comm=None, plugin=dumps(reports), name=reports.name, idempotent=True)
+
+
+def without_gpus(spec: ClusterSpec) -> str:
+    """Why cells run on the CPU on a cluster that a class creates; empty if its workers have GPUs."""
+    return "" if has_gpus(spec.class_engine) else f"Clusters of the profile {spec.profile} have no GPUs."
 
 
 Status = Literal["starting", "ready", "closing", "closed"]

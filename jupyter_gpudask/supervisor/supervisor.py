@@ -12,17 +12,15 @@ import dask.config
 
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
 from ..machine.lifeline import end_session, on_forced_exit
-from ..protocol import VERBS, Closed, Failed, Refused, Start, parse_command
-from ..protocol.messages import check_protocol
-from ..protocol.transport import Reporter
-from ..protocol.verbs import answer, carry_out
+from ..protocol.messages import Closed, Failed, Refused, check_protocol
+from ..protocol.state import ClusterState
+from ..protocol.transport import MessageStream, Reporter
+from ..protocol.verbs import VERBS, Command, Start, answer, carry_out, parse_command
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from ..machine.directories import ClusterDirectory
-    from ..protocol import ClusterState, Command
-    from ..protocol.transport import MessageStream
     from .dask_cluster import DaskCluster
     from .fork_server import Preparation
     from .remote_cluster import RemoteCluster
@@ -215,7 +213,6 @@ class Supervisor(Reporter):
 
 
 def _cluster_of(request: Start, directory: ClusterDirectory, preparation: Preparation) -> DaskCluster | RemoteCluster:
-    """The cluster of a request, which is not started yet."""
     fork_server = preparation.take_fork_server(request, directory)
     # Imported here, because it takes seconds, in which the fork server imports what workers need.
     from .dask_cluster import DaskCluster

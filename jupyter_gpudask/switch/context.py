@@ -39,14 +39,9 @@ def switched_to(array: str, dataframe: str, record: CellRecord | None = None) ->
     Code outside of the block does not see the switch. It ends everywhere at once, also in threads and tasks that were
     started inside, and may be left from another context than the one in which it was entered.
 
-    Raises
-    ------
-    BackendUnavailableError
-        This process cannot use one of them; nothing was switched.
-    BrokenContextError
-        The CUDA context of this process is broken; nothing was switched.
-    PatchError
-        A patch does not fit the installed version of Dask; nothing was switched.
+    Raises `BackendUnavailableError` if this process cannot use one of them; nothing was switched. Raises
+    `BrokenContextError` if the CUDA context of this process is broken; nothing was switched. Raises `PatchError` if a
+    patch does not fit the installed version of Dask; nothing was switched.
     """
     check_backends(array, dataframe)
     if {array, dataframe} & GPU_BACKENDS:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from dask.base import is_dask_collection
 
 from ..errors import MoveError
 from ..inspection.placement import GPU_BACKENDS, can_move, kind_of, name_of, place_of, to_gpu
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 
 ALL = "all"
 """Selects every collection on the host that the cell names."""
@@ -36,10 +34,7 @@ def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[
 
     A variable that the code assigns before it reads it is none, nor is one of a function or class.
 
-    Parameters
-    ----------
-    backends
-        The backends for arrays and dataframes; collections that need no GPU backend are left out.
+    `backends`: the backends for arrays and dataframes; collections that need no GPU backend are left out.
     """
     try:
         tree = ast.parse(source)
@@ -74,17 +69,9 @@ def move_collections(
 
     A variable that the code reassigns keeps its new value.
 
-    Parameters
-    ----------
-    names
-        Names of Dask arrays and dataframes; ``("all",)`` for those of `mentioned`.
-    mentioned
-        Names of the collections on the host that the code reads.
-
-    Raises
-    ------
-    MoveError
-        A name is not a Dask array or DataFrame that can be moved; nothing was moved.
+    `names`: names of Dask arrays and dataframes; ``("all",)`` for those of `mentioned`. `mentioned`: names of the
+    collections on the host that the code reads. Raises `MoveError` if a name is not a Dask array or DataFrame that can
+    be moved; nothing was moved.
     """
     movable = [name for name in mentioned if can_move(namespace[name])]
     wanted = movable if tuple(names) == (ALL,) else list(names)

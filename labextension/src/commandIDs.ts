@@ -40,6 +40,8 @@ export namespace CommandIDs {
   export const copyCode = 'gpudask:copy-code';
   /** Insert the code that gets the Dask client in a new cell. */
   export const insertCode = 'gpudask:insert-code';
+  /** Show a cell of a notebook; takes its id, `cell`, and the `path` of the notebook. */
+  export const showCell = 'gpudask:show-cell';
   /** Run every cell that uses Dask on the GPUs, or no longer. */
   export const runOnGpus = 'gpudask:run-on-gpus';
   /** Insert an example into the notebook, and run it on the GPUs. */

@@ -8,7 +8,7 @@ from distributed import Client
 from helpers import wait_until
 
 from jupyter_gpudask.errors import GpuUnavailableError
-from jupyter_gpudask.machine.gpus import list_gpus
+from jupyter_gpudask.machine.gpus import visible_gpus
 
 pytestmark = [pytest.mark.gpu, pytest.mark.cluster]
 
@@ -17,7 +17,7 @@ MB = 2**20
 
 def has_two():
     try:
-        return len(list_gpus()) > 1
+        return len(visible_gpus()) > 1
     except GpuUnavailableError:
         return False
 
@@ -84,9 +84,9 @@ def _exported():
 def _free_memory():
     import cupy
 
-    from jupyter_gpudask.gpu_libraries import release_unused
+    from jupyter_gpudask.gpu_libraries import release_memory
 
-    release_unused()
+    release_memory()
     return cupy.cuda.runtime.memGetInfo()[0]
 
 

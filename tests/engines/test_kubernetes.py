@@ -11,7 +11,7 @@ from servers import Server, kernel_of
 
 from jupyter_gpudask.errors import SpecError
 from jupyter_gpudask.protocol.state import describe_jobs
-from jupyter_gpudask.supervisor.kubernetes import cluster_resource, pod_state
+from jupyter_gpudask.supervisor.remote_cluster import cluster_resource, pod_state
 
 pytest.importorskip("dask_kubernetes", reason="run make test-engines")
 from kubernetes_api import KubernetesApi, check_resource

@@ -11,9 +11,10 @@ import psutil
 import pytest
 
 from jupyter_gpudask.errors import ClusterLostError, GpuDaskError
-from jupyter_gpudask.launcher.cluster_process import ChildProcess, ClusterProcess
-from jupyter_gpudask.launcher.connection import ClusterConnection
-from jupyter_gpudask.protocol import ClusterSpec, ClusterState, LogText, Refused, StateReport
+from jupyter_gpudask.launcher.cluster import ChildProcess, ClusterConnection, ClusterProcess
+from jupyter_gpudask.protocol.messages import LogText, Refused, StateReport
+from jupyter_gpudask.protocol.spec import ClusterSpec
+from jupyter_gpudask.protocol.state import ClusterState
 from jupyter_gpudask.protocol.transport import MessageStream
 
 
@@ -105,7 +106,7 @@ def test_a_report_that_comes_by_itself_is_no_answer():
 
 
 def test_what_comes_too_late_is_no_answer_to_the_next_question(monkeypatch):
-    monkeypatch.setattr("jupyter_gpudask.launcher.connection._ANSWER_TIMEOUT", 0.1)
+    monkeypatch.setattr("jupyter_gpudask.launcher.cluster._ANSWER_TIMEOUT", 0.1)
 
     async def use(connection):
         with pytest.raises(ClusterLostError, match="did not respond"):

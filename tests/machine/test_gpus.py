@@ -6,7 +6,7 @@ from helpers import fake_gpu_environment
 
 from jupyter_gpudask.errors import GpuUnavailableError
 from jupyter_gpudask.machine.gpus import select_gpus
-from jupyter_gpudask.protocol import GpuState
+from jupyter_gpudask.protocol.state import GpuState
 
 GPUS = [
     GpuState(index=number, uuid=f"GPU-{number}a", name="H200", memory_total=100, memory_used=used)

@@ -18,12 +18,12 @@ from traitlets.config import Config
 from users import ANNA, BERT, SINCE, UUID, as_root, lease_registry, process_of
 
 from jupyter_gpudask.errors import ClusterStartError, GpuHeldError
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.launcher.cluster import ClusterProcess
 from jupyter_gpudask.machine import lease_registry as registry_module
 from jupyter_gpudask.machine.lease_registry import LEASE_DIRECTORY_VARIABLE, LeaseRegistry, Usage, gpu_hours
 from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.magics.settings import MagicsSettings
-from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.protocol.spec import ClusterSpec
 from jupyter_gpudask.server.commands import UsageApp
 
 HOLD = """

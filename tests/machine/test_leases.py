@@ -10,10 +10,11 @@ import pytest
 from helpers import fake_gpu_environment, wait_until
 
 from jupyter_gpudask.errors import GpuHeldError, GpuUnavailableError
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.launcher.cluster import ClusterProcess
 from jupyter_gpudask.machine.leases import Lease, LeaseFolder
 from jupyter_gpudask.machine.plan import check_replacement, make_plan
-from jupyter_gpudask.protocol import ClusterSpec, GpuProcess, GpuState
+from jupyter_gpudask.protocol.spec import ClusterSpec
+from jupyter_gpudask.protocol.state import GpuProcess, GpuState
 
 HOLDER = """
 import sys, time, pathlib

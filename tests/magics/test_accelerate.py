@@ -21,8 +21,8 @@ import os, sys, types
 from IPython.core.interactiveshell import InteractiveShell
 from jupyter_gpudask.machine.gpus import list_gpus
 from jupyter_gpudask.machine.leases import LeaseFolder
-from jupyter_gpudask.session import device_order
-device_order._is_initialized = lambda: INITIALIZED
+from jupyter_gpudask.session import launch
+launch._is_initialized = lambda: INITIALIZED
 shell = InteractiveShell.instance()
 shell.extension_manager.load_extension("jupyter_gpudask")
 gpus = [gpu.uuid for gpu in list_gpus()]
@@ -82,7 +82,7 @@ print(accelerate())
 print(shell.run_line_magic('gpudask', 'gpus').holders)
 from jupyter_gpudask.machine.plan import select_unleased_gpus
 from jupyter_gpudask.machine.leases import leases_of_others
-from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.protocol.spec import ClusterSpec
 leases = LeaseFolder().read()
 print([(lease.holder, [gpus.index(uuid) for uuid in lease.gpus]) for lease in leases])
 def chosen(spec, kernel):

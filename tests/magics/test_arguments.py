@@ -3,10 +3,9 @@
 import pytest
 from IPython.core.error import UsageError
 
-from jupyter_gpudask.magics.arguments import parse_cell, parse_line
-from jupyter_gpudask.magics.declarations import CELL_OPTIONS, COMMANDS, cell_help, commands_help, start_help
-from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.protocol.spec import flag_of, start_options
+from jupyter_gpudask.magics.arguments import CELL_OPTIONS, cell_help, parse_cell
+from jupyter_gpudask.magics.commands import COMMANDS, commands_help, parse_line, start_help
+from jupyter_gpudask.protocol.spec import ClusterSpec, flag_of, start_options
 
 OPTIONS = start_options()
 
@@ -15,7 +14,7 @@ def test_every_field_of_a_spec_is_an_option_which_is_parsed_and_described():
     assert [option.field for option in OPTIONS.values()] == list(ClusterSpec.model_fields)
     assert [flag_of(field) for field in ClusterSpec.model_fields] == list(OPTIONS)
     for flag, option in OPTIONS.items():
-        assert parse_line(f"start {flag} 7").options[option.field] == (["7"] if option.is_repeatable else "7")
+        assert parse_line(f"start {flag} 7")[1][option.field] == (["7"] if option.is_repeatable else "7")
         assert f"{flag} " in start_help()
         assert option.help.split()[0] in start_help()
 
@@ -47,12 +46,17 @@ def test_every_option_of_a_cell_is_parsed_and_described():
         ("restart --dashboard no --gpus=0,3", {"dashboard": "no", "gpus": "0,3"}),
         ("start --wait --gpus 2", {"wait": "yes", "gpus": "2"}),
         ("connect tls://a:1 --security f", {"address": "tls://a:1", "security": "f"}),
+        ("scale 2", {"workers": 2}),
+        ("adapt 1 4", {"minimum": 1, "maximum": 4}),
+        ("logs", {}),
+        ("logs --lines 10000", {"lines": 10_000}),
+        ("held --release x,y", {"release": ("x", "y")}),
         ("connect --scheduler-file=f", {"scheduler_file": "f"}),
         ("start --environment A=b --environment C='d e'", {"environment": ["A=b", "C=d e"]}),
     ],
 )
 def test_only_the_options_that_are_typed_are_given(line, options):
-    assert parse_line(line).options == options
+    assert parse_line(line) == (line.split()[0], options)
 
 
 WRONG_LINES = {
@@ -100,7 +104,6 @@ def test_arguments_that_are_wrong_are_one_sentence():
     for parse, wrong in ((parse_line, WRONG_LINES), (parse_cell, WRONG_CELLS)):
         for line, sentence in wrong.items():
             assert error_of(parse, line).startswith(sentence)
-    assert (parse_line("logs").lines, parse_line("logs --lines 10000").lines) == (20, 10_000)
 
 
 def test_a_word_that_is_nearly_known_is_suggested_and_nothing_for_help_or_other_words():
@@ -116,7 +119,7 @@ def test_a_word_that_is_nearly_known_is_suggested_and_nothing_for_help_or_other_
         said = error_of(parse, line)
         assert f"Did you mean {meant}?" in said
         assert "choose from" not in said
-    assert [parse_line(line).command for line in ("help", "--help", "-h", "start --help")] == ["help"] * 4
+    assert [parse_line(line)[0] for line in ("help", "--help", "-h", "start --help")] == ["help"] * 4
     for line in ("helpp", "sing", "start --nothing 1"):
         said = error_of(parse_line, line)
         assert "Type %gpudask? for help." in said

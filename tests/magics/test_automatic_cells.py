@@ -14,9 +14,9 @@ import pytest
 from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import TransformerManager
 
-from jupyter_gpudask.magics.arguments import check_on_options, parse_line
+from jupyter_gpudask.magics.arguments import ON_OPTIONS, check_on_options
 from jupyter_gpudask.magics.cell_transform import AUTOMATIC_MAGIC, AutomaticCells, CellTransformer
-from jupyter_gpudask.magics.declarations import ON_OPTIONS
+from jupyter_gpudask.magics.commands import parse_line
 
 SETTINGS = SimpleNamespace(on=True)
 CALL = f"get_ipython().run_line_magic('{AUTOMATIC_MAGIC}', '')"
@@ -162,6 +162,6 @@ def test_options_for_one_cell_are_refused(options, sentence):
 
 def test_the_other_options_are_kept_as_they_were_typed():
     line = "--array numpy --dataframe pandas --move all --results gpu --strict --profile"
-    assert parse_line(f"on {line}").cell == line
+    assert parse_line(f"on {line}") == ("on", {"options": line})
     assert all(option in line for option in ON_OPTIONS)
     check_on_options("")

@@ -105,12 +105,6 @@ def test_a_moved_collection_stays_as_it_is_and_a_failure_on_the_gpus_alone_is_sh
     assert kernel.ok("outside is before, float(outside.sum().compute())").value == "(True, 4.0)"
 
 
-@pytest.mark.slow
-def test_annotations_are_those_of_the_cell(kernel):
-    assert "yes" in kernel.ok(f"{CELL}\ndef g(x: int): pass\ng.__annotations__['x'] is int").value
-    assert kernel.ok("_.agreements['value of the cell'].agrees").value == "True"
-
-
 def test_what_the_workers_of_the_gpus_keep_is_refused_before_anything_runs(kernel):
     kernel.ok("kept = da.ones(4, chunks=2).persist()\nran = []")
     reply = kernel.run(f"{CELL}\nran.append(1)\nkept.sum().compute()")
@@ -145,11 +139,6 @@ def test_options_that_cannot_be_are_refused_and_a_syntax_error_is_the_users(kern
         assert (reply.error, sentence in reply.printed) == ("UsageError", True)
     reply = kernel.run(f"{CELL}\nx = 1\ny = = 2")
     assert (reply.error, reply.errors_shown) == ("SyntaxError", 1)
-
-
-@pytest.mark.slow
-def test_a_cell_of_comments_has_nothing_to_compare(kernel):
-    assert "times" in kernel.ok(f"{CELL}\n# nothing").value
 
 
 @pytest.mark.slow

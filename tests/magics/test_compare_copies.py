@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 from tblib import pickling_support
 
-from jupyter_gpudask.magics.compare_copies import Copier, copy_variables
+from jupyter_gpudask.magics.compare_runs import Copier, copy_variables
 
 Pair = namedtuple("Pair", "first second")  # noqa: PYI024 - the one of collections
 

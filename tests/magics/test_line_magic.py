@@ -48,7 +48,7 @@ def test_a_cluster_from_start_to_a_stop_that_is_quick_even_when_a_worker_is_stuc
     assert kernel.ok("%gpudask stop").value == "There was no cluster."
     started = kernel.ok("started = %gpudask start --cpu 2")
     assert any("Starting" in line for line in started.displayed)
-    assert "<progress" in started.html[0]
+    assert "last seen" in started.html[0]
     assert started.displayed[-1].startswith("Started: CPU cluster, 2 workers")
     supervisor = kernel.supervisor()
     assert kernel.ok("started").value.startswith("CPU cluster, 2 workers")
@@ -259,7 +259,7 @@ def test_a_cell_starts_a_cluster_that_imports_as_the_notebook_does_and_ends_with
         (tmp_path / f"{name}.py").write_text("raise ImportError('a file of the user was taken for a module')\n")
     own_kernel.ok(f"import os, sys; os.chdir({str(tmp_path)!r}); sys.path.insert(0, '')\nimport tripling")
     first = own_kernel.ok("%%gpudask\nimport dask.array as da\ntype(da.ones(3).compute()).__module__")
-    assert sum("CPU cluster, with NumPy and pandas" in text for text in first.displayed) == 1
+    assert sum("with NumPy and pandas" in text for text in first.displayed) == 1
     assert first.value == "'numpy'"
     second = own_kernel.ok("%%gpudask\nda.ones(3).sum().compute()")
     assert len(second.displayed) == 1, "it says only once that it is a CPU cluster"

@@ -5,7 +5,8 @@ import pytest
 from jupyter_gpudask.magics.cell_footer import CellProgress, CellSummary, cost_of, format_energy
 from jupyter_gpudask.magics.output import format_time, html_table
 from jupyter_gpudask.magics.settings import MagicsSettings
-from jupyter_gpudask.protocol import ClusterState, GpuState, Ready, WorkState
+from jupyter_gpudask.protocol.messages import Ready
+from jupyter_gpudask.protocol.state import ClusterState, GpuState, WorkState
 
 
 def test_a_quantity_of_a_total_is_not_broken_into_two_lines():

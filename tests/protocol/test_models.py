@@ -7,33 +7,22 @@ from typing import get_args
 import pytest
 
 from jupyter_gpudask.errors import ClusterLostError, GpuHeldError, OptionConflictError, ProtocolError, SpecError
-from jupyter_gpudask.protocol import (
-    ClassProfile,
-    ClusterSpec,
-    ClusterState,
-    Event,
-    Failed,
-    GpuState,
-    LogText,
-    Start,
-    TlsCredentials,
-    WorkerExit,
-    WorkerState,
-    parse_command,
-    parse_event,
-)
 from jupyter_gpudask.protocol.messages import (
     OLDEST_PROTOCOL,
     PROTOCOL_VERSION,
     Attach,
     AttachOrStart,
+    Event,
+    Failed,
     Interpreter,
+    LogText,
+    parse_event,
     parse_request,
 )
-from jupyter_gpudask.protocol.spec import differences, other_options
-from jupyter_gpudask.protocol.state import names_of
+from jupyter_gpudask.protocol.spec import ClassProfile, ClusterSpec, differences, other_options
+from jupyter_gpudask.protocol.state import ClusterState, GpuState, TlsCredentials, WorkerExit, WorkerState, names_of
 from jupyter_gpudask.protocol.transport import EVENT_LIMIT
-from jupyter_gpudask.protocol.verbs import COMMANDS
+from jupyter_gpudask.protocol.verbs import COMMANDS, Start, parse_command
 
 
 def test_a_spec_survives_the_pipe():

@@ -6,8 +6,9 @@ import time
 import pytest
 
 from jupyter_gpudask.errors import ClusterLostError
-from jupyter_gpudask.protocol import VERBS, ClusterState, ClusterVerbs, Start, parse_command, parse_event
-from jupyter_gpudask.protocol.verbs import answer
+from jupyter_gpudask.protocol.messages import parse_event
+from jupyter_gpudask.protocol.state import CellRun, ClusterState
+from jupyter_gpudask.protocol.verbs import VERBS, ClusterVerbs, Start, answer, parse_command
 from jupyter_gpudask.server.rest import openapi_document
 from jupyter_gpudask.session.joined_cluster import PanelReports
 
@@ -20,7 +21,7 @@ ARGUMENTS = {
     "restart": {"spec": {"workers": 2}},
     "rename": {"holder": "a.ipynb"},
     "report_automatic": {"on": True},
-    "report_cell": {"fallback_blocks": 5},
+    "report_cell": {"cell": CellRun(began=1.0, fallback_blocks=5)},
     "close": {"reason": "idle"},
 }
 RESULTS = {"worker_log": "the log", "keep": "user anna"}
@@ -65,7 +66,7 @@ def test_a_command_that_nobody_answers_is_refused_and_a_report_is_ignored():
 
     refused = asyncio.run(ask('{"type": "scale", "workers": 2, "id": 4}'))
     assert (refused.answers, refused.reason) == (4, "The command scale is not possible here.")
-    assert asyncio.run(ask('{"type": "report_cell"}')) is None
+    assert asyncio.run(ask('{"type": "report_cell", "cell": {"began": 1}}')) is None
     assert "start is not possible" in asyncio.run(answer(Start(spec={}), ClusterVerbs())).reason
 
 

@@ -8,8 +8,7 @@ import textwrap
 import psutil
 from helpers import command_line
 
-from jupyter_gpudask.protocol import PROTOCOL_VERSION
-from jupyter_gpudask.protocol.messages import Interpreter
+from jupyter_gpudask.protocol.messages import PROTOCOL_VERSION, Interpreter
 from jupyter_gpudask.server.manager import ClusterManager
 from jupyter_gpudask.server.settings import Policy, ServerSettings
 

@@ -178,16 +178,6 @@ def test_a_restarted_kernel_gets_its_cluster_reset_and_may_change_its_options_un
     assert (server.cluster(kernel)["spec"]["workers"], order(2)) == (1, 409)
 
 
-@pytest.mark.slow
-def test_a_hanging_worker_does_not_prevent_the_kernel_from_attaching_to_its_cluster(server, kernel):
-    worker = server.start(kernel)["state"]["workers"][0]["pid"]
-    os.kill(worker, signal.SIGSTOP)
-    try:
-        assert "running" in kernel.ok("%gpudask status", timeout=30).displayed[0]
-    finally:
-        os.kill(worker, signal.SIGCONT)
-
-
 def test_an_interrupted_start_leaves_nothing(server, kernel):
     def interrupt():
         wait_until(server.supervisors)

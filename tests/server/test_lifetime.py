@@ -14,7 +14,8 @@ from users import ANNA, SINCE, UUID, as_root, lease_registry, process_of
 from jupyter_gpudask.errors import ClusterLifetimeError, ClusterLostError, GpusHandedOverError
 from jupyter_gpudask.machine.lease_registry import LEASE_DIRECTORY_VARIABLE, PublicLease
 from jupyter_gpudask.machine.leases import LeaseFolder, Waiting, WaitingLine
-from jupyter_gpudask.protocol import ClusterSpec, ClusterState, WorkerState
+from jupyter_gpudask.protocol.spec import ClusterSpec
+from jupyter_gpudask.protocol.state import ClusterState, WorkerState
 from jupyter_gpudask.server import lifetime
 from jupyter_gpudask.server.cluster import KernelCluster, Notice
 from jupyter_gpudask.server.lifetime import HandOver, _publish_and_choose
@@ -86,7 +87,9 @@ IMPORTS = f"""
 import asyncio
 from jupyter_gpudask.errors import catalog
 from jupyter_gpudask.machine import gpus, plan
-from jupyter_gpudask.protocol import ClusterSpec, GpuState, Start
+from jupyter_gpudask.protocol.spec import ClusterSpec
+from jupyter_gpudask.protocol.state import GpuState
+from jupyter_gpudask.protocol.verbs import Start
 from jupyter_gpudask.supervisor.scaling import plan_and_lease
 gpus.visible_gpus = lambda _=None: [GpuState(index=0, uuid={UUID!r}, name="H200")]
 plan._check_packages = lambda: None

@@ -10,7 +10,7 @@ from helpers import fake_gpu_environment
 
 from jupyter_gpudask.machine.lease_registry import LEASE_DIRECTORY_VARIABLE
 from jupyter_gpudask.machine.leases import Lease, LeaseFolder, WaitingLine
-from jupyter_gpudask.protocol import GpuProcess, GpuState
+from jupyter_gpudask.protocol.state import GpuProcess, GpuState
 from jupyter_gpudask.server.monitor import GpuReader
 
 READ = """

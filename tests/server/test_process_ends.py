@@ -9,7 +9,6 @@ import psutil
 import pytest
 from helpers import (
     ON_GPUS,
-    START_ONE,
     addresses_of_session,
     command_line,
     fake_gpu_environment,
@@ -23,25 +22,6 @@ from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.machine.unix_socket import bind_socket, connect_socket, socket_path
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.mark.slow
-def test_a_worker_that_exceeds_its_memory_limit_is_logged_and_restarted(server):
-    limit, size = ("4GB", 10**10) if ON_GPUS else ("400MB", 10**9)
-    kernel = server.kernel()
-    pid = server.start(kernel, memory_limit=limit)["pid"]
-    worker = server.cluster(kernel)["state"]["workers"][0]["pid"]
-    kernel.ok(f"%load_ext jupyter_gpudask\nstarted = {START_ONE} --memory-limit {limit}")
-    kernel.ok(f"def grow():\n    import time\n    held = bytearray({size})\n    time.sleep(5)\n    return len(held)")
-    reply = kernel.run("started.client.submit(grow, retries=0).result()", timeout=200)
-    assert reply.error == "WorkersEndedError"
-    assert "that had the task grow ended, 4 in all. The last one used" in reply.error_value
-    assert "memory budget" in server.fetch(f"clusters/{kernel.id}/logs").body["logs"]["supervisor"]
-    wait_until(lambda: server.cluster(kernel)["state"]["workers"])
-    again = server.cluster(kernel)
-    assert (again["status"], again["pid"]) == ("ready", pid)
-    assert again["state"]["workers"][0]["pid"] != worker
-    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
 
 
 @pytest.fixture

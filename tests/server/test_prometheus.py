@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from users import ANNA, BERT, UUID, as_root, lease_registry, process_of
 
 from jupyter_gpudask.errors import ClusterLostError, GpuHeldError
-from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.protocol.spec import ClusterSpec
 from jupyter_gpudask.server.cluster import KernelCluster
 from jupyter_gpudask.server.monitor import Monitor
 from jupyter_gpudask.server.prometheus import PrometheusMetrics

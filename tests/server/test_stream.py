@@ -15,8 +15,9 @@ from helpers import fake_gpu_environment, wait_until, without_gpus
 from managers import with_manager
 
 from jupyter_gpudask.protocol.rest import GpuInfo, GpuList, StreamMessage
+from jupyter_gpudask.server.history import History
 from jupyter_gpudask.server.monitor import MachineState, Monitor, read_machine
-from jupyter_gpudask.server.stream import Broadcaster, History
+from jupyter_gpudask.server.stream import Broadcaster
 
 pytestmark = pytest.mark.cluster
 
@@ -136,7 +137,7 @@ class Subscriber:
 @pytest.mark.parametrize("dropped", [[1], [2], [2, 3], [2, 4]])
 def test_a_slow_subscriber_gets_each_sample_of_the_history_exactly_once(dropped):
     async def use(manager):
-        broadcaster = Broadcaster(manager, Monitor(manager), history=100, interval=0.01)
+        broadcaster = Broadcaster(manager, Monitor(manager), History(100), interval=0.01)
         fast, slow = Subscriber(), Subscriber(*dropped)
         broadcaster.subscribe(fast)
         broadcaster.subscribe(slow)

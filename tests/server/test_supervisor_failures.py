@@ -10,9 +10,10 @@ import pytest
 from helpers import slowdown
 from managers import UNTIL_CLOSED, KernelsOf, until, with_manager
 
-from jupyter_gpudask.launcher import cluster_process, connection
-from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
-from jupyter_gpudask.server.kernel_events import KernelEventListener
+from jupyter_gpudask.launcher import cluster
+from jupyter_gpudask.protocol.messages import PROTOCOL_VERSION
+from jupyter_gpudask.protocol.spec import ClusterSpec
+from jupyter_gpudask.server.manager import KernelEventListener
 
 pytestmark = pytest.mark.cluster
 
@@ -22,7 +23,7 @@ CPU = ClusterSpec(engine="cpu")
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Wait for less time until a program that does not end is killed."""
-    monkeypatch.setattr(cluster_process, "_CLOSE_TIMEOUT", 1.0)
+    monkeypatch.setattr(cluster, "_CLOSE_TIMEOUT", 1.0)
 
 
 async def longest_pause(stop):
@@ -72,7 +73,7 @@ def test_unexpected_output_of_a_supervisor_is_a_clear_error_and_does_not_block_t
 
 
 def test_a_supervisor_that_does_not_respond_is_killed_and_one_without_an_interpreter_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster_process, "_START_MARGIN", 1.0)
+    monkeypatch.setattr(cluster, "_START_MARGIN", 1.0)
     assert "did not answer" in str(outcome_of("time.sleep(60)", tmp_path, start_timeout=0.5)[0])
     assert "does not start" in str(outcome_of("", tmp_path, interpreter="/no/python")[0])
 
@@ -179,7 +180,7 @@ class NoKernels:
 
 
 def test_a_hanging_cluster_that_is_closed_during_a_reset_is_not_restarted(tmp_path, monkeypatch):
-    monkeypatch.setattr(connection, "_ANSWER_TIMEOUT", 0.5)
+    monkeypatch.setattr(cluster, "_ANSWER_TIMEOUT", 0.5)
 
     async def use(manager):
         cluster, _ = manager.create("a", CPU)

@@ -5,7 +5,7 @@ from helpers import fake_gpu_environment
 
 SCRIPT = """
 import ctypes, os, types
-from jupyter_gpudask.session.device_order import set_first_device
+from jupyter_gpudask.session.launch import set_first_device
 from jupyter_gpudask.machine.gpus import list_gpus
 driver = types.SimpleNamespace(cuDeviceGetCount=lambda count: ANSWER)
 ctypes.CDLL = lambda name: driver

@@ -4,8 +4,8 @@ import asyncio
 import sys
 
 from jupyter_gpudask.client.connect import connect
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.launcher.cluster import ClusterProcess
+from jupyter_gpudask.protocol.spec import ClusterSpec
 
 CPU = {"engine": "cpu", "workers": 1}
 

@@ -8,14 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from jupyter_gpudask.errors import ClusterStartError, GpuUnavailableError, LimitError, SpecError
-from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, JobState
-from jupyter_gpudask.protocol.state import describe_jobs
-from jupyter_gpudask.supervisor import job_queue, ssh
-from jupyter_gpudask.supervisor.engines import import_class
+from jupyter_gpudask.protocol.spec import ClusterClass, ClusterSpec
+from jupyter_gpudask.protocol.state import JobState, describe_jobs
+from jupyter_gpudask.supervisor import job_queue
+from jupyter_gpudask.supervisor.engines import RemoteWorkers, check_capacity, import_class, make_ssh_cluster
 from jupyter_gpudask.supervisor.job_queue import BatchSystem, JobQueue
-from jupyter_gpudask.supervisor.kubernetes import KUBE_CLUSTER
+from jupyter_gpudask.supervisor.remote_cluster import KUBE_CLUSTER
 from jupyter_gpudask.supervisor.scaling import check_limit
-from jupyter_gpudask.supervisor.ssh import RemoteWorkers, check_capacity
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,7 @@ def test_without_asyncssh_the_workers_on_hosts_are_a_sentence_with_the_command_t
 def test_workers_on_hosts_of_another_class_than_that_of_the_engine_are_refused(tmp_path, engine, worker_class, allowed):
     options = {"hosts": ["10.0.0.1", "10.0.0.2"], "worker_class": worker_class}
     with pytest.raises(SpecError) as raised:
-        ssh.make_cluster(options, ClusterSpec.parse({"engine": engine}), {}, tmp_path)
+        make_ssh_cluster(options, ClusterSpec.parse({"engine": engine}), {}, tmp_path)
     said = f'The worker_class {worker_class} of the profile is not that of "engine": "{engine}". Set {allowed}, or'
     assert str(raised.value).startswith(said)
 

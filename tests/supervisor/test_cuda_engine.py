@@ -58,7 +58,7 @@ PLAN = """
 import json
 from jupyter_gpudask.errors import GpuDaskError
 from jupyter_gpudask.machine.plan import check_memory, make_plan
-from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.protocol.spec import ClusterSpec
 try:
     plan = make_plan(ClusterSpec.parse(OPTIONS))
     check_memory(plan.pool, plan.gpus)

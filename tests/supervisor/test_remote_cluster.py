@@ -12,8 +12,9 @@ import pytest
 from distributed import Client, Security
 
 from jupyter_gpudask.errors import ClusterLostError, LimitError
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, Start
+from jupyter_gpudask.launcher.cluster import ClusterProcess
+from jupyter_gpudask.protocol.spec import ClusterClass, ClusterSpec
+from jupyter_gpudask.protocol.verbs import Start
 from jupyter_gpudask.supervisor.engines import has_remote_scheduler
 from jupyter_gpudask.supervisor.remote_cluster import RemoteCluster
 

@@ -11,10 +11,12 @@ from distributed import Client, Nanny, wait
 from jupyter_gpudask.errors import GpuDaskError, GpuHeldError, ScaleError
 from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.machine.plan import Plan
-from jupyter_gpudask.protocol import ClusterSpec, GpuState, Start
+from jupyter_gpudask.protocol.spec import ClusterSpec
+from jupyter_gpudask.protocol.state import GpuState
+from jupyter_gpudask.protocol.verbs import Start
 from jupyter_gpudask.supervisor import scaling
+from jupyter_gpudask.supervisor.engines import HostsCluster
 from jupyter_gpudask.supervisor.scaling import Scaling, plan_and_lease
-from jupyter_gpudask.supervisor.ssh import HostsCluster
 
 pytestmark = pytest.mark.cluster
 

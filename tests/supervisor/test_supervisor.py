@@ -30,7 +30,7 @@ from helpers import (
 from jupyter_gpudask.client import kernel_client
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import ClusterLostError, ClusterStartError, ResultsLostError
-from jupyter_gpudask.protocol import TlsCredentials
+from jupyter_gpudask.protocol.state import TlsCredentials
 from jupyter_gpudask.supervisor.fork_server import Preparation
 from jupyter_gpudask.supervisor.supervisor import Supervisor
 
@@ -199,8 +199,9 @@ def test_neither_a_worker_that_is_stuck_in_compiled_code_nor_the_fork_server_out
 PARENT = """
 import asyncio, os, sys, time
 from distributed.protocol.pickle import dumps
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
+from jupyter_gpudask.launcher.cluster import ClusterProcess
+from jupyter_gpudask.protocol.messages import PROTOCOL_VERSION
+from jupyter_gpudask.protocol.spec import ClusterSpec
 
 async def main():
     cluster = await ClusterProcess.start(ClusterSpec(engine="cpu", workers=1))

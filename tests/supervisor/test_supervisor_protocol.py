@@ -8,7 +8,7 @@ import sys
 import pytest
 from helpers import leftover_directories, pids_of_session
 
-from jupyter_gpudask.protocol import PROTOCOL_VERSION
+from jupyter_gpudask.protocol.messages import PROTOCOL_VERSION
 
 pytestmark = pytest.mark.cluster
 

@@ -7,7 +7,6 @@ computed by pandas and by cuDF, without Dask and without this package; `of` move
 from __future__ import annotations
 
 import datetime as dt
-import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,14 +49,6 @@ def _selected_by_levels(lib: Library) -> Any:
     return len(series[series > 5])
 
 
-def _grouped_by_itself(series: Any) -> Any:
-    return series.groupby(series).sum()
-
-
-def _by_computed_key(frame: Any) -> list[Any]:
-    return list(frame.groupby(frame.k % 2).mean().columns)
-
-
 ROWS = {
     # arithmetic
     "arithmetic.Arithmetic, booleans beside fractions": lambda lib: lib.series([True, False]) - 0.5,
@@ -65,7 +56,6 @@ ROWS = {
     "arithmetic.Arithmetic, division of small integers": lambda lib: lib.series([16777217], dtype="int32") / 1,
     "arithmetic.with_floats, shift": lambda lib: str(lib.series([1, 2]).shift().dtype),
     "arithmetic.with_floats, diff": lambda lib: lib.series([-128, 127], dtype="int8").diff(),
-    "arithmetic.with_large_integers": lambda lib: lib.series([100, 100], dtype="int8").cumsum(),
     # missing_values
     "missing_values.Comparison": lambda lib: (lib.series([1.0, NAN]) != 1).isna().any(),
     "missing_values.Logical": lambda lib: (
@@ -75,9 +65,6 @@ ROWS = {
     "missing_values.OneMissing, mean of groups": lambda lib: _computed_nan(lib).groupby("k").y.mean(),
     "missing_values.OneMissing, count of groups": lambda lib: _computed_nan(lib).groupby("k").y.count(),
     "missing_values.concatenated": lambda lib: lib.series([None], dtype="str").str.cat(lib.series(["a"], dtype="str")),
-    "missing_values.CatAsPandas": lambda lib: lib.series(["a", None, "b"], dtype="str").str.cat(sep=","),
-    "missing_values.WhereAsPandas": lambda lib: str(lib.series([1, 2]).where(lib.series([True, True])).dtype),
-    "missing_values.MaskAsPandas": lambda lib: str(lib.series([1, 2]).mask(lib.series([False, False])).dtype),
     "missing_values.ReplaceAsPandas": lambda lib: str(lib.series([1, 2]).replace(5, 0.5).dtype),
     "missing_values.IsinAsPandas": lambda lib: lib.series([1.0, NAN]).isin([1.0, NAN]),
     "missing_values.with_doubles": lambda lib: lib.series([0.1], dtype="float32").isin([0.1]),
@@ -92,14 +79,11 @@ ROWS = {
         lib.of(pd.Series([TIMES[0], pd.NaT])).astype("int64").isna().any()
     ),
     "as_pandas.FunctionMapAsPandas": lambda lib: str(lib.series(["ab"], dtype="str").str.len().dtype),
-    "as_pandas.PropertyMapAsPandas, dt": lambda lib: str(lib.of(pd.Series(TIMES)).dt.year.dtype),
     "as_pandas.PropertyMapAsPandas, codes": lambda lib: lib.series(["a", None], dtype="category").cat.codes,
-    "as_pandas.ElementAsPandas": lambda lib: lib.series(["a b"], dtype="str").str.split().str[0],
     "as_pandas.ColumnsInOrder": lambda lib: list(
         lib.frame(k=[1, 2], a=[1, 2]).merge(lib.frame(b=[1, 2], k=[2, 3]), on="k", how="right").columns
     ),
     # groupby
-    "groupby.rows_of_group": lambda lib: len(lib.frame(k=[1, 1, 2], x=[1, 2, 3]).groupby(["k"]).get_group((1,))),
     "groupby.FilledSums": lambda lib: lib.frame(k=[1], x=[NAN]).groupby("k").x.sum(),
     "groupby.FilledSums, unsigned": lambda lib: str(
         lib.frame(k=[1], x=np.array([1], "uint8")).groupby("k").x.sum().dtype
@@ -113,13 +97,9 @@ ROWS = {
     # reductions
     "reductions.VarianceAsPandas, booleans": lambda lib: lib.series([True, False, True]).var(),
     "reductions.MaxAsPandas": lambda lib: lib.of(pd.DataFrame({"a": np.array([], "int64")})).max(),
-    "reductions.ModeAsPandas": lambda lib: lib.series([1, 1, 2], name="x").mode().name,
     "reductions.IdxMaxAsPandas": lambda lib: lib.frame(a=[1.0, 3.0, 3.0]).idxmax(),
     # methods, query
     "methods.loc": lambda lib: len(lib.of(pd.Series([1, 2, 3], index=TIMES)).loc["2024-01-01"]),
-    "methods.with_categories": lambda lib: list(
-        lib.series(["b", "a", "c", "a"]).astype("category").cat.categories.to_numpy()
-    ),
     "query.selected_by_text, operators": lambda lib: len(lib.frame(x=[1, 2, 3], y=[1, 3, 0]).query("x > 1 & y < 2")),
     "query.selected_by_text, missing": lambda lib: len(lib.frame(x=[1.0, NAN]).query("x != 1")),
     "query.evaluated_text": lambda lib: lib.frame(x=[1, 2]).eval("x + 1").name,
@@ -128,27 +108,19 @@ ROWS = {
     "texts.pattern_of, lookahead": lambda lib: _texts(lib, "ab").str.contains("a(?=b)"),
     "texts.pattern_of, flags in the pattern": lambda lib: _texts(lib, "A").str.contains("(?i)a"),
     "texts.pattern_of, names of groups": lambda lib: _texts(lib, "a1").str.extract("(?P<x>[a-z])([0-9])"),
-    "texts.pattern_of, empty match": lambda lib: _texts(lib, "abc").str.count("x*"),
     "texts.pattern_of, split by groups": lambda lib: len(_texts(lib, "a1b").str.split("([0-9])", regex=True).iloc[0]),
-    "texts.pattern_of, extract of absent groups": lambda lib: _texts(lib, "b").str.extract("(a)?(b)"),
-    "texts.reason_of_arguments, partition": lambda lib: _texts(lib, "ab").str.partition("x"),
     "texts.reason_of_arguments, case": lambda lib: _texts(lib, "ß", "K").str.contains("k", case=False),
     "texts.reason_of_arguments, references": lambda lib: _texts(lib, "a1").str.replace(
         "([a-z])([0-9])", r"\2\1", regex=True
     ),
     "texts.called, join of nothing": lambda lib: _texts(lib, "").str.join("-"),
-    "texts.called, missing": lambda lib: lib.series(["a", None], dtype="string").str.isdigit().isna().any(),
     "texts._difference, lines": lambda lib: _texts(lib, "a\n").str.contains("a$"),
-    "texts._difference, spaces": lambda lib: _texts(lib, "\x1fa\u3000b").str.strip(),
     "texts._difference, kinds": lambda lib: _texts(lib, "ß", "İ", "Ⅷ").str.upper(),
     "texts._difference, classes": lambda lib: _texts(lib, "٣", "é").str.contains(r"\d"),
     # differences
     "differences._accessor, dates": lambda lib: type(lib.of(pd.Series(TIMES)).dt.date.iloc[0]) is dt.date,
     "differences._accessor, wrap": lambda lib: _texts(lib, "abcdefghij kl").str.wrap(4),
     "differences._accessor, replace by a dictionary": lambda lib: _texts(lib, "a").str.replace({"a": "b"}),
-    "differences._accessor, compiled pattern": lambda lib: _texts(lib, "A").str.contains(
-        re.compile("a", re.IGNORECASE)
-    ),
     "differences._accessor, order of categories": lambda lib: (
         lib.series(["a"], dtype=ORDERED).cat.add_categories(["z"]).cat.ordered
     ),
@@ -163,19 +135,10 @@ ROWS = {
     "differences._ufunc, fmod": lambda lib: np.fmod(lib.series([-3.0]), 2.0),
     "differences._ufunc, float_power": lambda lib: np.float_power(lib.series([2]), -1),
     "differences._ufunc, fmax": lambda lib: np.fmax(lib.series([1.0, NAN]), 0.5),
-    "differences._ufunc, power": lambda lib: np.power(1.0, lib.series([NAN])),
     "differences._ufunc, copysign": lambda lib: np.copysign(lib.series([1.0]), lib.series([NAN])).isna().any(),
     "differences._ufunc, logical_or": lambda lib: np.logical_or(lib.series([NAN]), lib.series([0.0])).isna().any(),
     "differences._rounded": lambda lib: lib.series([1, 5]).clip(1.5, 3.5),
     "differences._dropna, None": lambda lib: len(lib.frame(a=[1.0, NAN], b=[1.0, 2.0]).dropna(thresh=None)),
-    "differences._dropna, thresh": lambda lib: len(lib.frame(a=[1.0, NAN], b=[1.0, 2.0]).dropna(thresh=5)),
-    "differences._operator": lambda lib: lib.series([NAN, 2.0]).pow(lib.series([NAN, 2.0]), fill_value=3.0),
-    "differences._grouped, idxmax": lambda lib: lib.frame(k=[1] * 3, x=[3.0, 3.0, 3.0]).groupby("k").x.idxmax(),
-    "differences._grouped, arguments": lambda lib: (
-        lib.frame(k=[1, 1, 1], x=[1.0, 2.0, 4.0], y=[2.0, 1.0, 5.0]).groupby("k").cov(ddof=0)
-    ),
-    "differences._grouped, name of the key": lambda lib: _grouped_by_itself(lib.series([1, 1, 2], name="k")),
-    "differences._grouped, computed key": lambda lib: _by_computed_key(lib.frame(k=[1, 2, 3], x=[1.0, 2.0, 3.0])),
     "differences._dropped": lambda lib: list(
         lib.of(pd.DataFrame({"k": [1, 1], "c": pd.Categorical(["a", "b"], dtype=ORDERED), "x": [1, 2]}))
         .groupby("k")
@@ -189,22 +152,19 @@ ROWS = {
         lib.module.concat([lib.of(pd.DataFrame({"x": [1]}, pd.Index([0], name=name))) for name in "ab"]).index.name
     ),
     "differences._of_several_kinds": lambda lib: lib.module.concat([lib.series([1, 2]), lib.of(pd.Series(TIMES))]),
-    "differences._of_several_kinds, booleans": lambda lib: lib.module.concat([lib.series([1, 2]), lib.series([True])]),
-    "differences._isin": lambda lib: lib.series(["a", None], dtype="category").isin(["a"]),
+    "differences._of_several_kinds, booleans": lambda lib: (
+        type(lib.module.concat([lib.series([1, 2]), lib.series([True])]).iloc[2]).__name__
+    ),
     "differences._rename_axis": lambda lib: (
         lib.of(pd.DataFrame({"x": [1]}, pd.Index([0], name="i"))).rename_axis(index={"i": "j"}).index.name
     ),
     "differences._replace, texts": lambda lib: lib.series(["a", "b"], dtype="category").replace("a", "b").astype("str"),
     "differences._replace, columns": lambda lib: lib.frame(x=[1, 2], y=[1, 2]).replace({"x": {1: 5}}),
-    "differences._replace, booleans": lambda lib: str(lib.series([True, False]).replace(True, False).dtype),
-    "differences._replace, by a missing value": lambda lib: lib.series([1.0, 2.0]).replace(1.0, NAN).isna().any(),
     "differences._by_zero": lambda lib: str((lib.series([1], dtype="Int64") // lib.series([0], dtype="Int64")).dtype),
     "differences, DescribeNonNumeric": lambda lib: _texts(lib, "a", "b", "a").describe(),
     "differences, DescribeNumeric": lambda lib: lib.of(pd.Series(TIMES)).describe(),
-    "differences, ToNumeric": lambda lib: str(lib.module.to_numeric(lib.series([1, 2]), downcast="unsigned").dtype),
     "differences, VarColumns": lambda lib: lib.frame(a=[1.0], b=[2.0]).var(axis=1, ddof=2),
     # concat
-    "concat.concatenation": lambda lib: lib.module.concat([lib.frame(a=[1], b=[1]), lib.frame(b=[2])], join="inner"),
 }
 
 
@@ -223,9 +183,9 @@ def same(expected: Any, found: Any) -> bool:
         return isinstance(expected, Exception) and isinstance(found, Exception)
     try:
         if isinstance(expected, pd.DataFrame):
-            pd.testing.assert_frame_equal(expected, found, check_dtype=False, check_index_type=False)
+            pd.testing.assert_frame_equal(expected, found, check_dtype=False, check_index_type=False, check_exact=True)
         elif isinstance(expected, pd.Series):
-            pd.testing.assert_series_equal(expected, found, check_dtype=False, check_index_type=False)
+            pd.testing.assert_series_equal(expected, found, check_dtype=False, check_index_type=False, check_exact=True)
         else:
             return bool(np.all(np.asarray(expected == found)))
     except (AssertionError, AttributeError, TypeError, ValueError):

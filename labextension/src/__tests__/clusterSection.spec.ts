@@ -201,40 +201,68 @@ describe('the section of clusters', () => {
     expect(shown.texts('[role=alert]')).toEqual([]);
   });
 
-  it('has names that show the notebook, or open it', async () => {
+  it('has names that show the notebook', async () => {
     shown.show();
-    const name = (): HTMLElement | null =>
-      shown.panel.node.querySelector('.jp-GpuDask-name');
-    const [open, activate] = [jest.fn(), jest.fn()];
-    const { commands, current } = shown.gpuDask;
-    const isOpen = jest.spyOn(current, 'isOpen').mockReturnValue(true);
-    jest.spyOn(current, 'activate').mockImplementation(activate);
-    const notebooks = ['work/analysis.ipynb'];
+    const show = jest.fn();
+    const { commands } = shown.gpuDask;
+    commands.addCommand(CommandIDs.showCell, {
+      describedBy: { args: null },
+      execute: show
+    });
+    const path = 'work/analysis.ipynb';
+    const notebooks = [path];
     await shown.receive({
       gpus: gpuList(),
       clusters: [cluster({ notebooks })]
     });
-    name()?.click();
-    expect(activate).toHaveBeenCalledWith('kernel-1');
-
-    isOpen.mockReturnValue(false);
-    commands.addCommand('docmanager:open', {
-      describedBy: { args: null },
-      execute: open
-    });
-    await shown.receive({ clusters: [cluster({ notebooks })] });
-    expect(name()?.title).toBe('Show work/analysis.ipynb');
-    name()?.click();
-    expect(open).toHaveBeenCalledWith({ path: notebooks[0] });
-    expect(activate).toHaveBeenCalledTimes(1);
-
+    shown.panel.node
+      .querySelector<HTMLElement>('button.jp-GpuDask-name')
+      ?.click();
+    expect(show).toHaveBeenCalledWith({ kernelId: 'kernel-1', path });
     // A console has no file.
     const tab = { name: 'Console 1', notebooks: ['work/Console 1'] };
     await shown.receive({ clusters: [cluster(tab)] });
-    expect([name()?.tagName, name()?.title]).toEqual([
-      'SPAN',
-      'work/Console 1'
+    expect(shown.texts('span.jp-GpuDask-name')).toEqual(['Console 1']);
+  });
+
+  it('show the running cell and the last five, with what ran on the CPU, which lead to the cells', async () => {
+    shown.show();
+    const show = jest.fn();
+    const { commands } = shown.gpuDask;
+    commands.addCommand(CommandIDs.showCell, {
+      describedBy: { args: null },
+      execute: show
+    });
+    const ended = [1, 2, 3, 4, 5].map(number => ({
+      id: `cell-${number}`,
+      number,
+      began: number,
+      seconds: number,
+      peak: number * 2 ** 30,
+      fallbacks: number === 5 ? ['median (line 3), 10 blocks'] : [],
+      fallback_blocks: 0,
+      failed: number === 4
+    }));
+    const running = { ...ended[0], number: 6, began: 6, seconds: null };
+    const cells = [...ended, running];
+    await shown.receive({
+      gpus: gpuList(),
+      clusters: [cluster({ cells, busy: true })]
+    });
+    expect(shown.texts('.jp-GpuDask-cells li')).toEqual([
+      '[6]runningpeak 1.0 GiB',
+      '[5]5.0 speak 5.0 GiBon the CPU: median (line 3), 10 blocks',
+      '[4]failed after 4.0 speak 4.0 GiB',
+      '[3]3.0 speak 3.0 GiB',
+      '[2]2.0 speak 2.0 GiB',
+      '[1]1.0 speak 1.0 GiB'
     ]);
+    shown.panel.node
+      .querySelector<HTMLElement>('.jp-GpuDask-lastCells button')
+      ?.click();
+    expect(show).toHaveBeenCalledWith(
+      expect.objectContaining({ cell: 'cell-5', kernelId: 'kernel-1' })
+    );
   });
 
   it('groups workers by host if there are several', async () => {

@@ -171,6 +171,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
     limits: {},
     automatic: false,
     busy: false,
+    cells: [],
     state: {
       engine: 'cuda',
       status: 'ready',

@@ -81,10 +81,10 @@ describe('the section of GPUs', () => {
       'NVIDIA L4140 GiB'
     ]);
     expect(shown.texts('.jp-GpuDask-gpuUser')).toEqual([
-      'Free',
+      'Unlisted processes',
       'a',
-      'Free',
-      'Free'
+      'Unlisted processes',
+      'Unlisted processes'
     ]);
     expect(shown.panel.node.querySelector('.jp-GpuDask-sparkline')).toBeNull();
     const toggle =
@@ -161,13 +161,13 @@ describe('the section of GPUs', () => {
     ]);
   });
 
-  it('does not show a GPU as free if its memory is in use', async () => {
+  it('does not show a GPU as free if it is busy or its memory is in use', async () => {
     shown.show();
     const hidden = { memory_used: 100 * GIB, hidden_use: true };
     await shown.receive({
       gpus: gpuList({
         gpus: [
-          gpu({ memory_used: GIB }),
+          gpu({ memory_used: GIB, utilization: 0 }),
           gpu({ uuid: 'GPU-1', ...hidden }),
           gpu({ uuid: 'GPU-2', ...hidden, users: [TRAINER] })
         ]

@@ -139,7 +139,8 @@ describe('the palette', () => {
     await activate('notebook', gpuDask, tracker, palette);
     await activate('history', gpuDask, null, null, palette);
     await activate('toolbar', gpuDask, null, palette, null);
-    const { restoreDashboard, ...given } = CommandIDs;
+    const { restoreDashboard, showCell, ...given } = CommandIDs;
+    expect(app.commands.isVisible(showCell)).toBe(false);
     expect(app.commands.isVisible(restoreDashboard)).toBe(false);
     expect(offered.sort()).toEqual(Object.values(given).sort());
   });
@@ -148,11 +149,12 @@ describe('the palette', () => {
 describe('the menus', () => {
   it('have every command of the user', () => {
     const [view, kernel] = MENUS.map(({ items }) => commandsIn(items));
-    const { restoreDashboard, showPanel, showHistory, ...ofCluster } =
-      CommandIDs;
+    const { restoreDashboard, showCell, ...shown } = CommandIDs;
+    const { showPanel, showHistory, ...ofCluster } = shown;
     expect(view).toEqual([showPanel, showHistory]);
     expect(kernel.sort()).toEqual(Object.values(ofCluster).sort());
     expect(kernel).not.toContain(restoreDashboard);
+    expect(kernel).not.toContain(showCell);
   });
 });
 

@@ -16,7 +16,7 @@ function plotAt(title: string, left: number, width: number) {
   canvas.width = Math.floor(width);
   canvas.height = 100;
   canvas.getBoundingClientRect = () =>
-    ({ left, top: 50, width, height: 100.4, right: left + width }) as DOMRect;
+    ({ left, top: 50, width, height: 100.4, bottom: 150.4 }) as DOMRect;
   return { title, canvas };
 }
 

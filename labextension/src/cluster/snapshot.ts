@@ -123,7 +123,12 @@ export function snapshot(
     return {
       ...off,
       ...common,
-      reason: { message: cluster.stand_in, fix: '' }
+      // The section of the GPUs says it already.
+      reason: {
+        message:
+          cluster.stand_in === model.gpus?.reason ? '' : cluster.stand_in,
+        fix: ''
+      }
     };
   }
   const freed = freedGpus(cluster, model.gpus);

@@ -29,7 +29,7 @@ export function ClusterBadge({
   return number === null ? null : (
     <span
       className="jp-GpuDask-badge"
-      data-number={number % COLORS}
+      style={{ background: COLORS[number % COLORS.length] }}
       aria-hidden="true"
     >
       {String.fromCharCode(65 + (number % LETTERS))}
@@ -37,5 +37,13 @@ export function ClusterBadge({
   );
 }
 
-const COLORS = 6;
+/** The colors of clusters, on which white letters can be read, in light and dark themes. */
+export const COLORS = [
+  '#1565c0',
+  '#ad1457',
+  '#2e7d32',
+  '#7b1fa2',
+  '#a04000',
+  '#00695c'
+];
 const LETTERS = 26;

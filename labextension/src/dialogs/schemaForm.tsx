@@ -108,11 +108,28 @@ function Field(props: FieldTemplateProps): JSX.Element {
   );
 }
 
-function Fields({ properties }: ObjectFieldTemplateProps): JSX.Element {
+/** The fields; those that `formContext.more` names are folded, unless one of them is wrong. */
+function Fields({
+  properties,
+  formContext
+}: ObjectFieldTemplateProps): JSX.Element {
+  const { more = [], moreLabel, problem } = formContext;
+  const contents = (isMore: boolean): React.ReactNode =>
+    properties
+      .filter(({ name }) => more.includes(name) === isMore)
+      .map(({ content }) => content);
   return (
-    <div className="jp-GpuDask-fields">
-      {properties.map(({ content }) => content)}
-    </div>
+    <>
+      <div className="jp-GpuDask-fields">{contents(false)}</div>
+      {more.length > 0 && (
+        <details
+          open={problemsOf(problem).some(({ field }) => more.includes(field))}
+        >
+          <summary>{moreLabel}</summary>
+          <div className="jp-GpuDask-fields">{contents(true)}</div>
+        </details>
+      )}
+    </>
   );
 }
 

@@ -12,6 +12,7 @@ import { formatBytes, Units } from '../format';
 import { IClusterSpec, IGpu, IProblem, SpecRequest } from '../model/api';
 import { SchemaForm } from './schemaForm';
 import {
+  FIRST,
   initialValues,
   IOffer,
   isAvailable,
@@ -55,6 +56,8 @@ function StartForm({
 }: IFormProps & { options: IStartDialogOptions }): JSX.Element {
   const { schema, profiles, gpus, units, trans } = options;
   const { values } = form;
+  // An option that the previous cluster had is not folded.
+  const given = initialValues(options, options.spec);
   const fields: { [name: string]: RJSFSchema } = {};
   const uiSchema: { [name: string]: object } = {};
   for (const name of shownOptions(values, options)) {
@@ -87,6 +90,10 @@ function StartForm({
         uiSchema={uiSchema}
         context={{
           gpus,
+          more: Object.keys(fields).filter(
+            name => !FIRST.includes(name) && !(name in given)
+          ),
+          moreLabel: trans.__('More options'),
           isHeldTaken: values.share || values.wait,
           units,
           trans

@@ -21,7 +21,7 @@ export interface IOffer {
 }
 
 /** The options at the start of the form; the others follow in the order of the schema. */
-const FIRST = ['profile', 'engine', 'share', 'wait', 'gpus'];
+export const FIRST = ['profile', 'gpus', 'engine', 'workers', 'share', 'wait'];
 
 /** Whether a cluster can use a GPU, given the clusters that hold it. */
 export function isAvailable(gpu: IGpu, share: boolean): boolean {

@@ -5,14 +5,7 @@ import React, { useEffect, useRef } from 'react';
 import uPlot from 'uplot';
 
 import { useIsVisible } from '../components/card';
-import { useGpuDask } from '../components/liveWidget';
-import {
-  createPlot,
-  IPlotOptions,
-  useThemeName,
-  IRange,
-  RANGE_KEYS
-} from './plot';
+import { createPlot, IPlotOptions, useThemeName, IRange } from './plot';
 import { Series } from './store';
 
 /** A rendered chart. */
@@ -28,7 +21,6 @@ interface IChartProps extends IPlotOptions {
   /** The values of each line. */
   series: Series[];
   range: IRange;
-  onKeyDown: React.KeyboardEventHandler;
   /** Called with the chart when it is created, and with null when it is removed. */
   chartRef: (chart: IChart | null) => void;
 }
@@ -38,21 +30,24 @@ interface IDrawn {
   range: IRange;
   /** The oldest time. */
   first: number | undefined;
+  /** The number of cells. */
+  bands: number;
 }
 
 /** A chart of a metric over time. Its values are also in the table below, for screen readers. */
 export function Chart(props: IChartProps): JSX.Element {
   const { title, lines, units, times, series, range, chartRef } = props;
-  const { trans } = useGpuDask();
   const theme = useThemeName();
   const node = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const drawn = useRef<IDrawn | null>(null);
+  const bands = useRef(props.bands);
+  bands.current = props.bands;
   const isVisible = useIsVisible(node);
   const draw = useRef<() => void>(() => undefined);
   draw.current = () => {
     const made = plot.current;
-    const wanted = { range, first: times.at(0) };
+    const wanted = { range, first: times.at(0), bands: props.bands.length };
     if (made && !isUpToDate(drawn.current, wanted, made)) {
       drawn.current = wanted;
       made.batch(() => {
@@ -69,7 +64,7 @@ export function Chart(props: IChartProps): JSX.Element {
     if (!node.current) {
       return undefined;
     }
-    const made = createPlot(node.current, props);
+    const made = createPlot(node.current, () => bands.current, props);
     const observer = new ResizeObserver(([{ contentRect }]) =>
       made.setSize({ width: contentRect.width, height: contentRect.height })
     );
@@ -95,17 +90,7 @@ export function Chart(props: IChartProps): JSX.Element {
   return (
     <figure className="jp-GpuDask-chart">
       <figcaption>{title}</figcaption>
-      <div
-        ref={node}
-        role="img"
-        tabIndex={0}
-        aria-label={title}
-        aria-description={trans.__(
-          'Plus and minus zoom all charts, the arrow keys move the range, and 0 or Escape resets the zoom.'
-        )}
-        aria-keyshortcuts={RANGE_KEYS}
-        onKeyDown={props.onKeyDown}
-      />
+      <div ref={node} role="img" aria-label={title} />
     </figure>
   );
 }
@@ -119,7 +104,7 @@ function isUpToDate(
   wanted: IDrawn,
   plot: uPlot
 ): boolean {
-  if (!drawn || drawn.first !== wanted.first) {
+  if (drawn?.first !== wanted.first || drawn?.bands !== wanted.bands) {
     return false;
   }
   const { min, max } = wanted.range;

@@ -7,7 +7,7 @@ import { Units } from '../format';
 import { timesIn } from '../times';
 import { Chart, IChart } from './chart';
 import { formatValue, IGroup, IMetric, ISource } from './metrics';
-import { ILineStyle, lineStyle, IRange } from './plot';
+import { IBand, ILineStyle, lineStyle, IRange } from './plot';
 
 interface IGroupViewProps {
   group: IGroup;
@@ -16,6 +16,7 @@ interface IGroupViewProps {
   /** The keys of the sources whose lines are hidden. */
   hidden: ReadonlySet<string>;
   times: number[];
+  bands: IBand[];
   range: IRange;
   /** The index of the time whose values the table shows. */
   index: number;
@@ -24,8 +25,6 @@ interface IGroupViewProps {
   /** Show or hide the lines of these sources. */
   onToggle: (keys: string[], isShown: boolean) => void;
   onZoom: (range: IRange) => void;
-  /** Called when a key is pressed in a chart. */
-  onKeyDown: React.KeyboardEventHandler;
   onCursor: (index: number | null) => void;
 }
 
@@ -54,6 +53,7 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
               top={metric.top}
               lines={lines}
               times={times}
+              bands={props.bands}
               series={metric.series.filter(isShown)}
               range={range}
               format={value => formatValue(value, metric.unit, trans, units)}
@@ -62,7 +62,6 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
                 chart ? charts.set(title, chart) : charts.delete(title)
               }
               onZoom={props.onZoom}
-              onKeyDown={props.onKeyDown}
               onCursor={props.onCursor}
             />
           );

@@ -3,10 +3,14 @@
  */
 import React, { useCallback, useMemo, useRef, useState } from 'react';
 
+import { CellList, showCell } from '../components/cellList';
+import { COLORS } from '../components/clusterName';
 import { ConnectionNotice } from '../components/notice';
 import { useGpuDask } from '../components/liveWidget';
 import { download, TabToolbar } from '../components/liveTab';
 import { disabledProps } from '../components/focus';
+import { isShown } from '../cluster/offered';
+import { formatDuration } from '../format';
 import { timesIn } from '../times';
 import { IChart } from './chart';
 import { toCsv, toPng } from './export';
@@ -21,11 +25,29 @@ import {
   sourcesOf,
   withoutCharts
 } from './metrics';
-import { lineStyle, lineStyles, IRange, rangeAfterKey } from './plot';
+import { cellsIn, usePast } from './past';
+import {
+  lineStyle,
+  lineStyles,
+  IRange,
+  RANGE_KEYS,
+  rangeAfterKey
+} from './plot';
 import { HistoryStore } from './store';
 
 /** How many seconds of metrics the history shows; the default of the server's `history_seconds`. */
 export const HISTORY_SECONDS = 900;
+
+/** The history is said to begin later than its range if it lacks so many seconds. */
+const MARGIN = 30;
+
+/** The number of the newest cells in the list; the charts have all. */
+const MOST_CELLS = 50;
+
+/** The color of the cells of a cluster; gray for one that has ended, or that is the only one. */
+function colorOf(number: number | null): string {
+  return number === null ? '#808080' : COLORS[number % COLORS.length];
+}
 
 /** The number of lines that are shown at first in each group: one for each color. */
 const DEFAULT_LINES = 8;
@@ -46,10 +68,13 @@ function fileName(suffix: string): string {
 }
 
 /** The charts and tables of the metrics of all GPUs, of all workers and of the machine. */
-function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
-  const { model, current, trans, language } = useGpuDask();
-  const [isPaused, setPaused] = useState(store.isPaused);
+function HistoryView({ store: recent }: { store: HistoryStore }): JSX.Element {
+  const gpuDask = useGpuDask();
+  const { model, current, trans, language } = gpuDask;
+  const [isPaused, setPaused] = useState(recent.isPaused);
   const [span, setSpan] = useState(HISTORY_SECONDS);
+  const past = usePast(gpuDask, Math.max(span, HISTORY_SECONDS));
+  const store = (span > HISTORY_SECONDS && past?.store) || recent;
   const [zoom, setZoom] = useState<IRange | null>(null);
   const [cursor, setCursor] = useState<number | null>(null);
   const [toggled, setToggled] = useState<ReadonlyMap<string, boolean>>(
@@ -60,7 +85,7 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
   const { times } = store;
   const sources = useMemo(
     () => sourcesOf(model, store, trans, current.kernelId),
-    [store.generation, sourceNamesKey(model, current.kernelId)]
+    [store, store.generation, sourceNamesKey(model, current.kernelId)]
   );
   const allGroups = metricGroups(model, store, sources, trans);
   const groups = withoutCharts(allGroups, model.settings.value.hiddenCharts);
@@ -74,7 +99,7 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
     setToggled(before => new Map([...before, ...changes]));
   }, []);
 
-  const newest = times.at(-1);
+  const newest = recent.times.at(-1);
   if (newest === undefined || allGroups.length === 0) {
     return (
       <>
@@ -83,12 +108,27 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
       </>
     );
   }
-  const range = zoom ?? { min: newest - span, max: newest };
+  // Not wider than there is something to see.
+  const first = Math.max(newest - span, Math.min(times[0], newest - 60));
+  const range = zoom ?? { min: first, max: newest };
+  const cells = cellsIn(past, model).filter(
+    ({ kernel_id: kernelId, began, seconds }) =>
+      began < range.max &&
+      began + (seconds ?? newest - began) > range.min &&
+      isShown(kernelId, current.kernelId, model.settings.value)
+  );
+  const bands = cells.map(cell => ({
+    from: cell.began,
+    to: cell.seconds === null ? newest : cell.began + cell.seconds,
+    color: colorOf(model.numberOf(cell.kernel_id)),
+    title: trans.__('Cell [%1] of %2', cell.number, cell.notebook),
+    onClick: () => showCell(cell, gpuDask)
+  }));
   const zoomByKey = (event: React.KeyboardEvent): void => {
     if (event.ctrlKey || event.altKey || event.metaKey) {
       return;
     }
-    const all = { min: newest - HISTORY_SECONDS, max: newest };
+    const all = { min: newest - Math.max(span, HISTORY_SECONDS), max: newest };
     const next = rangeAfterKey(event.key, range, all, span);
     if (next !== undefined) {
       event.preventDefault();
@@ -100,7 +140,7 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
   const after = times.findIndex(time => time > range.max);
   const index = cursor ?? (after < 0 ? times.length : after) - 1;
   const pause = (): void => {
-    store.isPaused = !isPaused;
+    recent.isPaused = !isPaused;
     setPaused(!isPaused);
   };
   const saveCsv = (): void => {
@@ -137,6 +177,7 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
         isZoomed={zoom !== null}
         time={times.at(index) ?? null}
         isNow={cursor === null && zoom === null && !isPaused}
+        since={first > newest - span + MARGIN ? newest - first : null}
         onSpan={seconds => {
           setSpan(seconds);
           setZoom(null);
@@ -146,7 +187,24 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
         onCsv={saveCsv}
         onPng={savePng}
       />
-      <h2>{title}</h2>
+      <h2>
+        <span
+          role="slider"
+          tabIndex={0}
+          aria-label={trans.__('Time range')}
+          aria-valuemin={newest - span}
+          aria-valuemax={newest}
+          aria-valuenow={range.max}
+          aria-valuetext={title}
+          aria-description={trans.__(
+            'Plus and minus zoom all charts, the arrow keys move the range, and 0 or Escape resets the zoom.'
+          )}
+          aria-keyshortcuts={RANGE_KEYS}
+          onKeyDown={zoomByKey}
+        >
+          {title}
+        </span>
+      </h2>
       <div className="jp-GpuDask-groups" data-stale={model.isStale}>
         {groups.length === 0 && (
           <p className="jp-GpuDask-secondary">
@@ -160,15 +218,25 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
             styles={styles}
             hidden={hidden}
             times={times}
+            bands={bands}
             range={range}
             index={index}
             charts={charts.current}
             onToggle={toggle}
             onZoom={setZoom}
-            onKeyDown={zoomByKey}
             onCursor={setCursor}
           />
         ))}
+        {cells.length > 0 && (
+          <section className="jp-GpuDask-group" aria-label={trans.__('Cells')}>
+            <h3>{trans.__('Cells')}</h3>
+            <CellList
+              cells={cells.slice(0, MOST_CELLS)}
+              label={trans.__('Cells')}
+              areMixed
+            />
+          </section>
+        )}
       </div>
     </>
   );
@@ -219,6 +287,8 @@ interface IHistoryToolbarProps {
   time: number | null;
   /** Whether that is the newest time, and moves on. */
   isNow: boolean;
+  /** Since how many seconds there are metrics, if that is less than the time range; else null. */
+  since: number | null;
   onSpan: (span: number) => void;
   onPause: () => void;
   onResetZoom: () => void;
@@ -226,7 +296,7 @@ interface IHistoryToolbarProps {
   onPng: () => Promise<void>;
 }
 
-const MINUTES = [15, 5, 1];
+const MINUTES = [1440, 360, 60, 15, 5, 1];
 
 /** The toolbar of the history. */
 function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
@@ -242,7 +312,9 @@ function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
       >
         {MINUTES.map(minutes => (
           <option key={minutes} value={minutes * 60}>
-            {trans._n('Last minute', 'Last %1 minutes', minutes)}
+            {minutes > 15
+              ? trans._n('Last hour', 'Last %1 hours', minutes / 60)
+              : trans._n('Last minute', 'Last %1 minutes', minutes)}
           </option>
         ))}
       </select>
@@ -266,7 +338,13 @@ function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
       </button>
       <span className="jp-GpuDask-secondary">
         {props.isNow || props.time === null
-          ? trans.__('Now')
+          ? [
+              trans.__('Now'),
+              props.since &&
+                trans.__('since %1', formatDuration(props.since, trans))
+            ]
+              .filter(Boolean)
+              .join(', ')
           : timesIn(language).time(props.time)}
       </span>
       <span className="jp-GpuDask-spacer" />

@@ -152,6 +152,17 @@ export interface IPlotOptions {
   onZoom: (range: IRange) => void;
   /** Called with the index of the time under the mouse, or null. */
   onCursor: (index: number | null) => void;
+  bands: IBand[];
+}
+
+/** A cell in the charts. */
+export interface IBand {
+  from: number;
+  to: number;
+  color: string;
+  /** What is shown while the mouse is on it. */
+  title: string;
+  onClick: () => void;
 }
 
 /** The plots with this key share a cursor. */
@@ -201,9 +212,65 @@ function timeSpace(secondsPerPixel: number): number {
   return short * secondsPerPixel > 30 ? short : long;
 }
 
-/** Create a plot without data, in the colors of the theme. */
+/** The height of the stripe at the top of a band, and the smallest width of a band, in pixels. */
+const STRIPE = 4;
+const NARROWEST = 2;
+
+/** Draw the cells behind the lines. */
+function drawBands({ ctx, bbox, valToPos }: uPlot, bands: IBand[]): void {
+  const { left, top, width, height } = bbox;
+  ctx.save();
+  for (const { from, to, color } of bands) {
+    const start = Math.max(left, valToPos(from, 'x', true));
+    const end = Math.min(
+      left + width,
+      Math.max(start + NARROWEST, valToPos(to, 'x', true))
+    );
+    if (end > start) {
+      ctx.fillStyle = color;
+      ctx.globalAlpha = 0.12;
+      ctx.fillRect(start, top, end - start, height);
+      ctx.globalAlpha = 1;
+      ctx.fillRect(start, top, end - start, STRIPE * devicePixelRatio);
+    }
+  }
+  ctx.restore();
+}
+
+/** The band at a place of the plot in CSS pixels; of several the newest, which is the first. */
+function bandAt(
+  plot: uPlot,
+  left: number | undefined,
+  bands: IBand[]
+): IBand | undefined {
+  const at = (pixels: number): number =>
+    plot.posToVal((left ?? NaN) + pixels, 'x');
+  return bands.find(
+    ({ from, to }) => from <= at(NARROWEST) && to >= at(-NARROWEST)
+  );
+}
+
+/** Show what band the mouse is on, and follow a click on it. */
+function followBands(plot: uPlot, bands: () => IBand[]): void {
+  let pressed = 0;
+  const { over } = plot;
+  over.addEventListener('mousedown', event => (pressed = event.clientX));
+  over.addEventListener('mousemove', () => {
+    const band = bandAt(plot, plot.cursor.left, bands());
+    over.title = band?.title ?? '';
+    over.style.cursor = band ? 'pointer' : '';
+  });
+  over.addEventListener('click', ({ clientX }) => {
+    if (Math.abs(clientX - pressed) <= NARROWEST) {
+      bandAt(plot, plot.cursor.left, bands())?.onClick();
+    }
+  });
+}
+
+/** Create a plot without data, in the colors of the theme; `bands` gives the current cells. */
 export function createPlot(
   node: HTMLElement,
+  bands: () => IBand[],
   {
     unit,
     units,
@@ -213,7 +280,7 @@ export function createPlot(
     formatTimes,
     onZoom,
     onCursor
-  }: IPlotOptions
+  }: Omit<IPlotOptions, 'bands'>
 ): uPlot {
   const font = `11px ${themeValue('--jp-ui-font-family')}`;
   const axis: uPlot.Axis = {
@@ -265,6 +332,8 @@ export function createPlot(
       }))
     ],
     hooks: {
+      init: [plot => followBands(plot, bands)],
+      drawClear: [plot => drawBands(plot, bands())],
       setCursor: [plot => onCursor(plot.cursor.idx ?? null)],
       setSelect: [plot => zoom(plot, onZoom)]
     }

@@ -31,9 +31,9 @@ export const MACHINE = 'machine';
 
 type Metrics = { [Id in MetricId]?: number | null };
 
-/** Lines are broken where there is no sample for more than this many seconds. */
+/** Lines are broken where this many samples are missing. */
 const GAP = 4;
-/** The rate of tasks is the average of this many seconds, because workers report in bursts. */
+/** The rate of tasks is the average of this many samples, because workers report in bursts. */
 const RATE_WINDOW = 5;
 /** Old samples are removed in batches of this many seconds, because that moves all arrays. */
 const REMOVAL_BATCH = 60;
@@ -52,9 +52,16 @@ export interface ISourceHistory {
 
 /** Computes the rate of a counter. A counter that decreases was reset. */
 export class TaskRate {
+  /**
+   * @param _step - the distance of the samples, in seconds
+   */
+  constructor(private readonly _step = 1) {}
+
   /** Add a value; returns the rate per second, or null if it is not known yet. */
   next(time: number, count: number | null): number | null {
-    this._recent = this._recent.filter(each => time - each.time <= RATE_WINDOW);
+    this._recent = this._recent.filter(
+      each => time - each.time <= RATE_WINDOW * this._step
+    );
     if (count === null) {
       return null;
     }
@@ -72,8 +79,12 @@ export class TaskRate {
 export class HistoryStore {
   /**
    * @param _length - how many seconds to keep
+   * @param _step - the distance of the samples, in seconds
    */
-  constructor(private readonly _length: number) {}
+  constructor(
+    private readonly _length: number,
+    private readonly _step = 1
+  ) {}
 
   /** The times of all series, in seconds since the epoch, oldest first. */
   readonly times: number[] = [];
@@ -112,12 +123,12 @@ export class HistoryStore {
   }
 
   private _addSample({ time, gpus, workers, machine }: ISample): void {
-    const last = this.times.at(-1) ?? time - 1;
+    const last = this.times.at(-1) ?? time - this._step;
     if (time <= last) {
       return;
     }
-    if (time - last > GAP) {
-      this._addTime(last + 1);
+    if (time - last > GAP * this._step) {
+      this._addTime(last + this._step);
     }
     this._addTime(time);
     if (machine) {
@@ -164,7 +175,7 @@ export class HistoryStore {
     const key = kernelId ? `${kernelId} ${id}` : id;
     let history = histories.get(key);
     if (!history) {
-      const rate = new TaskRate();
+      const rate = new TaskRate(this._step);
       history = { kernelId, id, series: {}, lastSeen: time, rate };
       histories.set(key, history);
       this.generation += 1;

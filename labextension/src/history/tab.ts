@@ -26,6 +26,8 @@ export class HistoryTab extends LiveTab {
     const model = new GpuDaskModel(connection, 1, gpuDask.model.settings);
     const store = new HistoryStore(HISTORY_SECONDS);
     connection.received.connect((_, { history }) => store.add(history));
+    // A cluster has the color that it has in the panel.
+    model.numberOf = kernelId => gpuDask.model.numberOf(kernelId);
     const view = createHistoryView(store);
     super({
       id: HISTORY_ID,

@@ -1,7 +1,7 @@
 /**
  * The types of the server's REST interface and stream.
  *
- * They are derived from `openapi.ts`, which `jlpm types` generates from the server's OpenAPI description. Sizes are in
+ * They are derived from `openapi.ts`, which `make fix` generates from the server's OpenAPI description. Sizes are in
  * bytes, times in seconds since the epoch; a metric that is not available is null.
  */
 import { components } from './openapi';
@@ -57,6 +57,17 @@ export type IProfileList = Schemas['ProfileList'];
 export type IProblem = Omit<Schemas['Problem'], 'others' | 'error'> & {
   error?: IErrorDetails | null;
   others?: IProblem[];
+};
+
+/** A cell that runs, for which `seconds` is null, or has run. */
+export type ICell = Schemas['CellRun'];
+
+/** A cell with its kernel, and the path of its notebook, which may be empty. */
+export type ICellBand = Schemas['CellBand'];
+
+/** What the server has recorded while a cluster was busy. */
+export type IHistoryPart = Omit<Schemas['HistoryPart'], 'samples'> & {
+  samples: ISample[];
 };
 
 /** The metrics of a GPU in a sample. */

@@ -91,6 +91,23 @@ export type paths = {
     patch?: never;
     trace?: never;
   };
+  '/history': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** The metrics and cells of the last ``seconds`` (a day) in which a cluster was busy. */
+    get: operations['readHistory'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/clusters/{kernel_id}/scale': {
     parameters: {
       query?: never;
@@ -191,6 +208,110 @@ export type components = {
       maximum: number;
     };
     /**
+     * CellBand
+     * @description A cell in the history.
+     *
+     *     - `kernel_id`, `notebook`: its kernel, and the path of its notebook then; empty without one.
+     */
+    CellBand: {
+      /**
+       * Id
+       * @default
+       */
+      id: string;
+      /**
+       * Number
+       * @default null
+       */
+      number: number | null;
+      /** Began */
+      began: number;
+      /**
+       * Seconds
+       * @default null
+       */
+      seconds: number | null;
+      /**
+       * Peak
+       * @default null
+       */
+      peak: number | null;
+      /**
+       * Fallbacks
+       * @default []
+       */
+      fallbacks: string[];
+      /**
+       * Fallback Blocks
+       * @default 0
+       */
+      fallback_blocks: number;
+      /**
+       * Failed
+       * @default false
+       */
+      failed: boolean;
+      /** Kernel Id */
+      kernel_id: string;
+      /**
+       * Notebook
+       * @default
+       */
+      notebook: string;
+    };
+    /**
+     * CellRun
+     * @description A ``%%gpudask`` cell that runs or has run.
+     *
+     *     - `id`: its id in the notebook, which leads to it; empty outside of one.
+     *     - `number`: its number in the kernel: 5 of ``[5]``.
+     *     - `began`: when it began, in seconds since the epoch.
+     *     - `seconds`: how long it took; `None` while it runs.
+     *     - `peak`: the highest peak of allocated device memory of any GPU, in bytes.
+     *     - `fallbacks`: what ran on the CPU instead of the GPUs, in words, such as ``median (line 3), 10 blocks``.
+     *     - `fallback_blocks`: how many blocks it computed on the host because CuPy or cuDF lack the operation.
+     *     - `failed`: whether it raised an error.
+     */
+    CellRun: {
+      /**
+       * Id
+       * @default
+       */
+      id: string;
+      /**
+       * Number
+       * @default null
+       */
+      number: number | null;
+      /** Began */
+      began: number;
+      /**
+       * Seconds
+       * @default null
+       */
+      seconds: number | null;
+      /**
+       * Peak
+       * @default null
+       */
+      peak: number | null;
+      /**
+       * Fallbacks
+       * @default []
+       */
+      fallbacks: string[];
+      /**
+       * Fallback Blocks
+       * @default 0
+       */
+      fallback_blocks: number;
+      /**
+       * Failed
+       * @default false
+       */
+      failed: boolean;
+    };
+    /**
      * ClusterInfo
      * @description A kernel's cluster.
      *
@@ -223,6 +344,7 @@ export type components = {
      *     - `automatic`: whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask
      *       on``.
      *     - `busy`: whether the kernel executes a cell, which may use the cluster later.
+     *     - `cells`: the last ``%%gpudask`` cells of the kernel, the newest last, which may be running; at most 6.
      *     - `state`: its last reported state.
      */
     ClusterInfo: {
@@ -339,6 +461,11 @@ export type components = {
        * @default false
        */
       busy: boolean;
+      /**
+       * Cells
+       * @default []
+       */
+      cells: components['schemas']['CellRun'][];
       /** @default null */
       state: components['schemas']['ClusterState'] | null;
     };
@@ -822,6 +949,27 @@ export type components = {
        * @default null
        */
       notebook: string | null;
+    };
+    /**
+     * HistoryPart
+     * @description Samples and cells of the times when a cluster was busy, with a page of the panel open or not.
+     *
+     *     - `step`: the distance of the samples, in seconds; each has the means or the largest values of that time.
+     *     - `samples`, `cells`: the oldest first.
+     */
+    HistoryPart: {
+      /** Step */
+      step: number;
+      /**
+       * Samples
+       * @default []
+       */
+      samples: components['schemas']['Sample'][];
+      /**
+       * Cells
+       * @default []
+       */
+      cells: components['schemas']['CellBand'][];
     };
     /**
      * JobState
@@ -1746,6 +1894,35 @@ export interface operations {
       };
       /** @description The state of the cluster or of the server does not allow this. */
       409: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
+  readHistory: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description The metrics and cells of the last ``seconds`` (a day) in which a cluster was busy. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['HistoryPart'];
+        };
+      };
+      /** @description The request is not authenticated, or not authorized. */
+      403: {
         headers: {
           [name: string]: unknown;
         };

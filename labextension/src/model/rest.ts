@@ -7,6 +7,7 @@ import { ServerConnection } from '@jupyterlab/services';
 import {
   ICluster,
   IClusterSpec,
+  IHistoryPart,
   IProblem,
   IProfileList,
   mayHaveGpus,
@@ -96,6 +97,11 @@ export class RestClient {
   async act(kernelId: string, verb: string, body?: object): Promise<ICluster> {
     const path = clusterPath(kernelId, verb);
     return (await this._request(path, 'POST', body)).json();
+  }
+
+  /** The metrics and cells of the last seconds, at most a day. */
+  async history(seconds: number): Promise<IHistoryPart> {
+    return (await this._request(`history?seconds=${seconds}`)).json();
   }
 
   /** The last lines of the logs of the supervisor and of each worker, by name. */

@@ -7,9 +7,6 @@ import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
-import { ICluster } from '../model/api';
-import { IGpuDask } from '../tokens';
-
 /** A notebook or console. */
 type SessionWidget = Widget & { sessionContext: ISessionContext };
 
@@ -50,15 +47,10 @@ export class CurrentKernel implements IDisposable {
 
   /** Whether the notebook or console of a kernel is open in this page. */
   isOpen(kernelId: string): boolean {
-    return this._find(kernelId) !== undefined;
-  }
-
-  /** Activate the notebook or console of a kernel, if it is open in this page: the current one of several. */
-  activate(kernelId: string): void {
-    const id = this._find(kernelId)?.id;
-    if (id) {
-      this._shell.activateById(id);
-    }
+    return (
+      kernelId === this.kernelId ||
+      findNotebook(this._shell, kernelId) !== undefined
+    );
   }
 
   get isDisposed(): boolean {
@@ -70,12 +62,6 @@ export class CurrentKernel implements IDisposable {
       this._isDisposed = true;
       Signal.clearData(this);
     }
-  }
-
-  private _find(kernelId: string): Widget | undefined {
-    return kernelId === this.kernelId
-      ? (this._widget ?? undefined)
-      : findNotebook(this._shell, kernelId);
   }
 
   private _onCurrent(): void {
@@ -128,22 +114,4 @@ export function findNotebook(
 /** Whether a widget is a notebook or console. */
 function hasSession(widget: Widget): widget is SessionWidget {
   return 'sessionContext' in widget;
-}
-
-/** JupyterLab's command, which in Notebook 7 opens a page. */
-const OPEN = 'docmanager:open';
-
-/** A function that shows the notebook or console of a cluster; null if it is not open in this page and has no file. */
-export function notebookOpener(
-  { current, commands }: Pick<IGpuDask, 'current' | 'commands'>,
-  { kernel_id: kernelId, notebooks }: ICluster
-): (() => void) | null {
-  if (current.isOpen(kernelId)) {
-    return () => current.activate(kernelId);
-  }
-  // A console has no file.
-  const path = notebooks.find(each => each.endsWith('.ipynb'));
-  return path && commands.hasCommand(OPEN)
-    ? () => void commands.execute(OPEN, { path })
-    : null;
 }

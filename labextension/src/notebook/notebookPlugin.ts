@@ -18,9 +18,13 @@ import { errorMessage } from '../errors';
 import { ResponseError } from '../model/rest';
 import { CLIENT_CODE, EXAMPLE_CODE } from '../snippets';
 import { IGpuDask } from '../tokens';
+import { findNotebook } from './currentKernel';
 
 /** Errors without a notification: the kernel has a cluster already, or cannot have one. */
 const IGNORED_ERRORS = ['ClusterExistsError', 'KernelUnsuitableError'];
+
+/** JupyterLab's command, which in Notebook 7 opens a page. */
+const OPEN = 'docmanager:open';
 
 /** Starts clusters for the kernels of notebooks. */
 export class Autostart {
@@ -91,6 +95,28 @@ export function addInsertCommands(
       if (panel) {
         shell.activateById(panel.id);
         insertCell(panel, CLIENT_CODE);
+      }
+    }
+  });
+
+  commands.addCommand(CommandIDs.showCell, {
+    label: trans.__('Show Cell'),
+    describedBy: { args: { type: 'object' } },
+    isVisible: () => false,
+    execute: async ({ kernelId, path, cell }) => {
+      const panel =
+        findNotebook(shell, `${kernelId}`) ??
+        (path && (await commands.execute(OPEN, { path })));
+      shell.activateById(panel?.id ?? '');
+      if (!(panel instanceof NotebookPanel)) {
+        return;
+      }
+      await panel.revealed;
+      const { content } = panel;
+      const index = content.widgets.findIndex(({ model }) => model.id === cell);
+      if (index >= 0) {
+        content.activeCellIndex = index;
+        await content.scrollToCell(content.widgets[index], 'center');
       }
     }
   });

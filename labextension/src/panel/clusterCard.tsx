@@ -20,6 +20,7 @@ import {
 import { wantedSentences } from '../cluster/warnings';
 import { CommandIDs } from '../commandIDs';
 import { Card, Meter } from '../components/card';
+import { CellList } from '../components/cellList';
 import { ClusterBadge, ShortName } from '../components/clusterName';
 import { CommandButton } from '../components/commandButton';
 import { useKeptFocus } from '../components/focus';
@@ -29,8 +30,6 @@ import { StateIcon, StateLabel } from '../components/stateLabel';
 import { formatBytes, joinItems, sum } from '../format';
 import { plotsIcon } from '../icons';
 import { ICluster } from '../model/api';
-import { notebookOpener } from '../notebook/currentKernel';
-import { CLIENT_CODE } from '../snippets';
 import { WorkerList } from './workerList';
 
 interface IClusterCardProps {
@@ -67,15 +66,12 @@ export function ClusterCard({
         cluster.given_over_at
       ].join()}
       data-current={isCurrent}
+      data-kernel={cluster.kernel_id}
+      tabIndex={-1}
       data-short={isShort}
       aria-label={trans.__('Cluster of %1', cluster.name)}
     >
-      <div
-        className="jp-GpuDask-cardHeader"
-        // In another notebook the code would get another cluster.
-        draggable={isCurrent && cluster.status === 'ready'}
-        onDragStart={dragCode}
-      >
+      <div className="jp-GpuDask-cardHeader">
         <h3>
           {isShort && <StateIcon kind={now.kind} />}
           <ClusterBadge kernelId={cluster.kernel_id} />
@@ -103,6 +99,7 @@ export function ClusterCard({
           kind="busy"
         />
       )}
+      {!isShort && <Cells cluster={cluster} isOpen={isCurrent} />}
       {reason && (
         <div className="jp-GpuDask-reason" data-kind={now.kind}>
           <strong>
@@ -135,20 +132,64 @@ export function ClusterCard({
   );
 }
 
+/** The cell that runs, and below it the last ones; folded in the card of another notebook. */
+function Cells({
+  cluster,
+  isOpen
+}: {
+  cluster: ICluster;
+  isOpen: boolean;
+}): JSX.Element | null {
+  const { trans } = useGpuDask();
+  const { cells, kernel_id, notebooks, name, status } = cluster;
+  if (cells.length === 0 || status !== 'ready') {
+    return null;
+  }
+  const all = cells
+    .map(cell => ({ ...cell, kernel_id, notebook: notebooks[0] ?? name }))
+    .reverse();
+  const [running, ended] = [true, false].map(isRunning =>
+    all.filter(({ seconds }) => (seconds === null) === isRunning)
+  );
+  return (
+    <>
+      {running.length > 0 && (
+        <CellList
+          cells={running}
+          label={trans.__('Running cell of %1', name)}
+        />
+      )}
+      {ended.length > 0 && (
+        <details className="jp-GpuDask-lastCells" open={isOpen}>
+          <summary>{trans.__('Last cells')}</summary>
+          <CellList
+            cells={ended.slice(0, 5)}
+            label={trans.__('Last cells of %1', name)}
+          />
+        </details>
+      )}
+    </>
+  );
+}
+
 /** The name of the notebook: a button that shows it, if it can be shown. */
 function NotebookName({ cluster }: { cluster: ICluster }): JSX.Element {
-  const gpuDask = useGpuDask();
+  const { current, commands, trans } = useGpuDask();
   const ref = useKeptFocus();
-  const show = notebookOpener(gpuDask, cluster);
-  const paths = cluster.notebooks.join('\n') || cluster.name;
-  return show ? (
+  const { kernel_id: kernelId, notebooks } = cluster;
+  // A console has no file.
+  const path = notebooks.find(each => each.endsWith('.ipynb'));
+  const paths = notebooks.join('\n') || cluster.name;
+  return path || current.isOpen(kernelId) ? (
     <button
       ref={ref}
       type="button"
       className="jp-GpuDask-name jp-GpuDask-link"
-      title={gpuDask.trans.__('Show %1', paths)}
+      title={trans.__('Show %1', paths)}
       aria-label={cluster.name}
-      onClick={show}
+      onClick={() =>
+        void commands.execute(CommandIDs.showCell, { kernelId, path })
+      }
     >
       <ShortName name={cluster.name} />
     </button>
@@ -157,12 +198,6 @@ function NotebookName({ cluster }: { cluster: ICluster }): JSX.Element {
       <ShortName name={cluster.name} />
     </span>
   );
-}
-
-/** Drag the code that gets the Dask client; an editor inserts it where it is dropped. */
-function dragCode({ dataTransfer }: React.DragEvent): void {
-  dataTransfer.effectAllowed = 'copy';
-  dataTransfer.setData('text/plain', CLIENT_CODE);
 }
 
 interface ITaskStatusProps {

@@ -174,12 +174,44 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
           {gpu.holders.map(({ kernel_id: id }, index) => (
             <ClusterBadge key={index} kernelId={id} />
           ))}
-          <ShortName name={summary.text} />
+          <HolderLink kernelId={gpu.holders[0]?.kernel_id ?? ''}>
+            <ShortName name={summary.text} />
+          </HolderLink>
         </span>
         {isExpanded && showTemperature && <Sensors gpu={gpu} />}
       </div>
       {isExpanded && <GpuUsers gpu={gpu} />}
     </Card>
+  );
+}
+
+/** A name that leads to the card of the cluster that holds a GPU, if the panel shows it. */
+function HolderLink({
+  kernelId,
+  children
+}: {
+  kernelId: string;
+  children: React.ReactNode;
+}): JSX.Element {
+  const { model, trans } = useGpuDask();
+  const name = model.clusters.get(kernelId)?.name;
+  return name ? (
+    <button
+      type="button"
+      className="jp-GpuDask-link jp-GpuDask-holderLink"
+      aria-label={trans.__('Show the cluster of %1', name)}
+      onClick={() => {
+        const card = document.querySelector<HTMLElement>(
+          `[data-kernel="${kernelId}"]`
+        );
+        card?.scrollIntoView({ block: 'nearest' });
+        card?.focus();
+      }}
+    >
+      {children}
+    </button>
+  ) : (
+    <>{children}</>
   );
 }
 
@@ -289,6 +321,9 @@ function Metric({ gpu, kind, isExpanded }: IMetricProps): JSX.Element {
   );
 }
 
+/** A GPU that is busy in so many percent of the time is used, also if the driver lists no process, as in a container. */
+const BUSY = 5;
+
 /** Who uses a GPU, in a few words. */
 export interface IUserSummary {
   kind: 'cluster' | 'process' | 'free';
@@ -305,12 +340,15 @@ export function userSummary(
     return { kind: 'cluster', text: names.join(', ') };
   }
   const isUsed = gpu.users.length > 0 || gpu.hidden_use;
-  if (!isUsed) {
+  if (!isUsed && (gpu.utilization ?? 0) < BUSY) {
     return { kind: 'free', text: trans.__('Free') };
   }
   const [first, ...others] = otherProcesses(gpu, model.settings.value);
   if (!first) {
-    return { kind: 'process', text: trans.__('In use') };
+    return {
+      kind: 'process',
+      text: isUsed ? trans.__('In use') : trans.__('Unlisted processes')
+    };
   }
   const name = first.notebook ?? first.name ?? trans.__('pid %1', first.pid);
   const text =

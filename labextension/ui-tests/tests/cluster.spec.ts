@@ -51,6 +51,7 @@ test('a cluster on the CPU is started with options, used, looked at and stopped'
       .getByRole('button', { name: 'Options…: analysis.ipynb' })
       .click();
     await dialog.getByLabel('Runs on').selectOption('cpu');
+    await dialog.getByText('More options').click();
     await dialog.getByLabel('Threads').fill('many');
     await dialog.getByLabel('Host memory').fill('lots');
     await expect(dialog.locator('code')).toHaveText(
@@ -245,6 +246,7 @@ test('a cluster on the CPU is started with options, used, looked at and stopped'
     await page.keyboard.press('Enter');
     await expect(workers).toHaveCount(1);
     await chooseAction(card, 'Scale Cluster');
+    await dialog.getByText('More options').click();
     await dialog.getByLabel('Adaptive').check();
     await dialog.getByRole('spinbutton', { name: 'Most workers' }).fill('2');
     await page.keyboard.press('Enter');

@@ -209,6 +209,7 @@ function clusterOf(scene: IScene, time: number): object {
     stand_in: '',
     gpus: numbers(scene.gpus).map(uuid),
     pid: 100,
+    cells: [],
     dashboard: 'gpudask/dashboard/played/',
     limits: {},
     state: {

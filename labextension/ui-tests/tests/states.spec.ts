@@ -268,6 +268,7 @@ for (const theme of ['light', 'dark']) {
     const dialog = page.getByRole('dialog');
     const content = page.locator('.jp-Dialog-content');
     await check(page, content, theme, 'dialog');
+    await dialog.getByText('More options').click();
     await dialog.getByLabel('Threads').fill('many');
     await dialog.getByRole('button', { name: 'Start' }).click();
     await expect(dialog.getByRole('alert')).toBeVisible();

@@ -1,4 +1,4 @@
-"""dask_cudf's readers of Parquet files, with the indexes and categories of `parquet`; imported by workers, too."""
+"""Readers of dask_cudf for Parquet files, with the indexes and categories of `parquet`; imported by workers, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A supervisor's process, as its parent sees it: start it, wait for its cluster, and end it."""
+"""The connection to a cluster, over the pipes of its supervisor or the Unix socket of the Jupyter server."""
 
 from __future__ import annotations
 
@@ -11,26 +11,197 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
-from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
+from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProtocolError
 from ..installation import pip_install
 from ..machine.directories import remove_stale_directories, temporary_folders
 from ..machine.gpus import extra_for_gpus
 from ..machine.leases import LeaseFolder
 from ..machine.lifeline import kill_session
-from ..protocol import VERBS, ClusterSpec, Start
-from ..protocol.transport import EVENT_LIMIT, MessageStream
-from ..protocol.verbs import SUPERVISOR
-from .connection import ClusterConnection, LostCallback, ProgressCallback
+from ..protocol.messages import Answer, Closed, Event, Failed, Progress, Ready, Refused, StateReport, parse_event
+from ..protocol.spec import ClusterSpec
+from ..protocol.state import ClusterState
+from ..protocol.transport import EVENT_LIMIT, MessageStream, read_from, write_to
+from ..protocol.verbs import DONE, SUPERVISOR, VERBS, ClusterVerbs, Command, EndReason, Start
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
-    from pathlib import Path
-    from typing import IO
+_ANSWER_TIMEOUT = 10.0
+# However much there is to read, other tasks of the event loop run in between.
+_LINES_AT_A_TIME = 10
 
-    from ..protocol.verbs import EndReason
+ProgressCallback = Callable[[Progress], None]
+LostCallback = Callable[[ClusterLostError], None]
+StateCallback = Callable[[ClusterState], None]
+
+
+class Cluster(ClusterVerbs):
+    """A running cluster, as its user sees it, whoever started it.
+
+    - `ready`: engine, address, credentials and GPUs of the cluster, and what cannot be done with it.
+    """
+
+    spec: ClusterSpec
+    ready: Ready
+
+    @property
+    def pid(self) -> int:
+        """The process id of the supervisor, which is also the id of its session; 0 if there is none."""
+        return self.ready.pid
+
+    async def check_libraries(self, names: Sequence[str]) -> None:
+        """Raise `BackendUnavailableError` if a worker lacks one of these libraries; here all have one environment."""
+
+    async def detach(self) -> None:
+        """End the connection, and leave the cluster running."""
+
+    async def leave(self) -> None:
+        """Remove what this process has added to a cluster that keeps running; called before the client is closed."""
+
+    async def close(self, reason: EndReason = "stopped") -> None:
+        """Close the cluster if it is one of this process; called after the client was closed."""
+
+
+class ClusterConnection(Cluster):
+    """Sends commands to a cluster and receives its events."""
+
+    def __init__(self, spec: ClusterSpec, stream: MessageStream) -> None:
+        self.spec = spec
+        self._stream = stream
+        self._on_lost: LostCallback | None = None
+        self._on_state: StateCallback | None = None
+        self._closing = False
+        self._ended = False
+        self._failure: Failed | None = None
+        self._answers: asyncio.Queue[Answer | Closed] = asyncio.Queue()
+        self._asking = asyncio.Lock()
+        self._asked = 0
+        self._reading: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the cluster is running."""
+        return not (self._ended or self._closing or self._failure is not None)
+
+    def call(self, command: Command) -> Awaitable[Any]:
+        """Send a command, at once if it has no answer; raises `ClusterLostError` if nobody answers."""
+        if VERBS[command.type].answer is not None:
+            return self._ask(command)
+        self._send(command)
+        return DONE
+
+    def watch(self, interval: float = 1.0, on_state: StateCallback | None = None) -> Awaitable[None]:
+        """Call `on_state` with the state every `interval` seconds; 0 stops that."""
+        self._on_state = on_state
+        return super().watch(interval) if self.running else DONE
+
+    async def follow(self) -> None:
+        """Receive events until the other side disconnects, for a cluster that is ready."""
+        self._begin_reading(None)
+        assert self._reading is not None
+        try:
+            await self._reading
+        finally:
+            self._reading.cancel()
+
+    async def detach(self) -> None:
+        """End the connection; the other side keeps the cluster, whose end is not reported any more."""
+        self._closing = True
+        if self._reading is not None:
+            self._reading.cancel()
+        self._stream.close()
+
+    def _begin_reading(self, on_lost: LostCallback | None) -> None:
+        """Start to read events; `on_lost` is called once if the cluster ends unexpectedly.
+
+        If the supervisor says why, that is before its processes have ended: `close` waits for these.
+        """
+        self._on_lost = on_lost
+        self._reading = asyncio.create_task(self._read_events())
+
+    def _send(self, command: Command) -> None:
+        if self._stream.is_closing:
+            raise self._lost()
+        self._stream.send(command)
+
+    async def _wait_until_ready(self, on_progress: ProgressCallback | None) -> Ready:
+        while True:
+            match await self._stream.receive(parse_event):
+                case Progress() as progress:
+                    if on_progress is not None:
+                        on_progress(progress)
+                case Ready() as ready_event:
+                    return ready_event
+                case Failed() as failure:
+                    raise failure.to_error()
+                case None:
+                    raise await self._ended_before_ready()
+                case other:
+                    raise ProtocolError("event-too-early", event=other.type)
+
+    async def _ask(self, question: Command) -> Any:
+        if not self.running:
+            raise self._lost()
+        async with self._asking:
+            self._asked = asked = self._asked + 1
+            self._send(question.model_copy(update={"id": asked}))
+            try:
+                async with asyncio.timeout(_ANSWER_TIMEOUT):
+                    while True:
+                        match await self._answers.get():
+                            case Closed():
+                                raise self._lost()
+                            case Refused() as refused if refused.answers in {asked, None}:
+                                raise GpuDaskError.restore(refused.state)
+                            case Refused():
+                                pass
+                            case answer if answer.answers == asked:
+                                return answer.result
+            except TimeoutError:
+                raise ClusterLostError("process-silent", limit=_ANSWER_TIMEOUT) from None
+
+    async def _read_events(self) -> None:
+        lines = 0
+        try:
+            while (event := await self._stream.receive(parse_event)) is not None:
+                self._handle(event)
+                lines += 1
+                if lines % _LINES_AT_A_TIME == 0:
+                    await asyncio.sleep(0)
+        except ProtocolError as error:
+            self._failure = Failed.from_error(ProtocolError("not-messages", log=str(error)))
+        await self._after_end()
+        self._ended = True
+        self._answers.put_nowait(Closed())
+        self._report_loss()
+
+    def _handle(self, event: Event) -> None:
+        if isinstance(event, Failed):
+            self._failure = event
+            self._report_loss()
+        if isinstance(event, StateReport) and self._on_state is not None:
+            self._on_state(event.state)
+        if self._asking.locked() and isinstance(event, Answer):
+            self._answers.put_nowait(event)
+
+    def _report_loss(self) -> None:
+        on_lost, self._on_lost = self._on_lost, None
+        if on_lost is not None and not self._closing:
+            on_lost(self._lost())
+
+    async def _after_end(self) -> None:
+        """Called after the last event, whether or not the end was requested."""
+
+    async def _ended_before_ready(self) -> GpuDaskError:
+        """The error to raise if the events end before the cluster is ready."""
+        raise NotImplementedError
+
+    def _lost(self) -> ClusterLostError:
+        if self._failure is not None:
+            return ClusterLostError.restore(self._failure.state)
+        return ClusterLostError("ended")
 
 
 class ChildProcess:
@@ -100,25 +271,11 @@ class ChildProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        child.stdin = await child._writer(process.stdin)
-        child.stdout = await child._reader(process.stdout, limit)
-        child.stderr = await child._reader(process.stderr, limit)
+        child.stdin = await write_to(process.stdin)
+        child.stdout, out = await read_from(process.stdout, limit)
+        child.stderr, err = await read_from(process.stderr, limit)
+        child._transports = [child.stdin.transport, out, err]
         return child
-
-    async def _writer(self, pipe: IO[bytes]) -> asyncio.StreamWriter:
-        loop = asyncio.get_running_loop()
-        transport, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), pipe
-        )
-        self._transports.append(transport)
-        return asyncio.StreamWriter(transport, protocol, None, loop)
-
-    async def _reader(self, pipe: IO[bytes], limit: int) -> asyncio.StreamReader:
-        reader = asyncio.StreamReader(limit)
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-        self._transports.append(transport)
-        return reader
 
 
 def _begin(
@@ -154,8 +311,6 @@ def _wait_for_end(process: subprocess.Popen[bytes]) -> int:
         return process.wait()
     return end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
 
-
-__all__ = ["ClusterProcess", "LostCallback", "ProgressCallback"]
 
 _LOG_LINES = 200
 _CLOSE_TIMEOUT = 4.8
@@ -243,8 +398,7 @@ class ClusterProcess(ClusterConnection):
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):
                 self._send(VERBS["close"].command.model_validate({"reason": reason}))
                 self._stream.close()
-                async with asyncio.timeout(limit):
-                    await self._process.ended()
+                await asyncio.wait_for(self._process.ended(), limit)
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
@@ -252,16 +406,16 @@ class ClusterProcess(ClusterConnection):
 
     async def _after_end(self) -> None:
         if self._failure is None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_EXIT_TIMEOUT):
-                    await self._process.ended()
+            await self._wait_for_exit()
         await self._whole_log()
         await self._clean_up()
 
-    async def _ended_before_ready(self) -> GpuDaskError:
+    async def _wait_for_exit(self) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_EXIT_TIMEOUT):
-                await self._process.ended()
+            await asyncio.wait_for(self._process.ended(), _EXIT_TIMEOUT)
+
+    async def _ended_before_ready(self) -> GpuDaskError:
+        await self._wait_for_exit()
         log = await self._whole_log()
         if re.search("No module named '?jupyter_gpudask", log):
             return ClusterStartError(
@@ -338,7 +492,6 @@ async def _finish(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _start_supervisor(python: str, environment: Mapping[str, str] | None) -> ChildProcess:
-    """Start a supervisor that waits for its first command."""
     # -P: do not import modules from the notebook's folder
     command = [python, "-P", "-m", "jupyter_gpudask.supervisor"]
     try:
