@@ -248,7 +248,9 @@ def _is_read(result: Any, given: Iterable[Any]) -> bool:
     if array_creation_dispatch.backend != "cupy" or not isinstance(result, Array) or place_of(result) != "host":
         return False
     collections = [value for value in given if is_dask_collection(value)]
-    return can_move(result) and all(isinstance(each, Array) and each.dtype.kind in "OTU" for each in collections)
+    return can_move(result) and all(
+        isinstance(each, Array) and each.dtype.kind in {"O", "T", "U"} for each in collections
+    )
 
 
 def apply_gufunc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

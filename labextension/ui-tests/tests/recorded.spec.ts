@@ -65,11 +65,11 @@ test('cells that ran while no page was open are in the history and in the card, 
   await history.getByRole('button', { name: 'Save CSV' }).click();
   const stream = await (await csv).createReadStream();
   const text = (await stream.toArray()).join('');
-  const inBetween = text
+  const between = text
     .split('\r\n')
     .map(line => Date.parse(line.slice(0, 24)))
     .filter(time => time > began && time < ended);
-  expect(inBetween.length).toBeGreaterThan(4);
+  expect(between.length).toBeGreaterThan(4);
 
   await history.getByLabel('Time range').selectOption('Last hour');
   await expect(cells).toContainText(/\[2\].*analysis/);
