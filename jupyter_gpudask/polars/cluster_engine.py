@@ -20,7 +20,7 @@ import polars as pl
 from distributed import default_client
 from polars.exceptions import ComputeError
 
-from ..device_errors import is_out_of_device_memory
+from ..device_errors import out_of_device_memory_in
 from ..errors import BackendUnavailableError, NotOnGpuError, WorkersEndedError
 from ..fallback.log import Place, fallback_log
 from ..inspection.user_code import user_line
@@ -233,9 +233,12 @@ class _Engines:
             except EngineLostError:
                 continue
             except Exception as error:
-                if is_out_of_device_memory(str(error)):
-                    error.add_note(_describe_memory(default_client()))
-                raise
+                refused = out_of_device_memory_in(error)
+                if refused is None:
+                    raise
+            refused.add_note(_describe_memory(default_client()))
+            refused.__context__ = None
+            raise refused from None  # without the groups of the engine's actors, for which IPython shows no note
         raise WorkersEndedError("polars-query", tries=_TRIES)
 
     def shut_down(self, client: Client) -> None:

@@ -230,11 +230,13 @@ def test_a_query_that_loses_a_worker_runs_again_on_the_new_ones(kernel):
     assert "lost the worker on GPU" in footer(reply)
 
 
-def test_a_query_that_needs_too_much_memory_says_what_else_is_in_it(kernel):
+@pytest.mark.parametrize("column", ["large", "grouped"])
+def test_a_query_that_needs_too_much_memory_says_what_else_is_in_it(kernel, column):
     kernel.ok("import dask.array as da\nimport polars as pl")
-    query = "pl.LazyFrame({'large': [1]}).collect()"
+    query = f"pl.LazyFrame({{{column!r}: [1]}}).collect()"
     alone = kernel.run(f"%%gpudask\n{query}")
     assert "The workers hold no results of Dask" in "".join(alone.traceback)
+    assert "Group" not in alone.error + alone.printed
     kernel.ok("%%gpudask\nkept = da.ones(2**20, chunks=2**20).persist()")
     beside = kernel.run(f"%%gpudask\nfrom distributed import wait\nwait(kept)\n{query}")
     assert "The workers hold 8.0 MiB of results of Dask" in "".join(beside.traceback)
