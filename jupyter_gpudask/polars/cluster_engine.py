@@ -10,6 +10,7 @@ import importlib
 import sys
 import threading
 import time
+import uuid
 import weakref
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-_ANSWER_TIMEOUT = 1.9
+_ANSWER_TIMEOUT = 1.2
+"""Seconds within which a worker says whether a call has ended; one in which it holds the GIL cannot."""
+_STOP_TIMEOUT = 1.6
 _NAMES = (
     ("anonymousfunction", "a Python function"),
     ("opaque python mapfunction", "map_batches"),
@@ -122,21 +125,20 @@ class ClusterClient:
             raise EngineLostError
         addresses = [address for address, _ in self._workers.items() & present.items()]
         addresses = addresses if workers is None else list(workers)
+        id_ = uuid.uuid4().hex
         try:
-            return self._client.sync(self._run, function, args, kwargs, addresses)
+            return self._client.sync(self._run, id_, partial(function, *args, **kwargs), addresses)
         except BaseException as error:
             self.is_lost = True
-            self.stop(addresses)
+            self.stop(id_, addresses)
             if isinstance(error, OSError):  # the connection to a worker was lost
                 raise EngineLostError from None
             if isinstance(error, PortsError):
                 raise BackendUnavailableError("polars-ports", error=error) from None
             raise
 
-    async def _run(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], addresses: list[str]
-    ) -> dict[str, Any]:
-        run = partial(self._client._run, call_rank, function, self._ranks, args, kwargs)  # noqa: SLF001
+    async def _run(self, id_: str, function: Callable[..., Any], addresses: list[str]) -> dict[str, Any]:
+        run = partial(self._client._run, call_rank, id_, function, self._ranks)  # noqa: SLF001
         calls = [asyncio.ensure_future(run(workers=[address])) for address in addresses]
         try:
             await asyncio.wait(calls, return_when=asyncio.FIRST_EXCEPTION)
@@ -149,15 +151,16 @@ class ClusterClient:
             for call in calls:
                 call.cancel()
 
-    def stop(self, addresses: Sequence[str]) -> None:
-        """Interrupt what runs in the workers; restart those in which it does not end."""
+    def stop(self, id_: str, addresses: Sequence[str]) -> None:
+        """Interrupt a call in the workers; restart those in which it does not end, and do not wait until they have."""
         with suppress(Exception):  # an error here must not hide the first one
-            stuck = self._client.sync(self._stop, addresses, callback_timeout=_ANSWER_TIMEOUT)
+            stuck = self._client.sync(self._stop, id_, addresses, callback_timeout=_STOP_TIMEOUT)
             getattr(self._client, "stuck_workers", []).extend(stuck)
 
-    async def _stop(self, addresses: Sequence[str]) -> list[StuckWorker]:
-        stop = partial(self._client._run, interrupt_rank, on_error="ignore")  # noqa: SLF001
-        answers = await asyncio.gather(*(stop(workers=[address]) for address in addresses), return_exceptions=True)
+    async def _stop(self, id_: str, addresses: Sequence[str]) -> list[StuckWorker]:
+        stop = partial(self._client._run, interrupt_rank, id_, on_error="ignore")  # noqa: SLF001
+        stopping = (asyncio.wait_for(stop(workers=[address]), _ANSWER_TIMEOUT) for address in addresses)
+        answers = await asyncio.gather(*stopping, return_exceptions=True)
         busy = [
             address
             for address, answer in zip(addresses, answers, strict=True)

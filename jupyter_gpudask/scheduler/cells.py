@@ -144,8 +144,8 @@ UNRESPONSIVE_TIMEOUT = 8.0
 
 _SUBMISSION_TIME = 0.5
 _BATCH_TIME = 0.05
-_KILL_TIME = 2.0
-"""Seconds that a nanny has to end a process; it kills it after four fifths of them."""
+_KILL_TIME = 0.5
+"""Seconds that a nanny has to end a process in which a task is stuck; it kills it after four fifths of them."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,9 @@ async def stop_released_tasks(
     - `limit`: seconds to wait.
     - `restart`: whether workers may be restarted.
     """
-    addresses = [address for address in assigned if address in scheduler.workers]
+    workers = {address: worker for address in assigned if (worker := scheduler.workers.get(address))}
+    # One that is being restarted would not respond until its process has ended.
+    addresses = [address for address, worker in workers.items() if not _is_restarting(scheduler, worker)]
     answers = await asyncio.gather(*(_interrupt(scheduler, address, limit) for address in addresses))
     stuck = [
         await _handle_response(scheduler, address, answer, assigned[address], restart=restart)
@@ -244,7 +246,7 @@ async def restart_busy(addresses: Collection[str], dask_scheduler: Any) -> list[
     """Restart the workers in which a query of Polars has not stopped; restarts may continue after this has returned."""
     stuck = []
     for worker in filter(None, map(dask_scheduler.workers.get, addresses)):
-        if worker.nanny:
+        if worker.nanny and not _is_restarting(dask_scheduler, worker):
             recomputed, lost = _sole_results(worker)
             _restart(dask_scheduler, worker)
             stuck.append(StuckWorker(str(worker.name), ("of Polars",), "restarted", recomputed, lost))
@@ -322,6 +324,11 @@ def _sole_results(worker: Any) -> tuple[int, tuple[str, ...]]:
     alone = [task for task in worker.has_what if len(task.who_has) == 1]
     lost = tuple(str(task.key) for task in alone if task in worker.actors or not task.run_spec)
     return len(alone) - len(lost), lost
+
+
+def _is_restarting(scheduler: Any, worker: Any) -> bool:
+    failures = scheduler.plugins.get(WorkerFailuresPlugin.name)
+    return failures is not None and failures.expects_exit(worker.pid)
 
 
 def _restart(scheduler: Any, worker: Any) -> None:
