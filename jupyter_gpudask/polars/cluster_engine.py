@@ -40,9 +40,12 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-_ANSWER_TIMEOUT = 1.2
-"""Seconds within which a worker says whether a call has ended; one in which it holds the GIL cannot."""
-_STOP_TIMEOUT = 1.6
+_STOP_TIME = 0.8
+"""Seconds for which an interrupted cell waits until its query has ended."""
+_MORE_TIME = 3.0
+"""Seconds after these in which a worker is restarted if it has not ended."""
+_RESPONSE_MARGIN = 0.2
+_STOP_TIMEOUT = 1.5
 _NAMES = (
     ("anonymousfunction", "a Python function"),
     ("opaque python mapfunction", "map_batches"),
@@ -82,6 +85,7 @@ class ClusterClient:
         self._ranks = Ranks(len(self._workers), len(machines) == 1, may_listen)
         self.is_lost = False
         self._is_outdated = False
+        self._ending: asyncio.Future[None] | None = None
 
     def scheduler_info(self, n_workers: int = -1) -> dict[str, Any]:
         """As Dask's, which for a moment can have none of the workers: another thread updates it without them."""
@@ -152,25 +156,40 @@ class ClusterClient:
                 call.cancel()
 
     def stop(self, id_: str, addresses: Sequence[str]) -> None:
-        """Interrupt a call in the workers; restart those in which it does not end, and do not wait until they have."""
+        """Interrupt a call in the workers. One in which it does not end is restarted, for which this does not wait."""
         with suppress(Exception):  # an error here must not hide the first one
             stuck = self._client.sync(self._stop, id_, addresses, callback_timeout=_STOP_TIMEOUT)
             getattr(self._client, "stuck_workers", []).extend(stuck)
 
     async def _stop(self, id_: str, addresses: Sequence[str]) -> list[StuckWorker]:
-        stop = partial(self._client._run, interrupt_rank, id_, on_error="ignore")  # noqa: SLF001
-        stopping = (asyncio.wait_for(stop(workers=[address]), _ANSWER_TIMEOUT) for address in addresses)
-        answers = await asyncio.gather(*stopping, return_exceptions=True)
-        busy = [
-            address
-            for address, answer in zip(addresses, answers, strict=True)
-            if isinstance(answer, BaseException) or not answer.get(address, True)
-        ]
-        if not busy or getattr(self._client, "is_joined", False):
+        answers = await self._interrupt(id_, addresses, _STOP_TIME)
+        if all(answers.values()) or getattr(self._client, "is_joined", False):
             return []
-        restart = self._client._run_on_scheduler(restart_busy, busy)  # noqa: SLF001
-        stuck: list[StuckWorker] = await restart
+        silent = [address for address, ended in answers.items() if ended is None]
+        ending = [address for address, ended in answers.items() if ended is False]
+        if ending:
+            self._ending = asyncio.ensure_future(self._restart_later(id_, ending))
+        report = self._client._run_on_scheduler(restart_busy, silent, ending)  # noqa: SLF001
+        stuck: list[StuckWorker] = await report
         return stuck
+
+    async def _interrupt(self, id_: str, addresses: Sequence[str], limit: float) -> dict[str, bool | None]:
+        """Whether a call has ended in each worker; `None` if one does not respond, since the call holds the GIL."""
+        ask = partial(self._client._run, interrupt_rank, id_, limit, on_error="ignore")  # noqa: SLF001
+        asking = (asyncio.wait_for(ask(workers=[address]), limit + _RESPONSE_MARGIN) for address in addresses)
+        answers = await asyncio.gather(*asking, return_exceptions=True)
+        return {
+            address: None if isinstance(answer, BaseException) else answer.get(address, True)
+            for address, answer in zip(addresses, answers, strict=True)
+        }
+
+    async def _restart_later(self, id_: str, addresses: Sequence[str]) -> None:
+        """A large query ends slowly, because each of its actors has to: that is no reason to lose what Dask holds."""
+        with suppress(OSError):  # the connection was lost
+            answers = await self._interrupt(id_, addresses, _MORE_TIME)
+            busy = [address for address, ended in answers.items() if not ended]
+            if busy:
+                await self._client._run_on_scheduler(restart_busy, busy)  # noqa: SLF001
 
     def forget_check(self) -> None:
         """Let `run` leave out workers that have ended since the last query."""

@@ -152,7 +152,8 @@ _KILL_TIME = 0.5
 class StuckWorker:
     """A worker with cancelled tasks that did not stop in time.
 
-    - `outcome`: ``restarted``: its nanny restarts it. ``busy``: it also runs tasks that are wanted, or has no nanny, or
+    - `outcome`: ``restarted``: its nanny restarts it. ``ending``: it is restarted if its query of Polars does not end
+      soon. ``busy``: it also runs tasks that are wanted, or has no nanny, or
       belongs to a cluster of others; the cancelled tasks end when they return to Python. ``silent``: it does not
       respond, and is restarted after `UNRESPONSIVE_TIMEOUT` seconds.
     - `recomputed`: number of its results that Dask recomputes when they are needed.
@@ -161,7 +162,7 @@ class StuckWorker:
 
     name: str
     tasks: tuple[str, ...]
-    outcome: Literal["restarted", "busy", "silent"]
+    outcome: Literal["restarted", "ending", "busy", "silent"]
     recomputed: int = 0
     lost: tuple[str, ...] = ()
 
@@ -242,9 +243,15 @@ async def stop_released_tasks(
     return [worker for worker in stuck if worker is not None]
 
 
-async def restart_busy(addresses: Collection[str], dask_scheduler: Any) -> list[StuckWorker]:
-    """Restart the workers in which a query of Polars has not stopped; restarts may continue after this has returned."""
-    stuck = []
+async def restart_busy(
+    addresses: Collection[str], ending: Collection[str] = (), *, dask_scheduler: Any
+) -> list[StuckWorker]:
+    """Restart the workers in which a query of Polars has not stopped; restarts may continue after this has returned.
+
+    `ending`: the addresses of workers in which one may still end. The result has them, too.
+    """
+    workers = filter(None, map(dask_scheduler.workers.get, ending))
+    stuck = [StuckWorker(str(worker.name), ("of Polars",), "ending") for worker in workers]
     for worker in filter(None, map(dask_scheduler.workers.get, addresses)):
         if worker.nanny and not _is_restarting(dask_scheduler, worker):
             recomputed, lost = _sole_results(worker)

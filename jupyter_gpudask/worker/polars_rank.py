@@ -177,9 +177,9 @@ async def call_rank(id_: str, function: Callable[..., Any], ranks: Ranks, dask_w
     return await rank_of(dask_worker).call(id_, function)
 
 
-async def interrupt_rank(id_: str, dask_worker: Worker) -> bool:
-    """Interrupt a call in the thread of this worker's rank; whether it does not run any more."""
-    return await rank_of(dask_worker).interrupt(_STOP_TIMEOUT, id_)
+async def interrupt_rank(id_: str, limit: float, dask_worker: Worker) -> bool:
+    """Interrupt a call in the thread of this worker's rank; whether it does not run any more in `limit` seconds."""
+    return await rank_of(dask_worker).interrupt(limit, id_)
 
 
 async def release_rank(dask_worker: Worker) -> bool:
