@@ -239,6 +239,7 @@ def _interrupt(notebook: Notebook, query: str) -> dict[str, Any]:
         result = notebook.shell.run_cell(f"%%gpudask\n{query}")
     ended = time.perf_counter()
     timer.join()
+    looking.cancel()  # if the cell ended sooner
     with redirect_stdout(io.StringIO()):
         after = notebook.shell.run_cell("%%gpudask\nscan.select(pl.len()).collect().item()")
     return {
