@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-_STOP_TIME = 0.8
+_STOP_TIME = 0.6
 """Seconds for which an interrupted cell waits until its query has ended."""
 _MORE_TIME = 3.0
 """Seconds after these in which a worker is restarted if it has not ended."""
-_RESPONSE_MARGIN = 0.2
-_STOP_TIMEOUT = 1.5
+_RESPONSE_MARGIN = 0.6
+_STOP_TIMEOUT = 1.6
 _NAMES = (
     ("anonymousfunction", "a Python function"),
     ("opaque python mapfunction", "map_batches"),
@@ -133,8 +133,9 @@ class ClusterClient:
         try:
             return self._client.sync(self._run, id_, partial(function, *args, **kwargs), addresses)
         except BaseException as error:
-            self.is_lost = True
-            self.stop(id_, addresses)
+            if not self.is_lost:  # else the engine is being ended, for which no worker waits for the others
+                self.is_lost = True
+                self.stop(id_, addresses)
             if isinstance(error, OSError):  # the connection to a worker was lost
                 raise EngineLostError from None
             if isinstance(error, PortsError):
