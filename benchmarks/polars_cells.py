@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 import traceback
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _DATA = Path(tempfile.gettempdir()) / "polars-cells"
 _ROWS, _FILES = int(os.environ.get("ROWS", "20000000")), 8
+_LATE = 0.7
 _LONG = (
     """
 frames = [scan.select((pl.col('a') * i % 1_000_003).unique().len()) for i in range(3, 400)]
@@ -102,7 +103,7 @@ def used_memory() -> str:
 
 
 def metric_times(dask_worker: Any) -> list[float]:
-    """Milliseconds to read the energy and the peak, as at the end of each cell."""
+    """Milliseconds to read the energy, as in cells of a second and more, and the peak."""
     from jupyter_gpudask.worker.memory import read_energy, take_peak
 
     times = []
@@ -120,8 +121,8 @@ def stacks() -> list[str]:
     shown = []
     for ident, frame in sys._current_frames().items():
         name = names.get(ident, "?")
-        if "polars" in name or "dask-executor" in name or name == "?":
-            calls = [f"{each.name}:{each.lineno}" for each in traceback.extract_stack(frame)[-4:]]
+        if any(each in name for each in ("polars", "rapidsmpf", "dask-executor", "?")):
+            calls = [f"{each.name}:{each.lineno}" for each in traceback.extract_stack(frame)[-6:]]
             shown.append(f"{name}: {' > '.join(calls)}")
     return shown
 
@@ -193,11 +194,13 @@ def try_interrupts(notebook: Notebook, number: int, limit: float) -> dict[str, A
     pids, end = notebook.on_workers(os.getpid), time.monotonic() + limit
     tries: list[dict[str, Any]] = []
     while len(tries) < number and time.monotonic() < end:
-        tried = _interrupt(notebook, _LONG[len(tries) % len(_LONG)], with_stacks=len(tries) < 2)
-        now = notebook.on_workers(os.getpid)
+        tried = _interrupt(notebook, _LONG[len(tries) % len(_LONG)])
+        now, late = notebook.on_workers(os.getpid), tried.pop("late")
         restarted, pids = now != pids, now
         tries.append({**tried, "restarted": restarted, "memory": notebook.on_workers(used_memory)})
         print("  ", tries[-1], flush=True)
+        if restarted:
+            print(f"   stacks {_LATE} s after the interrupt", *late, sep="\n      ", flush=True)
     notebook.cell("%%gpudask\nfloat(kept.sum().compute())")
     ends, nexts = ([each[name] for each in tries] for name in ("end", "next"))
     summary = {
@@ -213,15 +216,22 @@ def try_interrupts(notebook: Notebook, number: int, limit: float) -> dict[str, A
     return summary
 
 
-def _interrupt(notebook: Notebook, query: str, *, with_stacks: bool) -> dict[str, Any]:
+def _interrupt(notebook: Notebook, query: str) -> dict[str, Any]:
     delay = random.uniform(0.2, 1.2)
     sent: list[float] = []
+    late: list[str] = []
+
+    def look() -> None:
+        with suppress(OSError):  # the worker has ended
+            late.extend(notebook.on_workers(stacks)[0])
 
     def interrupt() -> None:
-        if with_stacks:
-            print("   stacks", *notebook.on_workers(stacks)[0], sep="\n      ", flush=True)
         sent.append(time.perf_counter())
+        looking.start()
         os.kill(os.getpid(), signal.SIGINT)
+
+    looking = threading.Timer(_LATE, look)
+    looking.daemon = True
 
     timer = threading.Timer(delay, interrupt)
     timer.start()
@@ -229,6 +239,7 @@ def _interrupt(notebook: Notebook, query: str, *, with_stacks: bool) -> dict[str
         result = notebook.shell.run_cell(f"%%gpudask\n{query}")
     ended = time.perf_counter()
     timer.join()
+    looking.cancel()  # if the cell ended sooner
     with redirect_stdout(io.StringIO()):
         after = notebook.shell.run_cell("%%gpudask\nscan.select(pl.len()).collect().item()")
     return {
@@ -237,6 +248,7 @@ def _interrupt(notebook: Notebook, query: str, *, with_stacks: bool) -> dict[str
         "end": round(ended - sent[0], 2),
         "next": round(time.perf_counter() - ended, 2),
         "right": after.result == _ROWS * _FILES,
+        "late": late,
     }
 
 

@@ -63,6 +63,20 @@ def is_out_of_device_memory(text: str) -> bool:
     return _OF_MEMORY.search(text[:_MAX_TEXT]) is not None and not is_device_error(text)
 
 
+def out_of_device_memory_in(error: BaseException) -> BaseException | None:
+    """The outermost exception that says that device memory is exhausted: this one, one of its group, or a cause."""
+    found: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    for each in found:  # which grows
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if is_out_of_device_memory(str(each)):
+            return each
+        found += [*(each.exceptions if isinstance(each, BaseExceptionGroup) else ()), each.__cause__]
+    return None
+
+
 def broken_context(*, wait: bool = True) -> str:
     """The error that has broken the CUDA context; empty if it works, or if this process has not imported CuPy.
 

@@ -231,6 +231,8 @@ def describe_stuck_worker(worker: StuckWorker, gpus: Sequence[GpuState]) -> str:
     """Say in a few sentences which task did not stop, and what was done to its worker."""
     index = next((gpu.index for gpu in gpus if gpu.uuid == worker.name), None)
     where = f"worker {worker.name}" if index is None else f"GPU {index}"
+    if worker.outcome == "ending":
+        return f"The query of Polars on {where} has not ended yet; if it takes seconds more, its worker is restarted."
     more = f" and {len(worker.tasks) - 1} more" if len(worker.tasks) > 1 else ""
     text = f"The task {worker.tasks[0]}{more} on {where} did not stop within {_TOTAL_SECONDS} s; "
     if worker.outcome == "busy":

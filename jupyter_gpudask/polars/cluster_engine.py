@@ -10,6 +10,7 @@ import importlib
 import sys
 import threading
 import time
+import uuid
 import weakref
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -20,7 +21,7 @@ import polars as pl
 from distributed import default_client
 from polars.exceptions import ComputeError
 
-from ..device_errors import is_out_of_device_memory
+from ..device_errors import out_of_device_memory_in
 from ..errors import BackendUnavailableError, NotOnGpuError, WorkersEndedError
 from ..fallback.log import Place, fallback_log
 from ..inspection.user_code import user_line
@@ -39,7 +40,12 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-_ANSWER_TIMEOUT = 1.9
+_STOP_TIME = 0.6
+"""Seconds for which an interrupted cell waits until its query has ended."""
+_MORE_TIME = 3.0
+"""Seconds after these in which a worker is restarted if it has not ended."""
+_RESPONSE_MARGIN = 0.6
+_STOP_TIMEOUT = 1.6
 _NAMES = (
     ("anonymousfunction", "a Python function"),
     ("opaque python mapfunction", "map_batches"),
@@ -79,6 +85,7 @@ class ClusterClient:
         self._ranks = Ranks(len(self._workers), len(machines) == 1, may_listen)
         self.is_lost = False
         self._is_outdated = False
+        self._ending: asyncio.Future[None] | None = None
 
     def scheduler_info(self, n_workers: int = -1) -> dict[str, Any]:
         """As Dask's, which for a moment can have none of the workers: another thread updates it without them."""
@@ -122,21 +129,21 @@ class ClusterClient:
             raise EngineLostError
         addresses = [address for address, _ in self._workers.items() & present.items()]
         addresses = addresses if workers is None else list(workers)
+        id_ = uuid.uuid4().hex
         try:
-            return self._client.sync(self._run, function, args, kwargs, addresses)
+            return self._client.sync(self._run, id_, partial(function, *args, **kwargs), addresses)
         except BaseException as error:
-            self.is_lost = True
-            self.stop(addresses)
+            if not self.is_lost:  # else the engine is being ended, for which no worker waits for the others
+                self.is_lost = True
+                self.stop(id_, addresses)
             if isinstance(error, OSError):  # the connection to a worker was lost
                 raise EngineLostError from None
             if isinstance(error, PortsError):
                 raise BackendUnavailableError("polars-ports", error=error) from None
             raise
 
-    async def _run(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], addresses: list[str]
-    ) -> dict[str, Any]:
-        run = partial(self._client._run, call_rank, function, self._ranks, args, kwargs)  # noqa: SLF001
+    async def _run(self, id_: str, function: Callable[..., Any], addresses: list[str]) -> dict[str, Any]:
+        run = partial(self._client._run, call_rank, id_, function, self._ranks)  # noqa: SLF001
         calls = [asyncio.ensure_future(run(workers=[address])) for address in addresses]
         try:
             await asyncio.wait(calls, return_when=asyncio.FIRST_EXCEPTION)
@@ -149,25 +156,41 @@ class ClusterClient:
             for call in calls:
                 call.cancel()
 
-    def stop(self, addresses: Sequence[str]) -> None:
-        """Interrupt what runs in the workers; restart those in which it does not end."""
+    def stop(self, id_: str, addresses: Sequence[str]) -> None:
+        """Interrupt a call in the workers. One in which it does not end is restarted, for which this does not wait."""
         with suppress(Exception):  # an error here must not hide the first one
-            stuck = self._client.sync(self._stop, addresses, callback_timeout=_ANSWER_TIMEOUT)
+            stuck = self._client.sync(self._stop, id_, addresses, callback_timeout=_STOP_TIMEOUT)
             getattr(self._client, "stuck_workers", []).extend(stuck)
 
-    async def _stop(self, addresses: Sequence[str]) -> list[StuckWorker]:
-        stop = partial(self._client._run, interrupt_rank, on_error="ignore")  # noqa: SLF001
-        answers = await asyncio.gather(*(stop(workers=[address]) for address in addresses), return_exceptions=True)
-        busy = [
-            address
-            for address, answer in zip(addresses, answers, strict=True)
-            if isinstance(answer, BaseException) or not answer.get(address, True)
-        ]
-        if not busy or getattr(self._client, "is_joined", False):
+    async def _stop(self, id_: str, addresses: Sequence[str]) -> list[StuckWorker]:
+        answers = await self._interrupt(id_, addresses, _STOP_TIME)
+        if all(answers.values()) or getattr(self._client, "is_joined", False):
             return []
-        restart = self._client._run_on_scheduler(restart_busy, busy)  # noqa: SLF001
-        stuck: list[StuckWorker] = await restart
+        silent = [address for address, ended in answers.items() if ended is None]
+        ending = [address for address, ended in answers.items() if ended is False]
+        if ending:
+            self._ending = asyncio.ensure_future(self._restart_later(id_, ending))
+        report = self._client._run_on_scheduler(restart_busy, silent, ending)  # noqa: SLF001
+        stuck: list[StuckWorker] = await report
         return stuck
+
+    async def _interrupt(self, id_: str, addresses: Sequence[str], limit: float) -> dict[str, bool | None]:
+        """Whether a call has ended in each worker; `None` if one does not respond, since the call holds the GIL."""
+        ask = partial(self._client._run, interrupt_rank, id_, limit, on_error="ignore")  # noqa: SLF001
+        asking = (asyncio.wait_for(ask(workers=[address]), limit + _RESPONSE_MARGIN) for address in addresses)
+        answers = await asyncio.gather(*asking, return_exceptions=True)
+        return {
+            address: None if isinstance(answer, BaseException) else answer.get(address, True)
+            for address, answer in zip(addresses, answers, strict=True)
+        }
+
+    async def _restart_later(self, id_: str, addresses: Sequence[str]) -> None:
+        """A large query ends slowly, because each of its actors has to: that is no reason to lose what Dask holds."""
+        with suppress(OSError):  # the connection was lost
+            answers = await self._interrupt(id_, addresses, _MORE_TIME)
+            busy = [address for address, ended in answers.items() if not ended]
+            if busy:
+                await self._client._run_on_scheduler(restart_busy, busy)  # noqa: SLF001
 
     def forget_check(self) -> None:
         """Let `run` leave out workers that have ended since the last query."""
@@ -233,9 +256,12 @@ class _Engines:
             except EngineLostError:
                 continue
             except Exception as error:
-                if is_out_of_device_memory(str(error)):
-                    error.add_note(_describe_memory(default_client()))
-                raise
+                refused = out_of_device_memory_in(error)
+                if refused is None:
+                    raise
+            refused.add_note(_describe_memory(default_client()))
+            refused.__context__ = None
+            raise refused from None  # without the groups of the engine's actors, for which IPython shows no note
         raise WorkersEndedError("polars-query", tries=_TRIES)
 
     def shut_down(self, client: Client) -> None:

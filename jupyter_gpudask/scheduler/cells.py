@@ -183,15 +183,16 @@ UNRESPONSIVE_TIMEOUT = 8.0
 
 _SUBMISSION_TIME = 0.5
 _BATCH_TIME = 0.05
-_KILL_TIME = 2.0
-"""Seconds that a nanny has to end a process; it kills it after four fifths of them."""
+_KILL_TIME = 0.5
+"""Seconds that a nanny has to end a process in which a task is stuck; it kills it after four fifths of them."""
 
 
 @dataclass(frozen=True)
 class StuckWorker:
     """A worker with cancelled tasks that did not stop in time.
 
-    - `outcome`: ``restarted``: its nanny restarts it. ``busy``: it also runs tasks that are wanted, or has no nanny, or
+    - `outcome`: ``restarted``: its nanny restarts it. ``ending``: it is restarted if its query of Polars does not end
+      soon. ``busy``: it also runs tasks that are wanted, or has no nanny, or
       belongs to a cluster of others; the cancelled tasks end when they return to Python. ``silent``: it does not
       respond, and is restarted after `UNRESPONSIVE_TIMEOUT` seconds.
     - `recomputed`: number of its results that Dask recomputes when they are needed.
@@ -200,7 +201,7 @@ class StuckWorker:
 
     name: str
     tasks: tuple[str, ...]
-    outcome: Literal["restarted", "busy", "silent"]
+    outcome: Literal["restarted", "ending", "busy", "silent"]
     recomputed: int = 0
     lost: tuple[str, ...] = ()
 
@@ -270,7 +271,9 @@ async def stop_released_tasks(
     - `limit`: seconds to wait.
     - `restart`: whether workers may be restarted.
     """
-    addresses = [address for address in assigned if address in scheduler.workers]
+    workers = {address: worker for address in assigned if (worker := scheduler.workers.get(address))}
+    # One that is being restarted would not respond until its process has ended.
+    addresses = [address for address, worker in workers.items() if not _is_restarting(scheduler, worker)]
     answers = await asyncio.gather(*(_interrupt(scheduler, address, limit) for address in addresses))
     stuck = [
         await _handle_response(scheduler, address, answer, assigned[address], restart=restart)
@@ -279,11 +282,17 @@ async def stop_released_tasks(
     return [worker for worker in stuck if worker is not None]
 
 
-async def restart_busy(addresses: Collection[str], dask_scheduler: Any) -> list[StuckWorker]:
-    """Restart the workers in which a query of Polars has not stopped; restarts may continue after this has returned."""
-    stuck = []
+async def restart_busy(
+    addresses: Collection[str], ending: Collection[str] = (), *, dask_scheduler: Any
+) -> list[StuckWorker]:
+    """Restart the workers in which a query of Polars has not stopped; restarts may continue after this has returned.
+
+    `ending`: the addresses of workers in which one may still end. The result has them, too.
+    """
+    workers = filter(None, map(dask_scheduler.workers.get, ending))
+    stuck = [StuckWorker(str(worker.name), ("of Polars",), "ending") for worker in workers]
     for worker in filter(None, map(dask_scheduler.workers.get, addresses)):
-        if worker.nanny:
+        if worker.nanny and not _is_restarting(dask_scheduler, worker):
             recomputed, lost = _sole_results(worker)
             _restart(dask_scheduler, worker)
             stuck.append(StuckWorker(str(worker.name), ("of Polars",), "restarted", recomputed, lost))
@@ -361,6 +370,11 @@ def _sole_results(worker: Any) -> tuple[int, tuple[str, ...]]:
     alone = [task for task in worker.has_what if len(task.who_has) == 1]
     lost = tuple(str(task.key) for task in alone if task in worker.actors or not task.run_spec)
     return len(alone) - len(lost), lost
+
+
+def _is_restarting(scheduler: Any, worker: Any) -> bool:
+    failures = scheduler.plugins.get(WorkerFailuresPlugin.name)
+    return failures is not None and failures.expects_exit(worker.pid)
 
 
 def _restart(scheduler: Any, worker: Any) -> None:

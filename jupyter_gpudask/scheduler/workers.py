@@ -129,6 +129,10 @@ class WorkerFailuresPlugin(LostHostsPlugin):
         """Note that a worker process is being restarted after an interrupt; its exit is not unexpected."""
         self._restarted.append(pid)
 
+    def expects_exit(self, pid: int) -> bool:
+        """Whether this worker process is being restarted, or was."""
+        return pid in self._restarted
+
     def add_worker(self, scheduler: Any, worker: str) -> None:
         """Note the memory limit of a worker that joins; called by Dask."""
         super().add_worker(scheduler, worker)
@@ -154,7 +158,7 @@ class WorkerFailuresPlugin(LostHostsPlugin):
         elif topic == EXIT_TOPIC:
             self._limits.pop(msg["pid"], None)
             excess = self._over_limit.pop((msg["worker"], msg["pid"]), None)
-            if msg["pid"] in self._restarted:
+            if self.expects_exit(msg["pid"]):
                 return
             lost_context = dict(self._lost_contexts).get(msg["worker"])
             over_limit, reason = excess is not None, excess or lost_context or describe_exit(msg["exitcode"])

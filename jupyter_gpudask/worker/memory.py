@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import sys
@@ -160,19 +161,21 @@ It is sent before the first graph of the cell, in the same streams, so that it a
 """
 
 _LATE = 0.1
+_SHORTEST = 1.0
+"""Seconds below which the energy of a cell is not read: a reading can take ten milliseconds, for which the cell would
+wait at its end, and the counter moves only several times a second."""
 
 
 class CellMetricsPlugin(WorkerPlugin):
     """Starts the counters of a cell when the message `BEGIN_CELL` arrives.
 
-    - `energy_before`: the energy counter of the worker's GPU then, in joules; `None` without one, and if the message
-      was handled later than a tenth of a second after it was sent: the energy would be that of a part of the cell.
     - `workers`: the number of workers to which the message was sent.
     """
 
     name = "gpudask-cell-metrics"
-    energy_before: float | None = None
     workers = 0
+    _began = 0.0
+    _energy_before: asyncio.Future[float | None] | None = None
 
     def setup(self, worker: Worker) -> None:
         """Register the handler; called by Dask before the worker receives messages."""
@@ -180,8 +183,26 @@ class CellMetricsPlugin(WorkerPlugin):
 
     def _begin(self, name: str, *, sent: float, workers: int) -> None:
         take_peak()
-        self.workers = workers
-        self.energy_before = None if time.time() - sent > _LATE else read_energy(name)
+        self.workers, self._began = workers, time.monotonic()
+        loop = asyncio.get_running_loop()
+        self._energy_before = loop.run_in_executor(None, _read_in_time, name, sent + _LATE)
+
+    async def energy(self, name: str) -> float | None:
+        """The energy that the GPU has used since the cell began, in joules.
+
+        `None` without a counter, for a short cell, and if the counter was read later than a tenth of a second after the
+        message was sent: the energy would be that of a part of the cell.
+        """
+        reading = self._energy_before
+        if reading is None or time.monotonic() - self._began < _SHORTEST:
+            return None
+        before = await reading
+        return None if before is None else energy_between(before, await asyncio.to_thread(read_energy, name))
+
+
+def _read_in_time(name: str, end: float) -> float | None:
+    energy = None if time.time() > end else read_energy(name)
+    return None if time.time() > end else energy
 
 
 class WorkerCellMetrics(NamedTuple):
@@ -198,11 +219,10 @@ class WorkerCellMetrics(NamedTuple):
     workers: int
 
 
-def take_cell_metrics(dask_worker: Worker) -> WorkerCellMetrics:
+async def take_cell_metrics(dask_worker: Worker) -> WorkerCellMetrics:
     """The metrics of the cell that began last; called by `distributed.Client.run`."""
     name, plugin = str(dask_worker.name), cast("CellMetricsPlugin", dask_worker.plugins[CellMetricsPlugin.name])
-    energy = energy_between(plugin.energy_before, read_energy(name))
-    return WorkerCellMetrics(name, take_peak(), energy, plugin.workers)
+    return WorkerCellMetrics(name, take_peak(), await plugin.energy(name), plugin.workers)
 
 
 def total_energy(metrics: Sequence[WorkerCellMetrics]) -> float | None:

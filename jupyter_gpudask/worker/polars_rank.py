@@ -12,7 +12,9 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from distributed import WorkerPlugin
@@ -34,6 +36,7 @@ _ACTORS = "rapidsmpf-actor"  # the thread in which RapidsMPF runs the actors of 
 _INTERVAL = 0.02
 _STOP_TIMEOUT = 1.0
 _RELEASE_TIMEOUT = 2.0
+_KEPT_CALLS = 100
 
 
 class QueryInterruptedError(RuntimeError):
@@ -56,6 +59,7 @@ class PolarsRankPlugin(WorkerPlugin):
         self._thread: ThreadPoolExecutor | None = None
         self._resource: Any = None
         self._run: TaskRun | None = None
+        self._interrupted: deque[str] = deque(maxlen=_KEPT_CALLS)
         self._worker: Worker
 
     def setup(self, worker: Worker) -> None:
@@ -71,19 +75,21 @@ class PolarsRankPlugin(WorkerPlugin):
         """Whether a function runs in the thread."""
         return self._run is not None
 
-    async def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function in the thread."""
+    async def call(self, id_: str, function: Callable[[], Any]) -> Any:
+        """Call a function in the thread; `id_` is what `interrupt` calls it."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix=self.name)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._call, function, args, kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._call, id_, function)
 
-    def _call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        run, began = TaskRun(function), time.monotonic()
+    def _call(self, id_: str, function: Callable[[], Any]) -> Any:
+        run, began = TaskRun(id_), time.monotonic()
         before = self._exchange_resource(self._resource)
         try:
             try:
                 self._run = run
-                return function(*args, **kwargs)
+                if id_ in self._interrupted:
+                    raise TaskInterruptedError
+                return function()
             finally:
                 run.end()
         except (TaskInterruptedError, asyncio.CancelledError):
@@ -105,13 +111,16 @@ class PolarsRankPlugin(WorkerPlugin):
             rmm.mr.set_current_device_resource(resource)
         return before
 
-    async def interrupt(self, limit: float) -> bool:
-        """Interrupt the running call; whether it ends within `limit` seconds.
+    async def interrupt(self, limit: float, id_: str | None = None) -> bool:
+        """Interrupt a call, by default the running one; whether it ends within `limit` seconds.
 
-        RapidsMPF's actors end when they have computed their current chunks. Other compiled code ends later.
+        A call whose message has not arrived yet, or that waits for the thread, ends when it begins. RapidsMPF's actors
+        end when they have computed their current chunks. Other compiled code ends later.
         """
+        if id_ is not None:
+            self._interrupted.append(id_)
         run, end = self._run, time.monotonic() + limit
-        if run is None:
+        if run is None or id_ not in (None, run.key):
             return True
         while self._run is run and time.monotonic() < end:
             if not _cancel_actors():
@@ -129,7 +138,7 @@ class PolarsRankPlugin(WorkerPlugin):
         if not await self.interrupt(_STOP_TIMEOUT):
             return False
         if contexts:
-            end = self.call(self._release, (contexts,), {})
+            end = self.call("", partial(self._release, contexts))
             await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(end)), _RELEASE_TIMEOUT)
         if self._thread is not None:
             self._thread.shutdown(wait=False)
@@ -160,19 +169,17 @@ def _cancel_actors() -> bool:
     return False
 
 
-async def call_rank(
-    function: Callable[..., Any], ranks: Ranks, args: tuple[Any, ...], kwargs: dict[str, Any], dask_worker: Worker
-) -> Any:
+async def call_rank(id_: str, function: Callable[..., Any], ranks: Ranks, dask_worker: Worker) -> Any:
     """Call a function of cudf-polars in the thread of this worker's rank; sent by the kernel."""
     function = ranks.set_up(function)
     if "dask_worker" in inspect.signature(function).parameters:
-        kwargs = kwargs | {"dask_worker": dask_worker}
-    return await rank_of(dask_worker).call(function, args, kwargs)
+        function = partial(function, dask_worker=dask_worker)
+    return await rank_of(dask_worker).call(id_, function)
 
 
-async def interrupt_rank(dask_worker: Worker) -> bool:
-    """Interrupt what runs in the thread of this worker's rank; whether nothing runs there any more."""
-    return await rank_of(dask_worker).interrupt(_STOP_TIMEOUT)
+async def interrupt_rank(id_: str, limit: float, dask_worker: Worker) -> bool:
+    """Interrupt a call in the thread of this worker's rank; whether it does not run any more in `limit` seconds."""
+    return await rank_of(dask_worker).interrupt(limit, id_)
 
 
 async def release_rank(dask_worker: Worker) -> bool:

@@ -33,7 +33,8 @@ def test_the_footer_summarizes_the_cell_below_its_value(kernel):
     assert shown[-2:] == ["execute_result", "display_data"]
 
 
-def test_the_footer_has_energy_and_cost(kernel):
+def test_the_footer_has_energy_and_cost(recorded):
+    kernel = recorded
     cell = f"{CELL}\nda.ones(4, chunks=2).sum().compute()"
     assert "USD" not in footer(kernel.ok(cell))
     kernel.ok("%config GpuDask.price_per_gpu_hour = 3600000")
@@ -226,6 +227,7 @@ def test_a_worker_whose_work_was_not_done_again_is_named_under_the_error(kernel)
 RECORD = """
 def record(dask_worker):
     from jupyter_gpudask.worker import memory
+    memory._SHORTEST = 0  # the energy of these short cells is read, too
     if not hasattr(memory, "events"):
         begin = dask_worker.stream_handlers[memory.BEGIN_CELL]
         def note_and_begin(**message):
@@ -263,6 +265,30 @@ def test_the_counters_of_memory_and_energy_begin_in_each_worker_before_the_first
     assert events(recorded) == "begin, begin task"
 
 
+SLOW = """
+def slow(shortest):
+    import time
+    from jupyter_gpudask.worker import memory
+    def read_slowly(name):
+        time.sleep(1)
+        return 1.0
+    memory._SHORTEST, memory.read_energy = shortest, read_slowly if shortest else memory.read_fast
+def keep():
+    from jupyter_gpudask.worker import memory
+    memory.read_fast = memory.read_energy
+"""
+
+
+def test_a_short_cell_does_not_wait_for_its_energy(recorded):
+    recorded.ok(SLOW)
+    recorded.ok("client.run(keep)\nclient.run(slow, 60)")
+    try:
+        with promised(0.7):
+            assert "Wh" not in recorded.ok(COMPUTE).displayed[-1]
+    finally:
+        recorded.ok("client.run(slow, 0)")
+
+
 def test_cells_without_a_graph_do_not_wait_and_open_no_connections(recorded):
     recorded.ok("client.run(block_event_loop); time.sleep(0.2)")
     with promised(0.7):
@@ -282,7 +308,7 @@ def test_the_energy_of_a_part_of_a_cell_is_not_shown(recorded):
 
 
 def test_a_worker_that_starts_later_has_the_counters_too_and_the_cell_in_which_it_starts_has_no_energy(recorded):
-    restart = "client.restart_workers(list(client.scheduler_info()['workers'])[:1])"
+    restart = "client.restart_workers(list(client.scheduler_info()['workers'])[:1])\nclient.run(record)"
     submit = "client.submit(len, [1], pure=False).result()"
     assert "Wh" not in recorded.ok(f"{CELL}\n{restart}\n{submit}").displayed[-1]
     assert "2 Wh" in recorded.ok(f"{CELL}\n{submit}").displayed[-1]

@@ -1,5 +1,6 @@
 """Polars in `%%gpudask` cells, on real clusters, with a stand-in for cudf-polars where the cluster has pretend GPUs."""
 
+import asyncio
 import os
 import re
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from helpers import Kernel, fake_gpu_environment
+
+from jupyter_gpudask.worker.polars_rank import PolarsRankPlugin, QueryInterruptedError
 
 pytestmark = pytest.mark.cluster
 
@@ -201,6 +204,19 @@ def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel
     assert kernel.ok(pids).value == before
 
 
+def test_a_call_that_is_interrupted_before_it_arrives_does_not_begin():
+    rank, called = PolarsRankPlugin(), []
+
+    async def call():
+        assert await rank.interrupt(1, "first")
+        with pytest.raises(QueryInterruptedError):
+            await rank.call("first", lambda: called.append(1))
+        await rank.call("second", lambda: called.append(2))
+
+    asyncio.run(call())
+    assert called == [2]
+
+
 def test_the_state_says_in_which_workers_a_query_runs(kernel):
     kernel.ok(f"%%gpudask\nimport polars as pl\n{WHERE}.collect()")
     kernel.ok("session = get_ipython().magics_manager.registry['GpuDaskMagics'].session\nimport threading\nseen = []")
@@ -210,17 +226,28 @@ def test_the_state_says_in_which_workers_a_query_runs(kernel):
     assert kernel.ok("seen").value == "[2]"
 
 
-def test_a_worker_in_which_a_query_does_not_stop_is_restarted_and_the_cell_says_so(kernel):
+@pytest.mark.parametrize(
+    ("how", "said", "is_restarted"),
+    [
+        ("lingers", "The query of Polars on GPU 0 has not ended yet", False),
+        ("stuck", "The query of Polars on GPU 0 has not ended yet", True),
+        ("locked", "The task of Polars on GPU 0 did not stop", True),
+    ],
+)
+def test_a_worker_in_which_a_query_does_not_stop_is_restarted_and_the_cell_says_so(kernel, how, said, is_restarted):
     kernel.ok("import polars as pl")
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
+    pids = set(kernel.ok("list(client.run(os.getpid).values())").value.strip("[]").split(", "))
     began = time.monotonic()
     threading.Timer(1, kernel.interrupt).start()
-    interrupted = kernel.run("%%gpudask\npl.LazyFrame({'stuck': [1]}).collect()")
+    interrupted = kernel.run(f"%%gpudask\npl.LazyFrame({{{how!r}: [1]}}).collect()")
     assert interrupted.error == "KeyboardInterrupt"
-    assert time.monotonic() - began < 1 + 2.5
-    assert any("The task of Polars on GPU 0 did not stop" in shown for shown in interrupted.displayed)
+    assert time.monotonic() - began < 1 + 2
+    assert any(said in shown for shown in interrupted.displayed)
     after = kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0")
     assert (after.value, "lost" in footer(after)) == ("True", False)
+    now = set(kernel.ok("list(client.run(os.getpid).values())").value.strip("[]").split(", "))
+    assert (now.isdisjoint(pids), now == pids) == (is_restarted, not is_restarted)
 
 
 def test_a_query_that_loses_a_worker_runs_again_on_the_new_ones(kernel):
@@ -230,11 +257,13 @@ def test_a_query_that_loses_a_worker_runs_again_on_the_new_ones(kernel):
     assert "lost the worker on GPU" in footer(reply)
 
 
-def test_a_query_that_needs_too_much_memory_says_what_else_is_in_it(kernel):
+@pytest.mark.parametrize("column", ["large", "grouped"])
+def test_a_query_that_needs_too_much_memory_says_what_else_is_in_it(kernel, column):
     kernel.ok("import dask.array as da\nimport polars as pl")
-    query = "pl.LazyFrame({'large': [1]}).collect()"
+    query = f"pl.LazyFrame({{{column!r}: [1]}}).collect()"
     alone = kernel.run(f"%%gpudask\n{query}")
     assert "The workers hold no results of Dask" in "".join(alone.traceback)
+    assert "Group" not in alone.error + alone.printed
     kernel.ok("%%gpudask\nkept = da.ones(2**20, chunks=2**20).persist()")
     beside = kernel.run(f"%%gpudask\nfrom distributed import wait\nwait(kept)\n{query}")
     assert "The workers hold 8.0 MiB of results of Dask" in "".join(beside.traceback)

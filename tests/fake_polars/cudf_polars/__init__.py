@@ -44,6 +44,17 @@ async def compute_chunks():
         await asyncio.to_thread(time.sleep, 0.2)
 
 
+async def end_slowly():
+    try:
+        await asyncio.sleep(20)
+    finally:
+        await asyncio.sleep(2)
+
+
+async def run_out_of_memory():
+    raise RuntimeError("CUDA error at: cuda_async_view_memory_resource.cpp:43: cudaErrorMemoryAllocation out of memory")
+
+
 def evaluate(serialized, uid, dask_worker=None):
     """What each rank computes: the whole query, of which the first one gives the answer."""
     import io
@@ -61,6 +72,12 @@ def evaluate(serialized, uid, dask_worker=None):
         run_actor_network([compute_chunks(), compute_chunks()])
     if "large" in lf.collect_schema().names():
         raise MemoryError("std::bad_alloc: out_of_memory: CUDA error at: mm.hpp:171: cudaErrorMemoryAllocation")
+    if "lingers" in lf.collect_schema().names():
+        run_actor_network([compute_chunks(), end_slowly()])
+    if "grouped" in lf.collect_schema().names():
+        run_actor_network([compute_chunks(), run_out_of_memory()])
+    if "locked" in lf.collect_schema().names():
+        sum(range(10**9))  # one call that holds the GIL
     if "stuck" in lf.collect_schema().names():
         time.sleep(20)
     if "killed" in lf.collect_schema().names() and rank == 0 and not Path(os.environ["FAKE_KILLED"]).exists():
