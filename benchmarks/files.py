@@ -5,8 +5,8 @@ python benchmarks/files.py --engine cpu --gigabytes 0.1 --only "Zarr;climatology
 
 Plain Dask is a `distributed.LocalCluster` with a worker of two threads for each two cores. By hand is what users of
 CuPy write: a loop over the blocks with a pool of threads that read, in one process; in one side of the reads, with the
-GPU buffers of Zarr. Each side runs each row once to warm up, with the files in the page cache, and then once more. The
-results of the sides are compared.
+GPU buffers of Zarr. All sides start first, and then run each row one after the other: once to warm up, with the files
+in the page cache, and then once more. The results of the sides are compared.
 """
 
 from __future__ import annotations
@@ -330,61 +330,73 @@ def _cluster(side: str, engine: str) -> Iterator[None]:
         yield
 
 
-def measure(side: str, engine: str, folder: str, names: list[str], seconds: float) -> Iterator[Any]:
-    """The name, the seconds of two runs, and a file with the result, of each row that begins in time on one side."""
-    end = time.monotonic() + seconds
+def measure(side: str, engine: str, folder: str) -> Iterator[Any]:
+    """First nothing, when the side has started; then the seconds of two runs, and a file with the result, of each row.
+
+    The names of the rows come line by line from the standard input.
+    """
     with _cluster(side, engine):
-        for name in names:
-            if time.monotonic() > end:
-                yield name, "not run, for want of time", None
-                continue
+        yield None
+        for line in sys.stdin:
+            name, took = line.strip(), []
             try:
-                took = []
                 for _ in range(2):
                     began = time.perf_counter()
                     result = WORK[name][side](Path(folder))
                     took.append(round(time.perf_counter() - began, 3))
                 file = Path(folder, f"result-{len(list(Path(folder).glob('result-*')))}.npy")
                 np.save(file, np.asarray(_on_host(result)))
-                yield name, took, str(file)
+                yield took, str(file)
             except Exception as error:  # noqa: BLE001 - reported in the table
-                yield name, f"{type(error).__name__}: {str(error)[:500]}", None
+                yield f"{type(error).__name__}: {str(error)[:500]}", None
 
 
 def main() -> None:
     made = parser(__doc__)
     made.add_argument("--gigabytes", type=float, default=4.0, help="of each array; the images take half of it")
-    made.add_argument("--seconds", type=float, default=600.0, help="on one side no row begins later")
+    made.add_argument("--seconds", type=float, default=600.0, help="no row begins later after all sides have started")
     options = made.parse_args()
     os.environ["FILES_ENGINE"] = options.engine
     names = chosen(list(WORK), options.only)
     rows: dict[str, dict[str, Any]] = {name: {"seconds": {}} for name in names}
-    results: dict[str, dict[str, Any]] = {name: {} for name in names}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place, "files")
         folder.mkdir()
         began = time.monotonic()
         make(folder, options.gigabytes, names)
-        print(f"files: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+        _tell(f"files: {time.monotonic() - began:.0f} s")
         variables = private_environment(Path(place))
-        given = {"engine": options.engine, "folder": str(folder), "seconds": options.seconds}
-        for side in dict.fromkeys(side for name in names for side in WORK[name]):
-            if options.engine == "cpu" and side == WITH_BUFFERS:
-                continue
-            own = [name for name in names if side in WORK[name]]
-            for name, seconds, file in Process(measure, variables, side=side, names=own, **given):
-                print(f"{side}: {name}: {seconds}", file=sys.stderr, flush=True)
-                rows[name]["seconds"][side] = seconds
-                if file:
-                    results[name][side] = np.load(file)
-        for name, found in results.items():
-            rows[name]["largest difference"] = _differences(found)
+        sides = list(dict.fromkeys(side for name in names for side in WORK[name]))
+        if options.engine == "cpu" and WITH_BUFFERS in sides:
+            sides.remove(WITH_BUFFERS)
+        given = {"engine": options.engine, "folder": str(folder)}
+        processes = {side: Process(measure, variables, side=side, **given) for side in sides}
+        for side, process in processes.items():
+            next(process)
+            _tell(f"{side}: started after {time.monotonic() - began:.0f} s")
+        end = time.monotonic() + options.seconds
+        for name, row in rows.items():
+            results = {}
+            for side in sides:
+                if side in WORK[name] and time.monotonic() < end:
+                    row["seconds"][side], file = processes[side].ask(name)
+                    _tell(f"{name}: {side}: {row['seconds'][side]}")
+                    if file:
+                        results[side] = np.load(file)
+            row["largest difference"] = _differences(results)
+        for process in processes.values():
+            process.end()
+    rows = {name: row for name, row in rows.items() if row["seconds"]}
     for name, row in rows.items():
         sides_of = ", ".join(f"{s} {t[-1] if isinstance(t, list) else t}" for s, t in row["seconds"].items())
         print(f"{name:50} {sides_of}; difference {row['largest difference']}")
     publish(header() | {"gigabytes": options.gigabytes, "rows": rows}, options.out, hide="rows")
     if any(value > TOLERANCE for row in rows.values() for value in row["largest difference"].values()):
         sys.exit("The results differ.")
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _differences(found: dict[str, Any]) -> dict[str, float]:

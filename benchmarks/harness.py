@@ -117,6 +117,11 @@ class Process:
                 return json.loads(line.removeprefix(MARK))
         raise StopIteration
 
+    def ask(self, line: str) -> Any:
+        """The next value, which the generator yields when it has read a line from its standard input."""
+        print(line, file=self.process.stdin, flush=True)
+        return next(self)
+
     def end(self) -> int:
         """Wait until it ends; its exit status."""
         self.process.communicate()

@@ -6,6 +6,7 @@ at a time.
 
 from __future__ import annotations
 
+import math
 import os
 from importlib import import_module
 from typing import Any
@@ -31,7 +32,7 @@ def from_device(value: Any) -> Any:
 def _from_device(value: Any) -> Any:
     if typename(type(value)) != "cupy.ndarray" or not value.flags.c_contiguous:
         return value
-    copy = _empty_like(value)
+    copy = empty(value.shape, value.dtype)
     return value if copy is None else value.get(out=copy)
 
 
@@ -43,7 +44,7 @@ def locked(value: Any) -> Any:
 def _locked(value: Any) -> Any:
     if type(value) is not np.ndarray or value.dtype.kind not in "biufc" or not value.flags.c_contiguous:
         return value
-    copy = None if is_locked(value) else _empty_like(value)
+    copy = None if is_locked(value) else empty(value.shape, value.dtype)
     if copy is None:
         return value
     np.copyto(copy, value)
@@ -51,8 +52,11 @@ def _locked(value: Any) -> Any:
 
 
 def is_locked(array: Any) -> bool:
-    """Whether an array is one of `locked` or of `from_device`, as a whole."""
-    return typename(type(array.base)).endswith(".PinnedMemoryPointer")
+    """Whether an array is in page-locked memory, without gaps."""
+    base = array.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return bool(array.flags.c_contiguous) and typename(type(base)).endswith(".PinnedMemoryPointer")
 
 
 def to_device(array: Any) -> Any:
@@ -72,9 +76,9 @@ def release_unused() -> None:
     cupy.get_default_pinned_memory_pool().free_all_blocks()
 
 
-def _empty_like(array: Any) -> Any:
-    """An array of the same shape and dtype in page-locked memory; `None` if there is none, or it is not worth it."""
-    if not _LEAST <= array.nbytes <= _MOST:
+def empty(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array in page-locked memory; `None` if there is none, or it is not worth it."""
+    if not _LEAST <= math.prod(shape) * dtype.itemsize <= _MOST:
         return None
     try:
         import cupy
@@ -86,6 +90,6 @@ def _empty_like(array: Any) -> Any:
     if pool.n_free_blocks() > _MOST_UNUSED:
         pool.free_all_blocks()
     try:
-        return allocate(array.shape, array.dtype)
+        return allocate(shape, dtype)
     except (MemoryError, cupy.cuda.runtime.CUDARuntimeError):
         return None

@@ -23,6 +23,7 @@ from .host_call import DelayedFallback, HostFallback, PackageFallback, lacking
 from .host_parts import host_task
 from .missing import implemented, reason_to_fall_back
 from .values import has_function_of_user, is_of_installed_package, is_of_linear_algebra
+from .zarr_blocks import with_readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -284,9 +285,10 @@ def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: T
             result = run_step(wrapper.step(task, program), values)
         else:
             try:
+                is_moved = _is_moved_to_gpu(task.key, program)
                 with host_task(task, values):
-                    result = implemented(run_step(task, values))
-                    if _is_moved_to_gpu(task.key, program):
+                    result = implemented(run_step(task, with_readers(task, values) if is_moved else values))
+                    if is_moved:
                         result = page_locked.locked(result)
                 on_host = None
             except Exception as error:

@@ -1,9 +1,6 @@
 """Blocks of a fallback are copied through page-locked memory."""
 
 import operator
-import sys
-from contextlib import nullcontext
-from types import SimpleNamespace
 
 import cupy
 import numpy as np
@@ -16,34 +13,6 @@ from jupyter_gpudask.fallback.host_call import HostFallback
 from jupyter_gpudask.fallback.tasks import with_fallback
 from jupyter_gpudask.graph.program import as_one_task
 from jupyter_gpudask.patches.arrays.cupy_backend import to_cupy
-
-
-class PinnedMemoryPointer(bytearray):
-    """As CuPy's, memory that an array can have."""
-
-
-@pytest.fixture
-def pool(monkeypatch):
-    """CuPy's pool of page-locked memory, with no limits of sizes."""
-    pool = SimpleNamespace(unused=0, freed=0, made=[])
-
-    def empty_pinned(shape, dtype):
-        if pool.made is None:
-            raise MemoryError
-        memory = PinnedMemoryPointer(int(np.prod(shape)) * np.dtype(dtype).itemsize)
-        pool.made.append(memory)
-        return np.ndarray(shape, dtype, buffer=memory)
-
-    def free_all_blocks():
-        pool.freed += 1
-
-    pool.n_free_blocks, pool.free_all_blocks = lambda: pool.unused, free_all_blocks
-    monkeypatch.setitem(
-        sys.modules, "cupyx", SimpleNamespace(empty_pinned=empty_pinned, errstate=lambda **_: nullcontext())
-    )
-    monkeypatch.setattr(cupy, "get_default_pinned_memory_pool", lambda: pool)
-    monkeypatch.setattr(page_locked, "_LEAST", 1)
-    return pool
 
 
 def doubled(block):

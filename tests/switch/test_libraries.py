@@ -82,7 +82,7 @@ def read_by_places(folder):
     return da.map_blocks(read, chunks=((1, 1, 1), (4,), (5,)), meta=np.empty((0, 0, 0), "uint16"))
 
 
-@pytest.mark.filterwarnings("ignore:The plugin infrastructure:FutureWarning")
+@pytest.mark.filterwarnings("ignore:.*use .imageio. or other I/O packages directly:FutureWarning")
 @pytest.mark.parametrize("read", [read_by_dask, read_by_dask_image, read_by_names, read_by_places])
 def test_images_that_a_cell_reads_are_on_the_gpu(images, read):
     values, folder = images

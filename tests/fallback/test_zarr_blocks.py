@@ -1,0 +1,167 @@
+"""Blocks of Zarr arrays that go to the GPU are read into page-locked memory, and are what Zarr reads."""
+
+import dask
+import dask.array as da
+import device
+import numpy as np
+import pytest
+import zarr
+from dask.array.core import slices_from_chunks
+from dask.core import flatten
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
+
+from jupyter_gpudask.fallback import page_locked, zarr_blocks
+from jupyter_gpudask.fallback.tasks import with_fallback
+from jupyter_gpudask.graph.optimize import ArrayOptimizer
+from jupyter_gpudask.graph.subtrees import ClusterSize
+
+pytestmark = device.MARKS
+
+NUMBERS = np.random.default_rng(0).normal(size=(7, 5)) * 100
+
+
+@pytest.fixture
+def reads(request, monkeypatch):
+    """The shapes of the blocks that are read into page-locked memory, and those of all arrays there."""
+    if device.HAS_GPU:
+        monkeypatch.setattr(page_locked, "_LEAST", 1)
+    else:
+        request.getfixturevalue("pool")
+    blocks, arrays = [], []
+
+    def noted(function, shapes):
+        def call(*args):
+            made = function(*args)
+            if made is not None:
+                shapes.append(made.shape)
+            return made
+
+        return call
+
+    monkeypatch.setattr(zarr_blocks, "_read", noted(zarr_blocks._read, blocks))
+    monkeypatch.setattr(page_locked, "empty", noted(page_locked.empty, arrays))
+    return blocks, arrays
+
+
+def blocks_of(array):
+    """The blocks of an array as a worker computes them, by their places."""
+    keys = list(flatten(array.__dask_keys__()))
+    tasks = with_fallback(ArrayOptimizer(ClusterSize(), is_on_gpus=True)(array.__dask_graph__(), keys))
+    return zip(slices_from_chunks(array.chunks), dask.get(tasks, keys), strict=True)
+
+
+def in_file(folder, values=NUMBERS, chunks=(3, 2), **options):
+    array = zarr.create_array(folder / "x.zarr", shape=values.shape, chunks=chunks, dtype=values.dtype, **options)
+    array[...] = values
+    return array
+
+
+def stored(folder, *args, **options):
+    return da.from_zarr(in_file(folder, *args, **options))
+
+
+def of_dtype(dtype):
+    return lambda folder: stored(folder, NUMBERS.astype(dtype))
+
+
+def with_gaps(fill_value):
+    def read(folder):
+        array = zarr.create_array(
+            folder / "x.zarr", shape=(7, 5), chunks=(3, 2), dtype=type(fill_value), fill_value=fill_value
+        )
+        array[3:5, 1:3] = 7
+        return da.from_zarr(array)
+
+    return read
+
+
+def opened(folder, make, **encoding):
+    """A variable of a dataset that xarray opens."""
+    xr = pytest.importorskip("xarray")
+    values = np.where(NUMBERS > 100, np.nan, NUMBERS.round())
+    made = xr.Dataset({"x": (("time", "y"), values)})
+    made.to_zarr(folder, consolidated=False, encoding={"x": {"chunks": (3, 2), **encoding}})
+    return make(xr.open_zarr(folder, consolidated=False).x).data
+
+
+READ = {
+    **{dtype: of_dtype(dtype) for dtype in ("bool", "int8", "uint64", "float16", "float32", "complex64")},
+    "no codec": lambda folder: stored(folder, compressors=None),
+    "zstd": lambda folder: stored(folder, compressors=ZstdCodec()),
+    "blosc": lambda folder: stored(folder, compressors=BloscCodec(cname="lz4")),
+    "gzip and checksum": lambda folder: stored(folder, compressors=[GzipCodec(), Crc32cCodec()]),
+    "transposed": lambda folder: stored(folder, filters=[TransposeCodec(order=(1, 0))]),
+    "big-endian file": lambda folder: stored(folder, serializer=BytesCodec(endian="big")),
+    "shards": lambda folder: stored(folder, chunks=(3, 1), shards=(6, 5)),
+    "format 2": lambda folder: stored(folder, zarr_format=2),
+    "file": lambda folder: da.from_zarr(str(in_file(folder).store_path)),
+    "gaps": with_gaps(5),
+    "gaps of NaN": with_gaps(np.nan),
+    "other chunks": lambda folder: stored(folder).rechunk((4, 3)),
+    "chunks of several": lambda folder: da.from_zarr(in_file(folder), chunks=(6, 5)),
+    "part": lambda folder: stored(folder)[1:6, 1:],
+    "steps": lambda folder: stored(folder)[::2, 1::3],
+    "row": lambda folder: stored(folder)[2],
+    "new axis": lambda folder: stored(folder)[:, None],
+    "xarray": lambda folder: opened(folder, lambda x: x, _FillValue=None),
+    "xarray, part": lambda folder: opened(folder, lambda x: x.isel(time=slice(1, 6), y=2), _FillValue=None),
+    "xarray, other chunks": lambda folder: opened(folder, lambda x: x.chunk(time=2), _FillValue=None),
+    "xarray, masked": lambda folder: opened(folder, lambda x: x),
+    "xarray, scaled": lambda folder: opened(folder, lambda x: x, dtype="int16", scale_factor=0.5, _FillValue=-9999),
+}
+
+
+DECODED = {"xarray, scaled"}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_blocks_are_what_zarr_reads_and_are_read_into_page_locked_memory(tmp_path, cell, reads, name):
+    expected = READ[name](tmp_path / "plain")
+    cell()
+    for place, block in blocks_of(READ[name](tmp_path / "cell")):
+        assert isinstance(block, device.cupy.ndarray)
+        wanted = np.asarray(expected[place])
+        assert block.dtype == wanted.dtype
+        np.testing.assert_array_equal(device.cupy.asnumpy(block), wanted)
+    blocks, arrays = reads
+    assert blocks
+    # What xarray decodes after that is copied there again, and nothing else.
+    assert len(arrays) == len(blocks) * (1 + (name in DECODED))
+
+
+OTHERS = {
+    "texts": lambda folder: stored(folder, NUMBERS.astype("U5"), zarr_format=2),
+    "times": lambda folder: stored(folder, NUMBERS.astype("M8[s]")),
+    "structured": lambda folder: stored(folder, NUMBERS.astype([("a", "i4"), ("b", "f8")]), zarr_format=2),
+    "order of Fortran": lambda folder: stored(folder, zarr_format=2, order="F"),
+    "list of rows": lambda folder: da.from_array(
+        in_file(folder), chunks=(7, 5), getitem=lambda array, key: array.oindex[[0, 4, 2], key[1]]
+    )[:3],
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_arrays_are_read_as_before(tmp_path, cell, reads, name):
+    expected = OTHERS[name](tmp_path / "plain")
+    cell()
+    for place, block in blocks_of(OTHERS[name](tmp_path / "cell")):
+        np.testing.assert_array_equal(device.cupy.asnumpy(block) if hasattr(block, "get") else block, expected[place])
+    assert not reads[0]
+
+
+def test_an_error_of_the_file_is_that_of_zarr(tmp_path, cell, reads):
+    cell()
+    array = stored(tmp_path)
+    for file in (tmp_path / "x.zarr" / "c").glob("*/*"):
+        file.write_bytes(b"damaged")
+    with pytest.raises(RuntimeError, match=r"[Zz]std"):
+        list(blocks_of(array))
+    assert not reads[0]
+
+
+def test_zarr_configured_for_arrays_on_gpus_is_left_as_it_is(tmp_path, cell, reads):
+    cell()
+    array = stored(tmp_path)
+    with zarr.config.set({"ndbuffer": "zarr.buffer.gpu.NDBuffer", "buffer": "zarr.buffer.gpu.Buffer"}):
+        assert zarr_blocks._read(zarr.open_array(tmp_path / "x.zarr"), (slice(0, 3), slice(0, 2))) is None
+    assert len(list(blocks_of(array))) == len(reads[0]) == 9
