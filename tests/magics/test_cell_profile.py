@@ -48,7 +48,7 @@ def test_only_a_cell_that_asks_for_it_and_has_tasks_is_profiled(kernel):
     reply = kernel.ok("%%gpudask\nda.ones(40, chunks=4).sum().compute()")
     assert not [text for text in reply.displayed if text.startswith("operation ")]
     assert plugins(kernel) == "[]"
-    loaded = "[name for name in __import__('sys').modules if 'gpudask.profiling' in name]"
+    loaded = "[name for name in __import__('sys').modules if 'gpudask.profiling.recording' in name]"
     assert kernel.ok(loaded).value == "[]"
     assert kernel.ok(f"client.run_on_scheduler(lambda: {loaded})").value == "[]"
     assert kernel.ok(f"sum(client.run(lambda: {loaded}).values(), [])").value == "[]"

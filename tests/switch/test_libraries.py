@@ -99,6 +99,7 @@ def test_images_that_a_cell_reads_are_on_the_gpu(images, read):
 
 def test_datasets_that_delayed_functions_open_are_on_the_gpu(tmp_path):
     xr = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
     file = tmp_path / "data.nc"
     xr.Dataset({"x": ("t", NUMBERS[:, 0]), "names": ("t", LABELS.astype(str))}).to_netcdf(file, engine="h5netcdf")
 
