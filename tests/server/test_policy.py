@@ -39,13 +39,13 @@ def test_a_cluster_class_gets_credentials_and_its_cluster_works_like_any_other(s
     kernel = server.kernel()
     cluster = start(server, kernel, "local")
     assert (cluster["status"], cluster["engine"], cluster["workers_ready"]) == ("ready", "cpu", 2)
-    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --profile local\nstarted")
+    found = kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --profile local\nstarted")
+    assert any("Clusters of the profile local have no GPUs." in each for each in found.displayed)
     assert kernel.ok("started.client.scheduler.address[:16]").value == "'tls://127.0.0.1:'"
     threads = "list(started.client.run(lambda dask_worker: (dask_worker.state.nthreads, dask_worker.name)).values())"
     assert kernel.ok(f"sorted({threads})").value == "[(3, 0), (3, 1)]"
     cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
     assert "10" in cell.value
-    assert any("Clusters of the profile local have no GPUs." in each for each in cell.displayed)
     state = server.cluster(kernel)["state"]
     assert all(worker["pid"] and worker["spilled_to_disk"] is not None for worker in state["workers"])
 

@@ -10,7 +10,7 @@ import type {
   ValidatorType,
   WidgetProps
 } from '@rjsf/utils';
-import React from 'react';
+import React, { useState } from 'react';
 
 import { IProblem } from '../model/api';
 
@@ -114,6 +114,7 @@ function Fields({
   formContext
 }: ObjectFieldTemplateProps): JSX.Element {
   const { more = [], moreLabel, problem } = formContext;
+  const [isOpen, setOpen] = useState(false);
   const contents = (isMore: boolean): React.ReactNode =>
     properties
       .filter(({ name }) => more.includes(name) === isMore)
@@ -123,7 +124,11 @@ function Fields({
       <div className="jp-GpuDask-fields">{contents(false)}</div>
       {more.length > 0 && (
         <details
-          open={problemsOf(problem).some(({ field }) => more.includes(field))}
+          open={
+            isOpen ||
+            problemsOf(problem).some(({ field }) => more.includes(field))
+          }
+          onToggle={event => setOpen(event.currentTarget.open)}
         >
           <summary>{moreLabel}</summary>
           <div className="jp-GpuDask-fields">{contents(true)}</div>

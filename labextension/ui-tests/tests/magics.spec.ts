@@ -77,7 +77,7 @@ test('the start shows its progress, the status agrees with the card and the runn
   await setCode(page, 2, '%gpudask start');
   await page.notebook.runCell(2);
   await expect(
-    page.locator('.jp-Notebook').getByRole('link', { name: 'dashboard' })
+    page.locator('.jp-Notebook').getByRole('link', { name: "Dask's dashboard" })
   ).toHaveAttribute('href', /^\/gpudask\/dashboard\/.*\/status$/);
 
   // The file has a table, which is seen without the kernel.
@@ -162,7 +162,7 @@ test('the blocks of fused tasks are counted below the cell, in the card, in the 
     card.getByRole('meter', { name: 'Progress of analysis.ipynb' })
   ).toHaveAttribute('aria-valuetext', /\d+ of 2\d\d blocks/);
   await expect(page.locator('.jp-GpuDask-toolbarState')).toContainText(
-    /\d+ % · about \d+ s left/
+    /\d+ % · about \d+ (s|min) left/
   );
   await expect(page).toHaveTitle(/^\d+ % · analysis/);
 

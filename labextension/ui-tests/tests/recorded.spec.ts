@@ -71,9 +71,15 @@ test('cells that ran while no page was open are in the history and in the card, 
     .filter(time => time > began && time < ended);
   expect(between.length).toBeGreaterThan(4);
 
-  await history.getByLabel('Time range').selectOption('Last hour');
+  await history
+    .getByRole('toolbar', { name: 'History' })
+    .getByLabel('Time range')
+    .selectOption('Last hour');
   await expect(cells).toContainText(/\[2\].*analysis/);
-  await history.getByLabel('Time range').selectOption('Last 15 minutes');
+  await history
+    .getByRole('toolbar', { name: 'History' })
+    .getByLabel('Time range')
+    .selectOption('Last 15 minutes');
   // The band of the cell leads to it, as does its number.
   const plot = history.locator('.u-over').first();
   await expect(async () => {
