@@ -239,7 +239,6 @@ test('a cluster on the CPU is started with options, used, looked at and stopped'
     await page.keyboard.press('Enter');
     await expect(workers).toHaveCount(1);
     await chooseAction(card, 'Scale Cluster');
-    await dialog.getByText('More options').click();
     await dialog.getByLabel('Adaptive').check();
     await dialog.getByRole('spinbutton', { name: 'Most workers' }).fill('2');
     await page.keyboard.press('Enter');
