@@ -26,7 +26,8 @@ is slower. [Performance](performance.md) explains the numbers.
 PDSH = """
 ## Dataframes: PDS-H, 22 queries, scale 10
 
-The better of two runs of each query, and how many answers are those of Polars on the CPU.
+The seconds are the sum of the better of two runs of each query. An answer is right if it is that of Polars on the
+CPU.
 
 | | Seconds | Right | Measured on |
 | --- | --- | --- | --- |"""
@@ -110,7 +111,9 @@ def pdsh() -> Iterator[str]:
     for name, content in measurements():
         for side, total in content.get("table", {}).items() if "pdsh" in name else ():
             text = f"{total['seconds']:.1f}" + ("" if total["queries"] == 22 else f" for {total['queries']}")
-            found.setdefault(side, f"| {NAMES.get(side)} | {text} | {total.get('right')} | {where(name, content)} |")
+            found.setdefault(
+                side, f"| {NAMES.get(side)} | {text} | {total.get('right', 'not compared')} | {where(name, content)} |"
+            )
     yield from (found[side] for side in NAMES if side in found)
 
 

@@ -50,21 +50,6 @@ test('the line below a cell unfolds its operations, live, in a saved notebook an
   const edge = await leftOf(cell.locator('pre', { hasText: /^text/ }));
   expect((await table.boundingBox())!.x).toBeCloseTo(edge, 0);
   expect((await line.boundingBox())!.x).toBeCloseTo(edge, 0);
-  if (process.env.SHOTS) {
-    for (const theme of ['light', 'dark']) {
-      await (theme === 'dark'
-        ? page.theme.setDarkTheme()
-        : page.theme.setLightTheme());
-      for (const [w, h] of [
-        [1440, 900],
-        [1100, 700]
-      ]) {
-        await page.setViewportSize({ width: w, height: h });
-        await page.waitForTimeout(1000);
-        await page.screenshot({ path: `/tmp/shots/det-${theme}-${w}.png` });
-      }
-    }
-  }
 
   await page.notebook.save();
   const reply = await request.get(`/api/contents/${tmpPath}/analysis.ipynb`);
@@ -91,7 +76,4 @@ test('the line below a cell unfolds its operations, live, in a saved notebook an
     await leftOf(exported.locator('pre', { hasText: /^text/ })),
     0
   );
-  if (process.env.SHOTS) {
-    await exported.screenshot({ path: '/tmp/shots/det-html.png' });
-  }
 });
