@@ -184,7 +184,7 @@ def scaled_beside_cupy(block):
     ("function", "given"),
     [
         (scaled_by_a_library_of_the_host, np.ndarray),
-        (lambda block: scaled_by_a_library_of_the_host(block), np.ndarray),
+        (lambda block: scaled_by_a_library_of_the_host(block) + 0, np.ndarray),
         (scaled_by_hand, cupy.ndarray),
         (scaled_beside_cupy, cupy.ndarray),
     ],
