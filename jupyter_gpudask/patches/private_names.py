@@ -4,7 +4,7 @@ PRIVATE_NAMES = {
     "dask._collections": "new_collection",
     "dask._expr": "Expr FinalizeCompute HLGExpr LLGExpr _ExprSequence _HLGExprSequence",
     "dask._task_spec": (
-        "Alias DataNode DependenciesMapping Dict GraphNode List NestedContainer Set Task TaskRef Tuple "
+        "Alias DataNode DependenciesMapping Dict GraphNode GraphNode.fuse List NestedContainer Set Task TaskRef Tuple "
         "_execute_subgraph _identity_cast convert_legacy_graph cull fuse_linear_task_spec parse_input"
     ),
     "dask.array.linalg": "_wrapped_qr",
