@@ -234,8 +234,14 @@ def _with_columns_in_order(expression: Merge) -> Any:
     return expression if by_columns and expression.how != "right" else ColumnsInOrder(expression)
 
 
+def _without_rows(expression: _expr.ToDatetime) -> Any:
+    """Times with metadata that has no row; with that of Dask, the booleans beside a new column of times are objects."""
+    return expression.substitute_parameters({"meta": expression.operand("meta")[:0]})
+
+
 _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
     **DISTINCT,
+    _expr.ToDatetime: _without_rows,
     Concat: concatenation,
     Merge: _with_columns_in_order,
     _expr.Eval: functools.partial(evaluated_text, replaced=replaced),
