@@ -1,17 +1,22 @@
-"""Blocks of Zarr arrays, read into page-locked memory in the thread of their task.
+"""Blocks of Zarr arrays, read into page-locked memory and written in the thread of their task.
 
 Zarr reads and decodes the chunks of an array in threads, but puts them together in one thread of the process, in new
 memory, which the operating system provides page by page. If several tasks read, they wait for that thread. Here each
 task reads and decodes the files of its chunks itself, straight to where they belong. For other stores and codecs Zarr
 only notes where its chunks belong, and each task puts those of its block together.
+
+Before Zarr writes a chunk, it compares all its numbers with the fill value, in that one thread, too. Here each task has
+an event loop of its own for that.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import itertools
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -20,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.array.core import getter, getter_inline, getter_nofancy
+from dask.base import normalize_token
 
 from . import page_locked
 
@@ -106,7 +112,8 @@ def _read_files(array: Any, parts: tuple[Any, ...], memory: Any) -> bool:
         range(*part.indices(size)) if type(part) is slice else range(size)[part : part + 1 or None]
         for part, size in zip(parts, array.shape, strict=True)
     ]
-    target, scratch = memory.reshape([len(each) for each in ranges]), None
+    target = memory.reshape([len(each) for each in ranges])
+    scratch: Any = None
     folder = Path(root, array.store_path.path)
     fill_value = 0 if array.fill_value is None else array.fill_value
     for chunk in itertools.product(
@@ -117,7 +124,9 @@ def _read_files(array: Any, parts: tuple[Any, ...], memory: Any) -> bool:
             (max(each.start, start), min(each.stop, start + size))
             for each, start, size in zip(ranges, starts, array.chunks, strict=True)
         ]
-        place = target[tuple(slice(a - each.start, b - each.start) for (a, b), each in zip(inside, ranges, strict=True))]
+        place = target[
+            tuple(slice(a - each.start, b - each.start) for (a, b), each in zip(inside, ranges, strict=True))
+        ]
         is_whole = place.shape == array.chunks and place.flags.c_contiguous
         if not is_whole and scratch is None:
             scratch = np.empty(array.chunks, array.dtype)
@@ -141,6 +150,37 @@ def _root_of(store: Any) -> Any:
         return store.path
     inner = store.store if kind == "ObjectStore" else store
     return getattr(inner, {"zarr": "root", "obstore": "prefix"}.get(type(inner).__module__.partition(".")[0], ""), None)
+
+
+_THREADS = 4
+"""Of one task, which encode and write the chunks of its block."""
+
+
+class Target:
+    """A Zarr array in a folder of this machine, into which several threads of a process write at a time."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
+
+    def __setitem__(self, key: Any, block: Any) -> None:
+        parts = key if isinstance(key, tuple) else (key,)
+        if asyncio._get_running_loop() or any(type(part) not in (int, slice) for part in parts):  # noqa: SLF001
+            self._array[key] = block  # the first: in the main thread of a kernel
+            return
+        with ThreadPoolExecutor(_THREADS) as pool, asyncio.Runner() as runner:
+            runner.get_loop().set_default_executor(pool)
+            runner.run(self._array.async_array.setitem(parts, block))
+
+    def __dask_tokenize__(self) -> Any:
+        return normalize_token(self._array)
+
+
+def with_threads(target: Any) -> Any:
+    """A target of `dask.array.store`, as a `Target` if it can be one."""
+    kind, store = getattr(sys.modules.get("zarr"), "Array", None), getattr(target, "store", None)
+    is_one = kind is not None and type(target) is kind and hasattr(target, "async_array")
+    return Target(target) if is_one and type(store).__name__ == "LocalStore" else target
 
 
 _CODECS = ("blosc", "gzip", "lz4", "zlib", "zstd")
@@ -177,8 +217,8 @@ def _read_plain(path: Path, out: Any) -> bool:
     with path.open("rb", buffering=0) as file:
         if os.fstat(file.fileno()).st_size != len(view):
             return False
-        while len(view):
-            count = file.readinto(view)  # type: ignore[attr-defined]
+        while view:
+            count = file.readinto(view)
             if not count:
                 return False
             view = view[count:]

@@ -1,5 +1,7 @@
 """Blocks of Zarr arrays that go to the GPU are read into page-locked memory, and are what Zarr reads."""
 
+import resource
+
 import dask
 import dask.array as da
 import device
@@ -180,8 +182,9 @@ def test_other_arrays_are_read_as_before(tmp_path, cell, reads, name):
     assert not reads[0]
 
 
+@pytest.mark.usefixtures("reads")
 @pytest.mark.parametrize("key", [(slice(None, None, 2), 3), (-2, slice(1, -1)), (6, 0)])
-def test_parts_with_steps_and_single_places_are_those_of_zarr(tmp_path, cell, reads, key):
+def test_parts_with_steps_and_single_places_are_those_of_zarr(tmp_path, key):
     array = in_file(tmp_path)
     np.testing.assert_array_equal(zarr_blocks.Reader(array, array)[key], NUMBERS[key])
     with pytest.raises(IndexError):
@@ -217,3 +220,31 @@ def test_zarr_configured_for_arrays_on_gpus_is_left_as_it_is(tmp_path, cell, rea
     with zarr.config.set({"ndbuffer": "zarr.buffer.gpu.NDBuffer", "buffer": "zarr.buffer.gpu.Buffer"}):
         assert zarr_blocks._read(zarr.open_array(tmp_path / "x.zarr"), (slice(0, 3), slice(0, 2))) is None
     assert len(list(blocks_of(array))) == len(reads[0]) == 9
+
+
+@pytest.mark.parametrize("key", [(slice(0, 3), slice(0, 2)), (slice(1, 6), slice(None)), (slice(None), 4), ([0, 4], 1)])
+def test_a_target_takes_what_zarr_takes(tmp_path, key):
+    plain, array = (in_file(tmp_path / name, zarr_format=2) for name in ("plain", "cell"))
+    target = zarr_blocks.with_threads(array)
+    assert isinstance(target, zarr_blocks.Target)
+    assert dask.base.tokenize(target) == dask.base.tokenize(array)
+    plain[key] = target[key] = NUMBERS[key] + 1
+    np.testing.assert_array_equal(array[:], plain[:])
+    with pytest.raises(ValueError, match=r"shape|elements"):
+        target[key] = np.ones((2, 9))
+
+
+def test_files_that_were_written_before_the_disk_takes_no_more_are_whole(tmp_path):
+    values = np.random.default_rng(0).integers(0, 99, (2, 10**6))
+    values[0] = 7
+    array = zarr.create_array(tmp_path / "x.zarr", shape=values.shape, chunks=(1, 10**6), dtype=int)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10**5, limit[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            zarr_blocks.with_threads(array)[:, :] = values
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert (array[0] == 7).all()
+    assert not array[1].any()
+    assert not list(tmp_path.rglob("*.partial"))
