@@ -166,9 +166,9 @@ PATCHES = (
             ),
         ),
         reason="In the peer-to-peer shuffle, the scheduler unpickles CuPy metadata, which creates a CUDA context, and "
-        "the workers write blocks to files. When cuDF splits a dataframe, it changes the order of the rows, so "
-        "drop_duplicates does not keep the first rows. It hashes the codes of categories, so rows of one category go "
-        "to several partitions.",
+        "the workers write blocks to files. For sliding windows, Dask splits blocks into parts that are too small for "
+        "a GPU. When cuDF splits a dataframe, it changes the order of the rows, so drop_duplicates does not keep the "
+        "first rows. It hashes the codes of categories, so rows of one category go to several partitions.",
         upstream=("https://github.com/NVIDIA/cudf/pull/15469", "cudf-order-of-split-rows"),
         test="switch/test_arrays.py::test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses",
     ),
