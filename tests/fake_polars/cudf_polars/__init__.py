@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import polars as pl
+from rapidsmpf.memory.buffer import MemoryType
 from rapidsmpf.streaming.core.actor import run_actor_network
 
 
@@ -70,6 +71,9 @@ def evaluate(serialized, uid, dask_worker=None):
             time.sleep(0.01)
     if "chunks" in lf.collect_schema().names():
         run_actor_network([compute_chunks(), compute_chunks()])
+    if "memory" in lf.collect_schema().names():
+        memory = context.ctx.memory(MemoryType.DEVICE)
+        run_actor_network([memory.reserve_or_wait() for _ in range(5)])
     if "large" in lf.collect_schema().names():
         raise MemoryError("std::bad_alloc: out_of_memory: CUDA error at: mm.hpp:171: cudaErrorMemoryAllocation")
     if "lingers" in lf.collect_schema().names():
