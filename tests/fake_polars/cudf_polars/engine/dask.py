@@ -26,7 +26,8 @@ def _setup_worker(root_address, ranks, *, uid, dask_worker=None):
         nranks=len(ranks), root_ucxx_address=root_address, **_OPTIONS
     )
     barrier(communicator)
-    setattr(dask_worker, attribute, WorkerContext(ranks.index(dask_worker.address), threading.get_ident(), communicator))
+    rank = ranks.index(dask_worker.address)
+    setattr(dask_worker, attribute, WorkerContext(rank, threading.get_ident(), communicator))
 
 
 class WorkerContext:
