@@ -1,4 +1,4 @@
-"""Run quickstart.ipynb in a fresh kernel of this interpreter, and print what its `%%gpudask` cells computed, where, and how fast."""
+"""Run quickstart.ipynb in a fresh kernel of this interpreter; print what each `%%gpudask` cell computed, where, how fast."""
 
 from __future__ import annotations
 
