@@ -1,4 +1,4 @@
-"""Run quickstart.ipynb in a fresh kernel of this interpreter; print what each `%%gpudask` cell computed, where, how fast."""
+"""Run quickstart.ipynb in a fresh kernel of this interpreter; print what its `%%gpudask` cells gave, and where."""
 
 from __future__ import annotations
 
