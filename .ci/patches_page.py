@@ -26,24 +26,24 @@ HEAD = f"""\
 # Patches of other libraries
 
 While GPU cells are used, jupyter_gpudask changes {len(CHANGES)} functions, in {len(PATCHES)} rows:
-{", ".join(f"{count} of {library}" for library, count in LIBRARIES.most_common())}. Of
-{sum(change.how == "code" for change in CHANGES)} it replaces the code, because other modules have imported them by name, and of
-most others the attribute. It does so where these libraries offer no other way; [why there is no
-fork](architecture.md#patches-and-no-fork). Nothing outside the table `jupyter_gpudask/patches/table.py`, from which this
-page is made, assigns to an attribute of another library.
+{", ".join(f"{count} of {library}" for library, count in LIBRARIES.most_common())}.
+Of {sum(change.how == "code" for change in CHANGES)} it replaces the code, because other modules have imported them by name,
+and of most others the attribute. It does so where these libraries offer no other way;
+[why there is no fork](architecture.md#patches-and-no-fork). Nothing outside the table
+`jupyter_gpudask/patches/table.py`, from which this page is made, assigns to an attribute of another library.
 
-- **When.** The first `%%gpudask` cell, or `jupyter_gpudask.gpu()`, applies the rows of the kernel; cells on the CPU only
-  those marked "CPU too". `%unload_ext jupyter_gpudask` restores all. In the supervisor and the workers they last as long
-  as the process. `%gpudask doctor` lists them.
-- **Versions.** The rows are for {TESTED}, unless one says otherwise. A row that fixes a bug of certain versions ("needed with") is
-  skipped with others.
+- **When.** The first `%%gpudask` cell, or `jupyter_gpudask.gpu()`, applies the rows of the kernel; cells on the CPU
+  only those marked "CPU too". `%unload_ext jupyter_gpudask` restores all. In the supervisor and the workers they last
+  as long as the process. `%gpudask doctor` lists them.
+- **Versions.** The rows are for {TESTED}, unless one says otherwise.
+  A row that fixes a bug of certain versions ("needed with") is skipped with others.
 - **If one does not fit.** With a tested version no row is applied, and the cell fails with a
-  [`PatchError`](errors.md#patcherror). With a newer Dask or RAPIDS, one warning names the rows that do not fit, and the
-  others are applied.
-- **Optional libraries**, such as dask-ml: their rows are applied when a notebook has imported them, with a warning if they do
-  not fit.
-- **Upstream.** Each row links issues, or texts to file in `docs/upstream`. A test runs their reproductions, and fails when
-  a library no longer has the fault.
+  [`PatchError`](errors.md#patcherror). With a newer Dask or RAPIDS, one warning names the rows that do not fit, and
+  the others are applied.
+- **Optional libraries**, such as dask-ml: their rows are applied when a notebook has imported them, with a warning if
+  they do not fit.
+- **Upstream.** Each row links issues, or texts to file in `docs/upstream`. A test runs their reproductions, and fails
+  when a library no longer has the fault.
 
 """
 
