@@ -27,8 +27,8 @@ HEAD = f"""\
 
 While GPU cells are used, jupyter_gpudask changes {len(CHANGES)} functions, in {len(PATCHES)} rows:
 {", ".join(f"{count} of {library}" for library, count in LIBRARIES.most_common())}.
-Of {sum(change.how == "code" for change in CHANGES)} it replaces the code, because other modules have imported them by name,
-and of most others the attribute. It does so where these libraries offer no other way;
+Of {sum(change.how == "code" for change in CHANGES)} it replaces the code, because other modules import them by
+name, and of most others the attribute. It does so where these libraries offer no other way;
 [why there is no fork](architecture.md#patches-and-no-fork). Nothing outside the table
 `jupyter_gpudask/patches/table.py`, from which this page is made, assigns to an attribute of another library.
 

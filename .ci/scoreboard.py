@@ -32,8 +32,8 @@ CPU.
 | | Seconds | Right | Measured on |
 | --- | --- | --- | --- |"""
 FIRST_RUNS = {
-    "SciPy: median filter": "Median filter of an image",
-    "SciPy: Gaussian filter": "Gaussian filter of an image",
+    "SciPy: median filter": "Median filter, 5 × 5, of 8,000 × 8,000 numbers",
+    "SciPy: Gaussian filter": "Gaussian filter, sigma 4, of 16,000 × 16,000 numbers",
     "scikit-learn: predict of a random forest": "Predictions of a random forest, which run on the CPU",
 }
 NAMES = {
