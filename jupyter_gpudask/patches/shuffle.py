@@ -49,11 +49,15 @@ def _may_have_partitions_on_gpus() -> bool:
 
 
 def rechunk(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.rechunk`; arrays on GPUs are rechunked by tasks, also where ``p2p`` is chosen."""
+    """As `dask.array.rechunk`; arrays on GPUs are rechunked by tasks, and at once where that is better."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
-    if call.arguments.get("method") in (None, "p2p") and place_of(call.arguments["x"]) == "gpu":
+    array = call.arguments["x"]
+    if call.arguments.get("method") in (None, "p2p", "tasks") and place_of(array) == "gpu":
         call.arguments["method"] = "tasks"
+        choose = getattr(distributed_client._get_global_client(), "rechunk_threshold", None)  # noqa: SLF001
+        if call.arguments.get("threshold") is None and choose is not None:
+            call.arguments["threshold"] = choose(array.size)
     return original(*call.args, **call.kwargs)
 
 
