@@ -57,8 +57,9 @@ _WINDOW_BYTES = 2**30
 
 
 def rechunk(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.rechunk`; arrays on GPUs are rechunked by tasks, also where ``p2p`` is chosen, and at once where that is
-    better.
+    """As `dask.array.rechunk`; arrays on GPUs are rechunked by tasks, also where ``p2p`` is chosen.
+
+    They are rechunked at once where that is better.
 
     Before Dask makes sliding windows, it splits blocks so that all windows of one are no larger than a block was. On a
     GPU, `_WINDOW_BYTES` are allowed: with a window of 30 there are tens of times fewer tasks.

@@ -379,7 +379,7 @@ def test_the_lease_is_given_back_after_all_processes_have_ended_however_the_clos
             done.append("close")
             raise error
 
-        def end(self, reason):
+        def end(self):
             done.append("release")
 
     class Quiet:
