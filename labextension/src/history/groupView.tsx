@@ -2,7 +2,6 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useRef } from 'react';
 
 import { useGpuDask } from '../components/liveWidget';
-import { useWindowed } from '../components/windowing';
 import { Units } from '../format';
 import { timesIn } from '../times';
 import { Chart, IChart } from './chart';
@@ -77,26 +76,19 @@ type MetricsTableProps = Pick<
   'group' | 'styles' | 'hidden' | 'index' | 'onToggle'
 >;
 
-/** A table with a legend, a checkbox and the values of each line; only visible rows are rendered. */
+/** A table with a legend, a checkbox and the values of each line. */
 function MetricsTable(props: MetricsTableProps): JSX.Element {
   const { group, styles, hidden, onToggle } = props;
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
-  const count = group.sources.length;
-  const { ref, onScroll, from, to, above, below } = useWindowed(
-    count,
-    'tbody tr:not([aria-hidden])'
-  );
   return (
     <div
       className="jp-GpuDask-metricsTable"
-      ref={ref}
       tabIndex={0}
       role="region"
       aria-label={group.title}
-      onScroll={onScroll}
     >
-      <table aria-rowcount={count + 1}>
+      <table>
         <thead>
           <tr>
             <th scope="col">
@@ -110,9 +102,8 @@ function MetricsTable(props: MetricsTableProps): JSX.Element {
           </tr>
         </thead>
         <tbody>
-          <Spacer height={above} />
-          {group.sources.slice(from, to).map((source, number) => (
-            <tr key={source.key} aria-rowindex={from + number + 2}>
+          {group.sources.map((source, number) => (
+            <tr key={source.key}>
               <th scope="row">
                 <LineCheckbox
                   source={source}
@@ -123,21 +114,15 @@ function MetricsTable(props: MetricsTableProps): JSX.Element {
               </th>
               {group.metrics.map(metric => (
                 <td key={metric.id}>
-                  {cellText(metric, from + number, props.index, trans, units)}
+                  {cellText(metric, number, props.index, trans, units)}
                 </td>
               ))}
             </tr>
           ))}
-          <Spacer height={below} />
         </tbody>
       </table>
     </div>
   );
-}
-
-/** The space of rows that are not rendered. */
-function Spacer({ height }: { height: number }): JSX.Element | null {
-  return height > 0 ? <tr aria-hidden style={{ height }} /> : null;
 }
 
 /** The checkbox that shows or hides all lines. */
