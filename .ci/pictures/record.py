@@ -1,9 +1,9 @@
-"""What the stream of a real server says while a notebook works on GPUs, and what its cells show: to be replayed where there are none.
+"""What a real server says and cells show while a notebook works on GPUs: to be replayed where there are none.
 
     python .ci/pictures/record.py --out .ci/pictures/NAME.json
 
-The cells reduce random numbers with CuPy, group a frame with cuDF, and run a query of Polars if it is installed, on all GPUs
-of the machine. A line of the recording has the seconds since its begin, and a message of the stream or of the kernel.
+The cells reduce random numbers with CuPy, group a frame with cuDF, and run a query of Polars if it is installed, on
+all GPUs of the machine. A line of the recording has the seconds since its begin, and a message of the stream or of the kernel.
 """
 
 from __future__ import annotations
@@ -137,7 +137,10 @@ def main() -> int:
     sources = cells(options.cpu)
     with tempfile.TemporaryDirectory() as folder:
         messages, outputs = record(Path(folder), sources, options.limit)
-    busy = max((gpu["utilization"] or 0 for _, message in messages for gpu in (message["gpus"] or {}).get("gpus", ())), default=0)
+    busy = max(
+        (gpu["utilization"] or 0 for _, message in messages for gpu in (message["gpus"] or {}).get("gpus", ())),
+        default=0,
+    )
     made = header() | {"cells": {NOTEBOOK: sources}, "messages": messages, "outputs": outputs}
     options.out.write_text(json.dumps(made, separators=(",", ":")).replace("],[", "],\n[") + "\n")
     print(f"{len(messages)} messages, {len(outputs)} outputs; a GPU was up to {busy} % busy")

@@ -2,7 +2,8 @@
 
 Made by `record.py`; named by ``GPUDASK_RECORDING``. What was recorded until the second
 ``GPUDASK_UNTIL`` is shown at once. If ``GPUDASK_FILM`` is set, the rest follows once the file of that name exists,
-``GPUDASK_SLOWER`` times as slowly as it came. The kernel of a notebook that is open here stands for that of the recorded one.
+``GPUDASK_SLOWER`` times as slowly as it came. The kernel of a notebook that is open here stands for that of the
+recorded one.
 """
 
 from __future__ import annotations
