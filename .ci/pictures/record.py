@@ -3,7 +3,8 @@
     python .ci/pictures/record.py --out .ci/pictures/NAME.json
 
 The cells reduce random numbers with CuPy, group a frame with cuDF, and run a query of Polars if it is installed, on
-all GPUs of the machine. A line of the recording has the seconds since its begin, and a message of the stream or of the kernel.
+all GPUs of the machine. A line of the recording has the seconds since its begin, and a message of the stream or of
+the kernel.
 """
 
 from __future__ import annotations

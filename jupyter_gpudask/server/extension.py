@@ -45,7 +45,7 @@ class GpuDaskExtension(ExtensionApp):
     manager: ClusterManager
     _socket: KernelSocket | None = None
 
-    def emit_help(self, classes: bool = False) -> Generator[str, None, None]:  # noqa: FBT001, FBT002 - as its parent
+    def emit_help(self, classes: bool = False) -> Generator[str, None, None]:  # noqa: FBT002 - as its parent
         """The lines of the help; with ``--help-all`` the settings of this package come first."""
         if classes:
             yield ServerSettings.class_get_help()
