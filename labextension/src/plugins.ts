@@ -268,15 +268,18 @@ const notifications = plugin<[]>(
         widget => widget.id === PANEL_ID && widget.isVisible
       );
     // The first states are no events, and before them there is nothing to load the notifier for.
-    const load = async (): Promise<void> => {
+    const load = async (known: ICluster[]): Promise<void> => {
+      const { Notifier } = await import('./notifications/notifier');
+      // eslint-disable-next-line jupyter/require-disposable-ownership -- lives as long as the application
+      new Notifier(gpuDask, isPanelVisible, known);
+    };
+    const onChanged = (): void => {
       if (model.clusters.size > 0) {
-        model.changed.disconnect(load);
-        const known = [...model.clusters.values()];
-        const { Notifier } = await import('./notifications/notifier');
-        new Notifier(gpuDask, isPanelVisible, known);
+        model.changed.disconnect(onChanged);
+        void load([...model.clusters.values()]);
       }
     };
-    model.changed.connect(load);
+    model.changed.connect(onChanged);
   }
 );
 

@@ -1,5 +1,5 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useEffect, useRef } from 'react';
+import React from 'react';
 
 import { useGpuDask } from '../components/liveWidget';
 import { Units } from '../format';
@@ -10,6 +10,8 @@ import { IBand, ILineStyle, lineStyle, IRange } from './plot';
 
 interface IGroupViewProps {
   group: IGroup;
+  /** The same without the hidden lines. */
+  shown: IGroup;
   /** The style of each line, by the key of its source. */
   styles: ReadonlyMap<string, ILineStyle>;
   /** The keys of the sources whose lines are hidden. */
@@ -29,19 +31,17 @@ interface IGroupViewProps {
 
 /** The charts and the table of the GPUs, or of the workers. */
 export function GroupView(props: IGroupViewProps): JSX.Element {
-  const { group, styles, hidden, times, range, charts } = props;
+  const { group, shown, styles, times, range, charts } = props;
   const { model, trans, language } = useGpuDask();
   const { units } = model.settings.value;
-  const isShown = (_: unknown, number: number): boolean =>
-    !hidden.has(group.sources[number].key);
-  const lines = group.sources.filter(isShown).map(({ key, name }) => ({
+  const lines = shown.sources.map(({ key, name }) => ({
     name,
     style: styles.get(key) ?? lineStyle(0)
   }));
   return (
     <section className="jp-GpuDask-group" aria-label={group.title}>
       <div className="jp-GpuDask-charts">
-        {group.metrics.map(metric => {
+        {shown.metrics.map(metric => {
           const title = trans.__('%1: %2', group.title, metric.title);
           return (
             <Chart
@@ -53,7 +53,7 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
               lines={lines}
               times={times}
               bands={props.bands}
-              series={metric.series.filter(isShown)}
+              series={metric.series}
               range={range}
               format={value => formatValue(value, metric.unit, trans, units)}
               formatTimes={(each, step) => timesIn(language).ticks(each, step)}
@@ -133,18 +133,16 @@ function AllLinesCheckbox({
 }: MetricsTableProps): JSX.Element {
   const keys = group.sources.map(({ key }) => key);
   const shown = keys.filter(key => !hidden.has(key)).length;
-  const input = useRef<HTMLInputElement>(null);
   const isAll = shown === keys.length;
-  useEffect(() => {
-    if (input.current) {
-      input.current.indeterminate = shown > 0 && !isAll;
-    }
-  }, [shown, isAll]);
   const { trans } = useGpuDask();
   return (
     <label>
       <input
-        ref={input}
+        ref={input => {
+          if (input) {
+            input.indeterminate = shown > 0 && !isAll;
+          }
+        }}
         type="checkbox"
         checked={isAll}
         onChange={() => onToggle(keys, !isAll)}

@@ -89,6 +89,7 @@ function HistoryView({ store: recent }: { store: HistoryStore }): JSX.Element {
   const allGroups = metricGroups(model, store, sources, trans);
   const groups = withoutCharts(allGroups, model.settings.value.hiddenCharts);
   const hidden = useMemo(() => hiddenIn(sources, toggled), [sources, toggled]);
+  const shown = withoutHidden(groups, hidden);
   const styles = useMemo(
     () => lineStyles([...sources.gpus, ...sources.workers, ...sources.machine]),
     [sources]
@@ -139,7 +140,7 @@ function HistoryView({ store: recent }: { store: HistoryStore }): JSX.Element {
   const after = times.findIndex(time => time > range.max);
   const index = cursor ?? (after < 0 ? times.length : after) - 1;
   const saveCsv = (): void => {
-    const text = toCsv(withoutHidden(groups, hidden), times, range);
+    const text = toCsv(shown, times, range);
     download(new Blob([text], { type: 'text/csv' }), fileName('csv'));
   };
   const savePng = async (): Promise<void> => {
@@ -150,7 +151,7 @@ function HistoryView({ store: recent }: { store: HistoryStore }): JSX.Element {
         title,
         canvas
       })),
-      lines: withoutHidden(groups, hidden)
+      lines: shown
         .flatMap(group => group.sources)
         .map(source => ({
           name: fullName(source),
@@ -204,10 +205,11 @@ function HistoryView({ store: recent }: { store: HistoryStore }): JSX.Element {
             {trans.__('All charts are hidden. Choose some with “Charts”.')}
           </p>
         )}
-        {groups.map(group => (
+        {groups.map((group, number) => (
           <GroupView
             key={group.id}
             group={group}
+            shown={shown[number]}
             styles={styles}
             hidden={hidden}
             times={times}
