@@ -51,6 +51,11 @@ def _selected_by_levels(lib: Library) -> Any:
     return len(series[series > 5])
 
 
+def _index_selected_by_levels(lib: Library) -> Any:
+    frame = lib.of(pd.DataFrame({"a": [1, 2, 3], "b": [3, 4, 5], "x": [5, 6, 7]})).set_index(["a", "b"])
+    return len(frame.index[frame.x > 5])
+
+
 def _hashed(lib: Library) -> Any:
     series = lib.series([1])
     return int(pd.util.hash_pandas_object(series, index=False)[0] if lib.module is pd else series.hash_values().iloc[0])
@@ -63,6 +68,7 @@ ROWS = {
     "arithmetic.Arithmetic, division of small integers": lambda lib: lib.series([16777217], dtype="int32") / 1,
     "arithmetic.with_floats, shift": lambda lib: str(lib.series([1, 2]).shift().dtype),
     "arithmetic.with_floats, diff": lambda lib: lib.series([-128, 127], dtype="int8").diff(),
+    "arithmetic.with_nullable_dtypes": lambda lib: str(lib.series([1, None], dtype="UInt8").round(0).dtype),
     # missing_values
     "missing_values.Comparison": lambda lib: (lib.series([1.0, NAN]) != 1).isna().any(),
     "missing_values.Logical": lambda lib: (
@@ -98,6 +104,7 @@ ROWS = {
     "groupby.FilledSums, bins": lambda lib: lib.of(pd.Series([1.0, 2.0, 3.0], index=TIMES)).resample("10D").sum(),
     "groupby.TransformAsPandas": lambda lib: lib.frame(k=[1], x=[NAN]).groupby("k").x.transform("sum"),
     "groupby.SelectedByLevels": _selected_by_levels,
+    "groupby.SelectedByLevels, index": _index_selected_by_levels,
     "groupby.in_order": lambda lib: list(
         lib.of(pd.DataFrame({"k": np.arange(300) * 7919 % 300, "x": 1})).groupby("k").sum().index.to_numpy()
     ),

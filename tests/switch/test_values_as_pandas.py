@@ -84,6 +84,7 @@ COMPUTATIONS = {
         lambda f: f.name.where(f.k < 0) != "b",
         lambda f: f[f.name.where(f.k < 0) == "b"].k,
     ],
+    "rounded numbers of a nullable dtype keep missing values": [lambda f: f.x.astype("Float64").round(0) > 0],
     "missing values are among others of which one is missing": [
         lambda f: f[f.x.isin([1.0, np.nan])].k,
         lambda f: f[f.x.isin([None])].k,

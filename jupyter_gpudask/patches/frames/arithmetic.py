@@ -148,6 +148,18 @@ def with_units(expression: Any) -> Any:
     return Converted(frame, times if frame.ndim > 1 else next(iter(times.values())))
 
 
+def with_nullable_dtypes(expression: Any) -> Any:
+    """Rounded numbers with their nullable dtypes; cuDF's have others, in which a missing number compares as NaN."""
+    dtypes = {
+        name: str(dtype)
+        for name, dtype in _dtypes(expression._meta)  # noqa: SLF001
+        if isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.kind in "iuf"
+    }
+    if not dtypes:
+        return expression
+    return Converted(expression, dtypes if expression.ndim > 1 else next(iter(dtypes.values())))
+
+
 def _dtypes(operand: Any) -> Iterator[tuple[Any, Any]]:
     """The names and dtypes of the columns."""
     yield from operand.dtypes.items() if operand.ndim > 1 else [(None, getattr(operand, "dtype", None))]

@@ -31,6 +31,7 @@ from .arithmetic import (
     Arithmetic,
     is_converted,
     with_floats,
+    with_nullable_dtypes,
     with_units,
     with_unsigned_integers,
 )
@@ -243,6 +244,7 @@ _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
     _expr.Fillna: filled,
     _expr.Filter: selected,
     _expr.Isin: found,
+    _expr.Round: with_nullable_dtypes,
     _expr.Diff: with_floats,
     _expr.Shift: with_floats,
     GroupByTransform: of_no_number,

@@ -201,11 +201,16 @@ def aggregated(expression: Any) -> Any:
 
 
 class SelectedByLevels(Filter):
-    """Rows with an index of several levels; of a Series, which Dask may select below it, cuDF refuses a condition."""
+    """Rows with an index of several levels, by a condition that cuDF refuses for a Series, and misreads for the index.
+
+    Dask may select the Series or the index below the condition.
+    """
 
     @staticmethod
     def operation(series: Any, condition: Any) -> Any:  # type: ignore[override]
         """The result for one partition."""
+        if not hasattr(series, "index"):  # cuDF would take the booleans for the numbers of rows
+            return condition.to_frame(_SIZE)[condition].index
         if series.ndim > 1 or getattr(series.index, "nlevels", 1) == 1:
             return series[condition]
         return series.to_frame(_SIZE)[condition][_SIZE].rename(series.name)
@@ -213,8 +218,8 @@ class SelectedByLevels(Filter):
 
 def selected(expression: Filter) -> Any:
     """A filter that cuDF can do."""
-    frame = expression.frame
-    has_levels = getattr(getattr(frame._meta, "index", None), "nlevels", 1) > 1  # noqa: SLF001
+    meta = expression.frame._meta  # noqa: SLF001
+    has_levels = getattr(getattr(meta, "index", meta), "nlevels", 1) > 1
     return SelectedByLevels(*expression.operands) if has_levels else expression
 
 
