@@ -1,5 +1,7 @@
 """Groups have the order and the sums of pandas. Here cuDF is a subclass of pandas."""
 
+from types import SimpleNamespace
+
 import dask
 import dask.dataframe as dd
 import numpy as np
@@ -200,14 +202,8 @@ def test_sizes_of_groups_have_a_name_while_they_are_shuffled(choose, split_out):
     assert {part._meta.name for part in chunks} == {"__size__"}
 
 
-class Levels:
-    """An index of cuDF with several levels, which takes booleans for the numbers of rows."""
-
-    ndim = 1
-
-
 def test_an_index_of_several_levels_is_selected_by_a_condition():
     groups = dd.from_pandas(FRAME, npartitions=2).groupby(["k", "name"])[["x"]].count()
     assert type(replaced(groups.index.expr[(groups.x > 0).expr])) is SelectedByLevels
     condition = FRAME.set_index(["k", "name"]).x > 0
-    assert SelectedByLevels.operation(Levels(), condition).equals(condition.index[condition])
+    assert SelectedByLevels.operation(SimpleNamespace(ndim=1), condition).equals(condition.index[condition])

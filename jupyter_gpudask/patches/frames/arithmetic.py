@@ -102,6 +102,13 @@ class Converted(Elemwise):
         return frame.astype({name: dtype for name, dtype in dtypes.items() if name in frame.columns})
 
 
+def _with(expression: Any, dtypes: dict[Any, str]) -> Any:
+    """An expression with columns of these dtypes, or a Series of the only one; as it is if there is none."""
+    if not dtypes:
+        return expression
+    return Converted(expression, dtypes if expression.ndim > 1 else next(iter(dtypes.values())))
+
+
 def with_floats(expression: Any) -> Any:
     """A shift, or the difference from another row; in cuDF it has integers, of which some are missing."""
     try:
@@ -113,13 +120,10 @@ def with_floats(expression: Any) -> Any:
         for name, dtype in found.items()
         if getattr(dtype, "kind", "O") == "f" and getattr(given.get(name), "kind", "O") in "iu"
     }
-    if not changed:
-        return expression
     small = {name: dtype for name, dtype in changed.items() if _is_small(given[name]) and given[name].kind == "i"}
     if small and isinstance(expression, Diff):  # the difference of two may be none of their dtype
-        converted = Converted(expression.frame, small if expression.ndim > 1 else next(iter(small.values())))
-        expression = type(expression)(converted, *expression.operands[1:])
-    return Converted(expression, changed if expression.ndim > 1 else next(iter(changed.values())))
+        expression = type(expression)(_with(expression.frame, small), *expression.operands[1:])
+    return _with(expression, changed)
 
 
 def with_unsigned_integers(expression: Any) -> Any:
@@ -129,35 +133,20 @@ def with_unsigned_integers(expression: Any) -> Any:
         for name, dtype in _dtypes(expression.frame._meta)  # noqa: SLF001
         if _is_small(dtype) and dtype.kind == "u"
     }
-    if not small:
-        return expression
-    converted = Converted(expression.frame, small if expression.ndim > 1 else next(iter(small.values())))
-    return type(expression)(converted, *expression.operands[1:])
+    return type(expression)(_with(expression.frame, small), *expression.operands[1:])
 
 
 def with_units(expression: Any) -> Any:
     """What it is made of, with times in the units of the metadata; those of cuDF's partitions may have others."""
-    frame = expression.frame
-    times = {
-        name: str(dtype)
-        for name, dtype in _dtypes(frame._meta)  # noqa: SLF001
-        if isinstance(dtype, np.dtype) and dtype.kind in "mM"
-    }
-    if not times:
-        return frame
-    return Converted(frame, times if frame.ndim > 1 else next(iter(times.values())))
+    dtypes = _dtypes(expression.frame._meta)  # noqa: SLF001
+    times = {name: str(dtype) for name, dtype in dtypes if isinstance(dtype, np.dtype) and dtype.kind in "mM"}
+    return _with(expression.frame, times)
 
 
 def with_nullable_dtypes(expression: Any) -> Any:
     """Rounded numbers with their nullable dtypes; cuDF's have others, in which a missing number compares as NaN."""
-    dtypes = {
-        name: str(dtype)
-        for name, dtype in _dtypes(expression._meta)  # noqa: SLF001
-        if isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.kind in "iuf"
-    }
-    if not dtypes:
-        return expression
-    return Converted(expression, dtypes if expression.ndim > 1 else next(iter(dtypes.values())))
+    numbers = [each for each in _dtypes(expression._meta) if getattr(each[1], "kind", "O") in "iuf"]  # noqa: SLF001
+    return _with(expression, {name: str(dtype) for name, dtype in numbers if not isinstance(dtype, np.dtype)})
 
 
 def _dtypes(operand: Any) -> Iterator[tuple[Any, Any]]:
