@@ -71,7 +71,7 @@ ROWS = {
     "missing_values.OfColumns": lambda lib: np.sqrt(lib.frame(a=[1.0, NAN], b=[4.0, 9.0])),
     "missing_values.OneMissing, mean of groups": lambda lib: _computed_nan(lib).groupby("k").y.mean(),
     "missing_values.OneMissing, count of groups": lambda lib: _computed_nan(lib).groupby("k").y.count(),
-    "missing_values.concatenated": lambda lib: lib.series([None], dtype="str").str.cat(lib.series(["a"], dtype="str")),
+    "missing_values.cat": lambda lib: lib.series([None], dtype="str").str.cat(lib.series(["a"], dtype="str")),
     "missing_values.ReplaceAsPandas": lambda lib: str(lib.series([1, 2]).replace(5, 0.5).dtype),
     "missing_values.IsinAsPandas": lambda lib: lib.series([1.0, NAN]).isin([1.0, NAN]),
     "missing_values.with_doubles": lambda lib: lib.series([0.1], dtype="float32").isin([0.1]),
@@ -97,7 +97,7 @@ ROWS = {
     ),
     "groupby.FilledSums, bins": lambda lib: lib.of(pd.Series([1.0, 2.0, 3.0], index=TIMES)).resample("10D").sum(),
     "groupby.TransformAsPandas": lambda lib: lib.frame(k=[1], x=[NAN]).groupby("k").x.transform("sum"),
-    "groupby.SelectedByLevels": _selected_by_levels,
+    "groupby.FilterAsPandas": _selected_by_levels,
     "groupby.in_order": lambda lib: list(
         lib.of(pd.DataFrame({"k": np.arange(300) * 7919 % 300, "x": 1})).groupby("k").sum().index.to_numpy()
     ),

@@ -14,7 +14,7 @@ from dask.dataframe.dask_expr._concat import Concat
 from jupyter_gpudask.fallback.missing import DifferentResultError
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.patches.frames.as_pandas import AsTypeAsPandas, replaced
-from jupyter_gpudask.patches.frames.missing_values import concatenated
+from jupyter_gpudask.patches.frames.missing_values import cat
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
@@ -246,7 +246,7 @@ def test_an_empty_text_of_a_single_row_may_be_a_missing_one(texts, differs):
     result = Series(texts, dtype="string")
     series = SimpleNamespace(str=SimpleNamespace(cat=lambda others, sep: result))
     with pytest.raises(DifferentResultError, match="empty text") if differs else nullcontext():
-        assert concatenated(series, series, sep=":") is result
+        assert cat(series, series, sep=":") is result
 
 
 def test_texts_of_two_columns_are_concatenated_as_in_pandas():

@@ -74,6 +74,7 @@ from .reductions import (
     NSmallestAsPandas,
     VarianceAsPandas,
 )
+from .rules import SameColumns, meta_of, with_operation
 from .texts import SplitMapAsPandas, called, is_checked
 
 if TYPE_CHECKING:
@@ -118,23 +119,22 @@ def _with_function(expression: Any) -> Any:
 # Arithmetic and comparisons
 
 
-def _with_operation(kind: Any, operation: Any) -> Any:
+def _made(kind: Any, operation: Any) -> Any:
     """The class with that operation; a global of this module, so that it can be pickled."""
-    name = f"{kind.__name__}AsPandas"
-    made = type(name, (kind,), {"operation": staticmethod(operation), "__module__": __name__})
-    globals()[name] = made
+    made = with_operation(kind, operation, __name__)
+    globals()[made.__name__] = made
     return made
 
 
 _ARITHMETIC = {
-    kind: _with_operation(kind, Arithmetic(kind.operation))
+    kind: _made(kind, Arithmetic(kind.operation))
     for kind in (
         *(_expr.Add, _expr.Sub, _expr.Mul, _expr.Div, _expr.FloorDiv, _expr.Mod, _expr.Pow),
         _expr.MethodOperator,
     )
 }
 _COMPARING = {
-    kind: _with_operation(kind, Comparison(Arithmetic(kind.operation), missing=kind.__name__.startswith("NE")))
+    kind: _made(kind, Comparison(Arithmetic(kind.operation), missing=kind.__name__.startswith("NE")))
     for kind in (
         *(getattr(_expr, f"{name}{of}") for name in _COMPARISONS for of in ("", "Series", "Frame")),
         _expr.Between,
@@ -179,8 +179,8 @@ _KINDS = {
     _expr.MethodOperatorAlign: AlignedMethodAsPandas,
     CatBlockwise: CatBlockwiseAsPandas,
     SplitMap: SplitMapAsPandas,
-    _expr.Or: _with_operation(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
-    _expr.And: _with_operation(_expr.And, Logical(_expr.And.operation, deciding=False)),
+    _expr.Or: _made(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
+    _expr.And: _made(_expr.And, Logical(_expr.And.operation, deciding=False)),
 }
 
 
@@ -198,13 +198,10 @@ def _has_float_keys(expression: Merge) -> bool:
     return False
 
 
-class ColumnsInOrder(_expr.Elemwise):
+class ColumnsInOrder(SameColumns):
     """The partitions with their columns in the order of the metadata, by which Dask renames them."""
 
-    _parameters = ["frame"]  # noqa: RUF012 - as in Dask
-    _projection_passthrough = True
     _filter_passthrough = True
-    _preserves_partitioning_information = True
 
     @property
     def _npartitions(self) -> Any:  # that of a merge
@@ -400,10 +397,9 @@ def _with_dtype(expression: Any) -> Any:
     """The expression with the dtype of pandas, if that is another number or boolean."""
     if type(expression) is FunctionMap and (expression.accessor, expression.attr) in _OF_LISTS:
         return ElementAsPandas(*expression.operands)
-    try:
-        dtype = getattr(expression._meta, "dtype", None)  # noqa: SLF001
-    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
+    if (meta := meta_of(expression)) is None:
         return expression
+    dtype = getattr(meta, "dtype", None)
     if getattr(dtype, "kind", "O") not in "biuf" or expression.attr == "join":  # whose metadata of lists has numbers
         if type(expression) not in (FunctionMap, FunctionMapIndex) or not is_checked(expression):
             return expression

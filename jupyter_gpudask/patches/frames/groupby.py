@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from dask.dataframe.dask_expr._expr import Blockwise, Elemwise, Filter
+from dask.dataframe.dask_expr._expr import Blockwise, Filter
 from dask.dataframe.dask_expr._groupby import (
     DecomposableGroupbyAggregation,
     GroupbyAggregation,
@@ -25,6 +25,7 @@ from dask.dataframe.groupby import _finalize_std, _finalize_var
 from dask.dataframe.tseries.resample import ResampleReduction
 
 from .missing_values import OfColumns
+from .rules import SameColumns, dtypes_of, meta_of, with_operation
 
 
 class StdAsPandas(Std):
@@ -34,15 +35,13 @@ class StdAsPandas(Std):
         return super()._lower().substitute_parameters({"func": OfColumns(np.sqrt)})
 
 
-class FilledSums(Elemwise):
+class FilledSums(SameColumns):
     """Sums, products or counts, of which those of no number are 0 or 1, as in pandas; in cuDF they are missing.
 
     Those of unsigned integers, whose value for no number is an unsigned one, are signed in cuDF 26.10.
     """
 
     _parameters = ["frame", "values"]  # noqa: RUF012 - as in Dask
-    _projection_passthrough = True
-    _preserves_partitioning_information = True
 
     @property
     def _meta(self) -> Any:
@@ -77,9 +76,7 @@ def with_sums_of_nothing(expression: Any) -> Any:
     """The expression, with 0 or 1 where cuDF has no sum or product of a group, or no count of a bin of times."""
     if not isinstance(expression, Sum | Prod | GroupbyAggregation | ResampleReduction):
         return expression
-    try:
-        meta = expression._meta  # noqa: SLF001
-    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
+    if (meta := meta_of(expression)) is None:
         return expression
     of_nothing = _OF_NO_ROW if isinstance(expression, ResampleReduction) else _OF_NO_NUMBER
     if meta.ndim == 1:
@@ -114,14 +111,9 @@ def transformed(df: Any, grouper: Any, key: Any, args: Any, *, func: str, **kwar
 def of_no_number(expression: GroupByTransform) -> Any:
     """A function for each row of groups, by `TransformAsPandas` if it is the sum or product of numbers."""
     func = expression.operand("func")
-    if not isinstance(func, str) or func not in _OF_NO_NUMBER:
+    if not isinstance(func, str) or func not in _OF_NO_NUMBER or (meta := meta_of(expression)) is None:
         return expression
-    try:
-        meta = expression._meta  # noqa: SLF001
-    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
-        return expression
-    dtypes = [meta.dtype] if meta.ndim == 1 else list(meta.dtypes)
-    are_numbers = all(getattr(dtype, "kind", "O") in "iuf" for dtype in dtypes)
+    are_numbers = all(getattr(dtype, "kind", "O") in "iuf" for dtype in dtypes_of(meta).values())
     return TransformAsPandas(*expression.operands) if are_numbers else expression
 
 
@@ -200,22 +192,21 @@ def aggregated(expression: Any) -> Any:
     return GroupbyAggregationAsPandas(*expression.operands) if is_aggregation else expression
 
 
-class SelectedByLevels(Filter):
-    """Rows with an index of several levels; of a Series, which Dask may select below it, cuDF refuses a condition."""
+def rows(series: Any, condition: Any) -> Any:
+    """Those of one partition with an index of several levels; of a Series cuDF refuses a condition."""
+    if series.ndim > 1 or getattr(series.index, "nlevels", 1) == 1:
+        return series[condition]
+    return series.to_frame(_SIZE)[condition][_SIZE].rename(series.name)
 
-    @staticmethod
-    def operation(series: Any, condition: Any) -> Any:  # type: ignore[override]
-        """The result for one partition."""
-        if series.ndim > 1 or getattr(series.index, "nlevels", 1) == 1:
-            return series[condition]
-        return series.to_frame(_SIZE)[condition][_SIZE].rename(series.name)
+
+FilterAsPandas = with_operation(Filter, rows, __name__)
 
 
 def selected(expression: Filter) -> Any:
     """A filter that cuDF can do."""
     frame = expression.frame
     has_levels = getattr(getattr(frame._meta, "index", None), "nlevels", 1) > 1  # noqa: SLF001
-    return SelectedByLevels(*expression.operands) if has_levels else expression
+    return FilterAsPandas(*expression.operands) if has_levels else expression
 
 
 def in_order(expression: Any) -> Any:

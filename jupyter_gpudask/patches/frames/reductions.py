@@ -24,6 +24,7 @@ from dask.utils import is_dataframe_like
 from ...inspection.results import results_to_host
 from .arithmetic import with_numbers
 from .missing_values import with_doubles, with_fewer_columns
+from .rules import with_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,13 +160,12 @@ class NSmallestAsPandas(NLargestAsPandas):
     reduction_aggregate = NSmallest.reduction_aggregate
 
 
-class LastAsPandas(_cumulative.TakeLast):
+def last(a: Any, skipna: bool = True) -> Any:  # noqa: FBT002 - as in Dask
     """The last row of a partition; `None` if it has no rows."""
+    return _cumulative.TakeLast.operation(a, skipna) if len(a) else None
 
-    @staticmethod
-    def operation(a: Any, skipna: bool = True) -> Any:  # noqa: FBT002 - as in Dask
-        """The result for one partition."""
-        return _cumulative.TakeLast.operation(a, skipna) if len(a) else None
+
+TakeLastAsPandas = with_operation(_cumulative.TakeLast, last, __name__)
 
 
 def joined(aggregate: Callable[..., Any], x: Any, y: Any) -> Any:
@@ -182,7 +182,7 @@ def _cumulating(kind: Any) -> Any:
     def lower(self: Any) -> Any:
         made = kind._lower(self)  # noqa: SLF001
         rows, last, aggregate, neutral = made.operands
-        return type(made)(rows, LastAsPandas(*last.operands), functools.partial(joined, aggregate), neutral)
+        return type(made)(rows, TakeLastAsPandas(*last.operands), functools.partial(joined, aggregate), neutral)
 
     made = type(name, (kind,), {"_lower": lower, "__module__": __name__})
     globals()[name] = made
