@@ -414,6 +414,8 @@ def with_a_column_of_pandas(frame):
         lambda f: f.assign(z=da.arange(8, chunks=(len(HOLES) // f.npartitions,)) * 1.5)[["y", "z"]],
         lambda f: f[f.y > 6].groupby("k").y.tail(1),
         lambda f: f.groupby("y")[["x"]].std(),
+        lambda f: f.groupby(f.y * 5 % 8).x.std(),
+        lambda f: f.groupby(f.y * 5 % 8).x.size(),
         lambda f: np.exp(f.x / 0 * 0),
         lambda f: np.sqrt(f[["x", "y"]] / 0 * 0),
         lambda f: f.assign(z=np.sqrt(f.y - 3)).groupby("k").z.agg(["mean", "count", "min", "last", "std"]),

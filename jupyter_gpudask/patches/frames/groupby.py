@@ -153,11 +153,6 @@ class SizeAsPandas(Size):
     groupby_aggregate = staticmethod(total_sizes)
 
 
-def with_name(expression: Any) -> Any:
-    """The numbers of rows of groups that have a name until they are added; any other expression as it is."""
-    return SizeAsPandas(*expression.operands) if type(expression) is Size else expression
-
-
 def standard_deviation(*args: Any, **kwargs: Any) -> Any:
     """That of groups by the operands of Dask's function; missing for groups with too few values."""
     result = _finalize_var(*args, **kwargs)
@@ -184,12 +179,6 @@ class GroupbyAggregationAsPandas(GroupbyAggregation):
     def _lower(self) -> Any:
         made = super()._lower()
         return DecomposedAsPandas(*made.operands) if type(made) is DecomposableGroupbyAggregation else made
-
-
-def aggregated(expression: Any) -> Any:
-    """Several functions of groups by `GroupbyAggregationAsPandas`; any other expression as it is."""
-    is_aggregation = type(expression) is GroupbyAggregation
-    return GroupbyAggregationAsPandas(*expression.operands) if is_aggregation else expression
 
 
 def rows(series: Any, condition: Any) -> Any:

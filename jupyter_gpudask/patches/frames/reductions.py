@@ -22,7 +22,7 @@ from dask.dataframe.dispatch import make_meta, meta_nonempty
 from dask.utils import is_dataframe_like
 
 from ...inspection.results import results_to_host
-from .arithmetic import with_numbers
+from .arithmetic import with_numbers, with_unsigned_integers
 from .missing_values import with_doubles, with_fewer_columns
 from .rules import with_operation
 
@@ -191,6 +191,14 @@ def _cumulating(kind: Any) -> Any:
 
 CUMULATIVE = {kind: _cumulating(kind) for kind in _cumulative.CumulativeAggregations.__subclasses__()}
 """The class for each cumulative function of Dask."""
+
+
+def cumulated(expression: Any) -> Any:
+    """A cumulative function, of unsigned integers of 64 bits if it is a sum or product."""
+    kind = type(expression)
+    if kind in (_cumulative.CumProd, _cumulative.CumSum):
+        expression = with_unsigned_integers(expression)
+    return CUMULATIVE[kind](*expression.operands)
 
 
 def find_extremes(
