@@ -17,6 +17,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from dask.dataframe import dispatch
+from dask.dataframe.dask_expr._expr import RenameFrame
+from dask.dataframe.dask_expr._groupby import GetGroup, _mean_chunk
+from dask.dataframe.dask_expr._reductions import Mode
 
 from jupyter_gpudask.patches.frames import as_pandas, differences
 from jupyter_gpudask.patches.frames.groupby import (
@@ -87,7 +90,7 @@ ROWS = {
     "arithmetic.with_floats, shift": lambda lib: str(lib.series([1, 2]).shift().dtype),
     "arithmetic.with_floats, diff": lambda lib: lib.series([-128, 127], dtype="int8").diff(),
     # missing_values
-    "missing_values.Comparison": lambda lib: (lib.series([1.0, NAN]) != 1).isna().any(),
+    "as_pandas.compared": lambda lib: (lib.series([1.0, NAN]) != 1).isna().any(),
     "missing_values.Logical": lambda lib: (
         (lib.series([True, None], dtype="boolean") | lib.series([None, True], dtype="boolean")).isna().any()
     ),
@@ -199,7 +202,20 @@ ROWS = {
     "differences._accessor, compiled patterns": lambda lib: _texts(lib, "A").str.count(re.compile("a", re.IGNORECASE)),
     "differences._isin": lambda lib: lib.series(["a", None, "b"], dtype="category").isin(["z"]),
     "differences._replace, booleans": lambda lib: str(lib.series([True, False]).replace(1, 5).dtype),
-    "differences._variance": lambda lib: len(lib.frame(a=[1.0, 2.0])[[]].var()),
+    "differences._variance": lambda lib: str(lib.frame(a=[1.0, 2.0])[[]].var().dtype),
+    "differences._grouped, computed keys": lambda lib: list(
+        _mean_chunk((frame := lib.frame(k=[1, 2, 3], x=[1, 2, 3])), frame.k % 2).columns
+    ),
+    "differences._operator, fill_value": lambda lib: (
+        lib.frame(x=[NAN, 1.0]).pow(lib.frame(x=[NAN, 2.0]), fill_value=0).isna()
+    ),
+    "groupby.GetGroupAsPandas": lambda lib: len(
+        GetGroup.operation(lib.frame(k=[1, 1, 2], x=[1, 2, 3]), "k", get_key=1, columns=["x"])
+    ),
+    "reductions.ModeAsPandas": lambda lib: (
+        Mode.aggregate([Mode.chunk(lib.of(pd.Series([1, 1, 2], name="k")), dropna=True)], dropna=True).name
+    ),
+    "as_pandas.with_dtype_of_pandas, elements": lambda lib: lib.series(["a b"], dtype="string").str.split().str.get(0),
     "differences._elemwise": lambda lib: np.cosh(lib.of(pd.Series(np.linspace(0, 20, 10_000)))),
     "differences._grouped, ties": lambda lib: (
         lib.of(pd.DataFrame({"k": np.arange(20_000) % 3, "x": 1.0})).groupby("k").x.idxmax()
@@ -214,10 +230,16 @@ ROWS = {
     ),
     "differences._dropna, more than all columns": lambda lib: len(lib.frame(a=[1.0, 1], b=[1.0, 2]).dropna(thresh=3)),
     "reductions.cumulated, unsigned": lambda lib: str(lib.series([1], dtype="uint8").cumsum().dtype),
-    "as_pandas.as_type, units": lambda lib: str(lib.module.to_datetime(_texts(lib, "2024-01-01")).dtype),
+    "as_pandas.as_type, units": lambda lib: str(
+        lib.module.read_csv(io.BytesIO(b"t\n2024-01-01\n"), parse_dates=["t"]).t.dtype
+    ),
     "missing_values.WhereAsPandas": lambda lib: str(lib.series([1, 2]).where(lib.series([True, True]), NAN).dtype),
     "missing_values.MaskAsPandas": lambda lib: str(lib.series([1, 2]).mask(lib.series([False, False]), NAN).dtype),
-    "groupby.SizeAsPandas": lambda lib: lib.frame(k=[1]).groupby("k").size().to_frame().columns[0],
+    "groupby.SizeAsPandas": lambda lib: list(
+        RenameFrame.operation(
+            lib.frame(k=[1]).groupby("k").size().reset_index(drop=False, name=None), {None: "None"}
+        ).columns
+    ),
     "groupby.StdAsPandas": lambda lib: np.sqrt(lib.frame(a=[NAN, 4.0], b=[1.0, NAN])),
     "texts.called, spaces": lambda lib: _texts(lib, "\u3000a").str.strip(),
     "texts.SplitMapAsPandas, spaces": lambda lib: len(_texts(lib, "a\u3000b").str.split().iloc[0]),

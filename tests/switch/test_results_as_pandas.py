@@ -241,7 +241,7 @@ THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
         (lambda f: dd.concat([f[["k"]].assign(b=f.k > 3), f[["k"]].astype("int32")]), ""),
         (lambda f: f.dropna(thresh=4), ""),
         (lambda f: f.dropna(thresh=5), THRESH),
-        (lambda f: f.dropna(thresh=2, subset=["x"]), ""),
+        (lambda f: f.dropna(thresh=2, subset=["x"]), THRESH),
         (lambda f: f.dropna(subset=["x"]), ""),
         (lambda f: f.k.astype("Int64") // f.k, BY_ZERO),
         (lambda f: 7 % f[["k"]].astype("Int64"), BY_ZERO),

@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 from types import SimpleNamespace
 
+import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -190,6 +191,22 @@ def test_a_column_that_is_selected_after_fillna_is_filled(columns):
         return frame.fillna({"x": -5.0, "k": 7})[columns]
 
     assert_equal(on_both(compute)[1], compute(FRAME))  # which Dask loses on the CPU
+
+
+class Texts(Series):
+    """As texts of cuDF, whose comparisons are missing where a text is."""
+
+    def _cmp_method(self, other, op):
+        return Series(super()._cmp_method(other, op)).astype("boolean").mask(self.isna())
+
+
+@pytest.mark.parametrize("dtype", ["object", "str"])
+@pytest.mark.parametrize("compare", [lambda s: s == "a", lambda s: s != "a", lambda s: s < "b"])
+def test_comparisons_of_texts_with_nan_are_never_missing(dtype, compare):
+    texts = pd.Series(["a", None, "b"], dtype=dtype)
+    with dask.config.set({"dataframe.convert-string": False}):
+        result = compare(to_gpu_as(Texts, dd.from_pandas(texts, npartitions=1))).compute()
+    assert result.tolist() == compare(texts.astype("str")).tolist()
 
 
 def test_other_arithmetic_keeps_its_expression():

@@ -17,11 +17,12 @@ from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
 from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._groupby import GroupbyAggregation, GroupByBase, GroupByTransform, Size, Std
+from dask.dataframe.dask_expr._groupby import GetGroup, GroupbyAggregation, GroupByBase, GroupByTransform, Size, Std
 from dask.dataframe.dask_expr._merge import Merge
-from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, NLargest, NSmallest, Var
+from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise, SplitMap
+from pandas.api.types import is_object_dtype
 
 from ...inspection.frames import has_lists
 from ...inspection.placement import is_type_of_gpu
@@ -35,6 +36,7 @@ from .arithmetic import (
 from .concat import concatenation
 from .fewer_partitions import DISTINCT
 from .groupby import (
+    GetGroupAsPandas,
     GroupbyAggregationAsPandas,
     SizeAsPandas,
     StdAsPandas,
@@ -68,6 +70,7 @@ from .reductions import (
     IdxMinAsPandas,
     MaxAsPandas,
     MinAsPandas,
+    ModeAsPandas,
     NLargestAsPandas,
     NSmallestAsPandas,
     VarianceAsPandas,
@@ -135,6 +138,20 @@ _COMPARING = {
         _expr.Between,
     )
 }
+
+
+def compared(expression: Any) -> Any:
+    """A comparison as in pandas, where that of objects or of texts with NaN is never missing; in cuDF texts are one."""
+    made = _COMPARING[type(expression)](*expression.operands)
+    meta = meta_of(made)
+    is_plain = isinstance(getattr(meta, "dtype", None), np.dtype) and not isinstance(meta, np.generic)
+    has_texts = is_plain and any(_is_of_texts(part._meta) for part in made.dependencies())  # noqa: SLF001
+    return _expr.Fillna(made, made.operation.missing) if has_texts else made
+
+
+def _is_of_texts(meta: Any) -> bool:
+    dtype = getattr(meta, "dtype", None)
+    return isinstance(dtype, pd.StringDtype) or (dtype is not None and is_object_dtype(dtype))
 
 
 class AlignedAsPandas(_expr.OpAlignPartitions):
@@ -364,8 +381,8 @@ _MAPPING = {
 }
 
 RULES: dict[Any, Any] = {
-    **_COMPARING,
     **DISTINCT,
+    **dict.fromkeys(_COMPARING, compared),
     **dict.fromkeys(_CONVERTING, converting),
     **dict.fromkeys(CUMULATIVE, cumulated),
     **dict.fromkeys(_MAPPING, with_dtype_of_pandas),
@@ -375,6 +392,7 @@ RULES: dict[Any, Any] = {
     CatBlockwise: CatBlockwiseAsPandas,
     Concat: concatenation,
     DescribeNumeric: DescribeAsPandas,
+    GetGroup: GetGroupAsPandas,
     GroupByTransform: of_no_number,
     GroupbyAggregation: lambda found: in_order(GroupbyAggregationAsPandas(*found.operands)),
     IdxMax: IdxMaxAsPandas,
@@ -382,6 +400,7 @@ RULES: dict[Any, Any] = {
     Max: MaxAsPandas,
     Merge: with_columns_in_order,
     Min: MinAsPandas,
+    Mode: ModeAsPandas,
     NLargest: NLargestAsPandas,
     NSmallest: NSmallestAsPandas,
     Size: lambda found: in_order(SizeAsPandas(*found.operands)),

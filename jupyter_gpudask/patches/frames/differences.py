@@ -203,8 +203,8 @@ def _has_fractions(operand: Any) -> bool:
 def _dropna(expression: Any) -> str:
     if expression.thresh is None:
         return "cuDF's dropna ignores thresh=None"
-    is_of_all = isinstance(expression.thresh, int) and expression.subset is None
-    too_many = is_of_all and expression.thresh > len(expression.frame.columns)
+    columns = expression.subset if isinstance(expression.subset, list | tuple) else expression.frame.columns
+    too_many = isinstance(expression.thresh, int) and expression.thresh > len(columns)
     return "cuDF's dropna ignores a thresh of more values than there are columns" if too_many else ""
 
 
@@ -215,15 +215,25 @@ def _operator(expression: Any) -> str:
     if name in ("floordiv", "mod", "rfloordiv", "rmod"):
         sides = [expression.operand(side) for side in names if side in ("left", "right", "frame", "other")]
         return _by_zero(*(sides[::-1] if name.startswith("r") else sides))
-    return ""
+    filled = name in ("pow", "rpow") and "fill_value" in names and expression.operand("fill_value") is not None
+    return "cuDF's pow fills values that both operands lack" if filled else ""
+
+
+_WITH_ALL_COLUMNS = {"Count", "First", "Last", "Max", "Min", "NUnique", "Prod", "Size", "Sum"}
+"""Methods of groups by which cuDF keeps a column that has the name of a computed key."""
 
 
 def _grouped(expression: Any) -> str:
     if type(expression).__name__ in ("IdxMin", "IdxMax"):
         return "cuDF's idxmin and idxmax of groups return any of several equal values"
-    if type(expression).__name__ in ("Corr", "Cov"):
-        return "cuDF passes no arguments to functions of groups"
+    names = [key._meta.name for key in expression.by if isinstance(key, Expr)]  # noqa: SLF001
+    if expression.frame.ndim == 1 and expression.frame.name in names:
+        return "cuDF drops a Series whose key has its name"
+    columns = expression.frame.columns if expression.frame.ndim > 1 else ()
+    same = any(isinstance(key, Expr) and set(key.columns) & set(columns) for key in expression.by)
     name = type(expression).__name__.removesuffix("AsPandas")
+    if same and name not in _WITH_ALL_COLUMNS:
+        return "cuDF drops a column whose name is that of a computed key"
     return _dropped(expression) if name in _OF_ALL_DTYPES else ""
 
 
