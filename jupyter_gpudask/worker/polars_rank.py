@@ -98,7 +98,8 @@ class PolarsRankPlugin(WorkerPlugin):
         finally:
             self._run = None
             self.seconds += time.monotonic() - began
-            self._resource = self._exchange_resource(before)
+            used = self._exchange_resource(before)
+            self._resource = used if self._contexts() else None  # the next engine does not allocate from an ended one's
 
     def _exchange_resource(self, resource: Any) -> Any:
         """Make `resource` the allocator of the process, if there is one; returns the one before."""
