@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -228,6 +229,7 @@ def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel
 
 def test_a_call_that_is_interrupted_before_it_arrives_does_not_begin():
     rank, called = PolarsRankPlugin(), []
+    rank.setup(types.SimpleNamespace())
 
     async def call():
         assert await rank.interrupt(1, "first")
