@@ -31,7 +31,7 @@ from ..quantities import format_bytes
 from ..scheduler.cells import StuckWorker, restart_busy
 from ..scheduler.results import report_held
 from ..worker.polars_ports import PortsError, Ranks
-from ..worker.polars_rank import call_rank, interrupt_rank
+from ..worker.polars_rank import call_rank, interrupt_rank, prepare_rank
 from ..worker.polars_statistics import begin_statistics, kept_bytes, take_statistics
 
 if TYPE_CHECKING:
@@ -224,8 +224,11 @@ class _Engines:
         BackendUnavailableError
             This process has no cudf-polars, or one that does not support this Polars.
         """
-        engine_class = _engine_class()
         client = default_client()
+        if client not in self._engines:
+            loop: Any = client.loop
+            asyncio.run_coroutine_threadsafe(_prepare_ranks(client), loop.asyncio_loop)
+        engine_class = _engine_class()
         with self._lock:
             engine = self._engines.get(client)
             if engine is not None and not engine.client.check():
@@ -316,6 +319,12 @@ def _describe_memory(client: Client) -> str:
         f"The workers hold {format_bytes(total)} of results of Dask. "
         "To see which variables hold them, type: %gpudask held"
     )
+
+
+async def _prepare_ranks(client: Client) -> None:
+    """Let the workers import cudf-polars while the kernel does so, too."""
+    with suppress(Exception):  # the first call in a worker shows the error
+        await client._run(prepare_rank, on_error="ignore")  # noqa: SLF001
 
 
 def _wait_for_workers(client: Client, number: int) -> None:
