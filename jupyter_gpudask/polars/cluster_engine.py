@@ -408,7 +408,7 @@ class _Translation:
 
     def __init__(self, execute: Callable[..., None]) -> None:
         self._execute = execute
-        self.error: Exception | None = None  # that is raised in the place of Polars', which has only the text
+        self.error: BaseException | None = None  # that is raised in the place of Polars', which has only the text
         self.lacking: list[tuple[str, str]] = []
 
     def __call__(self, plan: Any, started: int | None) -> None:
@@ -422,6 +422,9 @@ class _Translation:
                 return
             operation, reason = self.lacking[0]
             self.error = NotOnGpuError(operation, "", reason, user_line()) if record.fallback == "strict" else error
+            raise
+        except KeyboardInterrupt as error:
+            self.error = error
             raise
 
 

@@ -212,7 +212,7 @@ def test_compare_runs_a_query_on_both_and_accepts_another_order_of_rows(kernel):
     assert re.search(r"where +NO", table)
 
 
-@pytest.mark.parametrize("where", ["slowly", "chunks", "memory"])
+@pytest.mark.parametrize("where", ["plan", "slowly", "chunks", "memory"])
 def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel, where):
     kernel.ok("import polars as pl")
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
