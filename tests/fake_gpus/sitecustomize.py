@@ -191,15 +191,9 @@ def fake_rmm():
         "StatisticsResourceAdaptor",
         "TrackingResourceAdaptor",
     )
-    statistics = namespace(
-        "rmm.statistics",
-        enable_statistics=ignore,
-        get_statistics=lambda: counts,
-        push_statistics=ignore,
-        pop_statistics=ignore,
-    )
+    statistics = namespace("rmm.statistics", enable_statistics=ignore)
     resources = {name: type(name, (), {"__init__": ignore}) for name in kinds}
-    resource = object()
+    resource = types.SimpleNamespace(allocation_counts=counts, push_counters=ignore, pop_counters=ignore)
     mr = namespace(
         "rmm.mr", get_current_device_resource=lambda: resource, set_current_device_resource=ignore, **resources
     )
