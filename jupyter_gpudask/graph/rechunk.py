@@ -8,13 +8,15 @@ copied once. What a worker needs of a block on another one is sent in one piece.
 from __future__ import annotations
 
 import math
+import operator
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dask._task_spec import DataNode, Task, TaskRef
+from dask._task_spec import DataNode, Task, TaskRef, _execute_subgraph
 from dask.array._shuffle import _getitem as take
 from dask.array.chunk import getitem
+from dask.array.core import concatenate_shaped
 from dask.tokenize import tokenize
 
 if TYPE_CHECKING:
@@ -60,6 +62,19 @@ def is_part(task: Any) -> bool:
 def source_of(part: Any) -> Any:
     """The key of the block of which a part is taken."""
     return part.args[0].key
+
+
+def joins(task: Any) -> bool:
+    """Whether it makes a block of the parts that it needs."""
+    if not isinstance(task, Task):
+        return False
+    inner = task.args[0].values() if task.func is _execute_subgraph else ()
+    return task.func is concatenate_shaped or any(map(joins, inner))
+
+
+def as_view(part: Any) -> Task:
+    """The same slice, which is not copied where it is small."""
+    return Task(part.key, operator.getitem, *part.args)
 
 
 def take_contiguous(block: Any, index: tuple[slice, ...]) -> Any:

@@ -28,11 +28,11 @@ from dask.array.wrap import _broadcast_trick_inner
 from dask.core import reverse_dict
 
 from .program import as_one_task, with_names, with_programs, without_aliases
-from .rechunk import has_room, is_part, is_slice, source_of, take_contiguous, with_joined_parts
+from .rechunk import as_view, has_room, is_part, is_slice, joins, source_of, take_contiguous, with_joined_parts
 from .workers import choose_workers, locate_others, position
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from dask._task_spec import GraphNode
 
@@ -270,13 +270,26 @@ def fuse_subtrees(
         if len(subtree.members) == 1
         else as_one_task(
             key,
-            with_programs({member: graph[member] for member in subtree.members}, programs),
+            with_programs(_with_views(graph, subtree.members), programs),
             int(subtree.leaves),
         )
         for key, subtree in subtrees.items()
     }
     fused = without_copies(fused, originals, tasks, workers)
     return fused, _of_roots(fused, workers)
+
+
+def _with_views(graph: Mapping[Any, GraphNode], members: Sequence[Any]) -> dict[Any, GraphNode]:
+    """Tasks that become one, without Dask's copies of small slices, which release the rest of a block.
+
+    They are not needed where the one task is given the block, and copies the slices to a new one.
+    """
+    changed = {key: graph[key] for key in members}
+    for joining in filter(joins, changed.copy().values()):
+        for key in joining.dependencies & changed.keys():
+            if is_slice(graph[key]) and source_of(graph[key]) not in changed:
+                changed[key] = as_view(graph[key])
+    return changed
 
 
 def _of_roots(graph: Mapping[Any, GraphNode], workers: Mapping[Any, int]) -> dict[Any, int]:

@@ -1,15 +1,18 @@
 """Blocks that are made of slices of other blocks."""
 
+import operator
 from collections import Counter
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask.array.chunk import getitem
 from dask.utils import key_split
 from distributed.protocol.pickle import dumps, loads
 
 from jupyter_gpudask.graph.optimize import ArrayOptimizer
+from jupyter_gpudask.graph.program import Program
 from jupyter_gpudask.graph.rechunk import THRESHOLD
 from jupyter_gpudask.graph.subtrees import ClusterSize
 
@@ -58,6 +61,18 @@ def test_a_block_of_rows_from_everywhere_is_one_task_and_the_numbers_are_the_sam
     with dask.config.set(array_optimize=optimizer):
         result = means.compute(scheduler="sync")
     np.testing.assert_array_equal(result, means.compute(scheduler="sync", optimize_graph=False))
+
+
+def test_slices_are_copied_only_where_that_releases_a_block():
+    given = {("block", n): np.arange(100.0).reshape(10, 10) for n in range(2)}
+    array = da.Array(given, "block", ((10, 10), (10,)), meta=np.ones((0, 0)))
+    array = array.rechunk((20, 2), method="tasks")
+    optimizer = ArrayOptimizer(ClusterSize(1, 1, 10**9), is_on_gpus=True)
+    graph = optimizer(array.map_blocks(np.sort).__dask_graph__(), array.map_blocks(np.sort).__dask_keys__())
+    programs = [task.func for task in graph.values() if isinstance(getattr(task, "func", None), Program)]
+    functions = Counter(getattr(step, "func", None) for program in programs for step, _ in program.steps)
+    assert functions[operator.getitem] == 10
+    assert getitem not in functions
 
 
 def test_what_may_not_fit_is_not_copied_at_once():
