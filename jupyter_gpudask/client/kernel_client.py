@@ -244,11 +244,11 @@ class KernelClient(Client):
         workers = self._scheduler_identity.get("n_workers", 1)
         return ClusterSize(workers, self._scheduler_identity.get("total_threads", 1), self.device_memory * workers)
 
-    def rechunk_threshold(self, elements: float) -> int | None:
-        """The argument `threshold` of `dask.array.rechunk` for an array of so many elements; `None` for Dask's own."""
+    def rechunk_threshold(self, nbytes: float) -> int | None:
+        """The argument `threshold` of `dask.array.rechunk` for an array of so many bytes; `None` for Dask's own."""
         is_default = dask.config.get("array.rechunk.threshold", None) == _DASKS_THRESHOLD
         fuses = self.optimizes and dask.config.get("optimization.fuse.active", None) is not False
-        return THRESHOLD if is_default and fuses and has_room(elements, self.cluster_size().memory) else None
+        return THRESHOLD if is_default and fuses and has_room(nbytes, self.cluster_size().memory) else None
 
     def _receive_fallbacks(self, record: CellRecord) -> None:
         if not self._receives_fallbacks:

@@ -19,6 +19,7 @@ from dask.utils import ensure_dict
 from .decompositions import ONLY_R, ONLY_VALUES, with_taller_blocks, without_unused_parts
 from .partitions import fuse_partitions
 from .program import with_programs
+from .rechunk import largest_array
 from .subtrees import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU, ClusterSize, fuse_subtrees, size_for, with_slices_first
 from .workers import WORKER
 
@@ -49,6 +50,7 @@ class ArrayOptimizer:
         wanted = list(flatten(keys if isinstance(keys, list | set) else [keys]))
         if not isinstance(graph, HighLevelGraph):
             graph = HighLevelGraph.from_collections(str(id(graph)), graph, dependencies=())
+        largest = largest_array(graph)
         graph = fuse_roots(optimize_blockwise(graph, keys=wanted), keys=wanted).cull(set(wanted))
         if not self.fuses or dask.config.get("optimization.fuse.active", None) is False:
             return graph  # type: ignore[no-any-return]
@@ -62,7 +64,7 @@ class ArrayOptimizer:
         if self.is_on_gpus:
             tasks = with_slices_first(tasks)
             size, elements = size_for(tasks, size), ELEMENTS_ON_GPU
-        fused, workers = fuse_subtrees(tasks, wanted, size, elements)
+        fused, workers = fuse_subtrees(tasks, wanted, size, elements, largest)
         self.workers.update(workers)
         return with_programs(fused, {})  # Dask's fused tasks compute their order each time they run
 

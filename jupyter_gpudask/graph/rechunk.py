@@ -1,39 +1,49 @@
-"""Slices of blocks, of which `dask.array.rechunk` makes other blocks.
+"""Parts of blocks, of which `dask.array.rechunk` and indexing by numbers make other blocks.
 
-To make rows of columns, each of n new blocks takes a slice of each of n old ones. Dask makes n² tasks of that, or, if
-that are many, blocks in between. On GPUs a new block takes its slices itself, so that there are n tasks, and data are
+To make rows of columns, each of n new blocks takes a part of each of n old ones. Dask makes n² tasks of that, or, if
+that are many, blocks in between. On GPUs a new block takes its parts itself, so that there are n tasks, and data are
 copied once. What a worker needs of a block on another one is sent in one piece.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from dask._task_spec import Task, TaskRef
+import numpy as np
+from dask._task_spec import DataNode, Task, TaskRef, _execute_subgraph
+from dask.array._shuffle import _getitem as take
 from dask.array.chunk import getitem
+from dask.array.core import concatenate_shaped
+from dask.tokenize import tokenize
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from dask._task_spec import GraphNode
+    from dask.highlevelgraph import HighLevelGraph
 
 THRESHOLD = 32
 """Of `dask.array.rechunk`: how much larger a graph without blocks in between may be than one that copies all blocks."""
 
-_BYTES = 16
-_PART = 4
+_SHARE = 4
 
 
-def has_room(elements: float, memory: int) -> bool:
-    """Whether an array, rechunked at once, takes at most a quarter of the memory of all GPUs."""
-    return elements * _BYTES * _PART <= memory
+def has_room(nbytes: float, memory: int) -> bool:
+    """Whether all blocks of an array may be in use at once: it takes at most a quarter of the memory."""
+    return nbytes * _SHARE <= memory
 
 
-def fit_in_memory(slices: Iterable[GraphNode], memory: int) -> bool:
-    """Whether the arrays of which these slices are can be rechunked at once."""
-    return has_room(sum(_elements(bounds) if (bounds := _bounds(task)) else math.inf for task in slices), memory)
+def largest_array(graph: HighLevelGraph) -> float:
+    """Bytes of the largest array in a graph; not a number if one is not known."""
+    sizes = [
+        math.prod(known["shape"]) * known["dtype"].itemsize
+        for layer in graph.layers.values()
+        if (known := layer.collection_annotations) and "shape" in known and known.get("dtype") is not None
+    ]
+    return math.nan if not sizes or any(map(math.isnan, sizes)) else max(sizes)
 
 
 def is_slice(task: Any) -> bool:
@@ -44,9 +54,27 @@ def is_slice(task: Any) -> bool:
     return isinstance(source, TaskRef) and isinstance(index, tuple) and all(isinstance(part, slice) for part in index)
 
 
-def source_of(task: Any) -> Any:
-    """The key of the block of which a slice is taken."""
-    return task.args[0].key
+def is_part(task: Any) -> bool:
+    """Whether it takes a slice of a block, or what is at some numbers."""
+    return is_slice(task) or (isinstance(task, Task) and task.func is take)
+
+
+def source_of(part: Any) -> Any:
+    """The key of the block of which a part is taken."""
+    return part.args[0].key
+
+
+def joins(task: Any) -> bool:
+    """Whether it makes a block of the parts that it needs."""
+    if not isinstance(task, Task):
+        return False
+    inner = task.args[0].values() if task.func is _execute_subgraph else ()
+    return task.func is concatenate_shaped or any(map(joins, inner))
+
+
+def as_view(part: Any) -> Task:
+    """The same slice, which is not copied where it is small."""
+    return Task(part.key, operator.getitem, *part.args)
 
 
 def take_contiguous(block: Any, index: tuple[slice, ...]) -> Any:
@@ -57,61 +85,87 @@ def take_contiguous(block: Any, index: tuple[slice, ...]) -> Any:
     return part
 
 
-def with_joined_slices(
+def with_joined_parts(
     graph: Mapping[Any, GraphNode], wanted: Collection[Any], workers: dict[Any, int]
 ) -> tuple[dict[Any, GraphNode], bool]:
-    """The same graph, in which a worker gets what it needs of a block on another one as one part; whether it changed.
+    """The same graph, in which a worker gets what it needs of a block on another one in one piece; whether it changed.
 
-    The part is taken where the block is, and cut into the slices where they are needed. `workers` gets those of parts.
+    The piece is taken where the block is, and cut into the parts where they are needed. `workers` gets those of pieces.
     """
     users: defaultdict[Any, list[Any]] = defaultdict(list)
     for key, task in graph.items():
         for other in task.dependencies:
             users[other].append(key)
-    groups: defaultdict[tuple[Any, int], dict[Any, list[tuple[int, int]]]] = defaultdict(dict)
+    groups: defaultdict[tuple[Any, int, bool], list[Any]] = defaultdict(list)
     for key, task in graph.items():
-        bounds = _bounds(task) if is_slice(task) and len(users[key]) == 1 and key not in wanted else None
-        if bounds is None or graph[users[key][0]].block_fusion:
+        if not is_part(task) or key in wanted or len(users[key]) != 1 or graph[users[key][0]].block_fusion:
             continue
         source, worker = source_of(task), workers[users[key][0]]
         if workers.get(source, worker) != worker:
-            groups[source, worker][key] = bounds
+            groups[source, worker, is_slice(task)].append(key)
     changed = dict(graph)
-    for (source, worker), slices in groups.items():
-        part = [
-            (min(start for start, _ in sides), max(stop for _, stop in sides))
-            for sides in zip(*slices.values(), strict=True)
-        ]
-        if len(slices) == 1 or _elements(part) > sum(map(_elements, slices.values())):
+    for (source, worker, are_slices), keys in groups.items():
+        made = _joined_slices(graph, keys) if are_slices else _joined_takes(graph, keys)
+        if made is None or len(keys) == 1:
             continue
-        # Its content follows from its name, as other graphs may have other parts of the same block.
-        name = (
-            *(source if isinstance(source, tuple) else (source,)),
-            ",".join(f"{start}:{stop}" for start, stop in part),
-        )
+        function, index, parts = made
+        # Its content follows from its name, as other graphs may have other pieces of the same block.
+        name = (*(source if isinstance(source, tuple) else (source,)), tokenize(index))
         workers[name] = workers[source]
-        changed[name] = Task(name, take_contiguous, TaskRef(source), tuple(slice(*side) for side in part))
-        for key, bounds in slices.items():
-            index = tuple(
-                slice(start - first, stop - first) for (start, stop), (first, _) in zip(bounds, part, strict=True)
-            )
+        changed[name] = Task(name, function, TaskRef(source), index)
+        for key, part in zip(keys, parts, strict=True):
             workers[key] = worker
-            changed[key] = Task(key, getitem, TaskRef(name), index)
+            changed[key] = Task(key, getitem, TaskRef(name), part)
     return changed, len(changed) > len(graph)
 
 
-def _bounds(task: Any) -> list[tuple[int, int]] | None:
-    """The first and the last index of each dimension of a slice; `None` if it skips any, or they are not known."""
-    index = task.args[1]
-    are_known = all(
+def _joined_slices(graph: Mapping[Any, Any], keys: Sequence[Any]) -> Any:
+    """What takes the piece, its index, and those of the parts in it; `None` if they are less than the piece."""
+    slices = [graph[key].args[1] for key in keys]
+    if not all(map(_is_plain, slices)):
+        return None
+    piece = [
+        (min(each.start for each in sides), max(each.stop for each in sides)) for sides in zip(*slices, strict=True)
+    ]
+    if math.prod(stop - start for start, stop in piece) > sum(map(_elements, slices)):
+        return None
+    parts = [
+        tuple(slice(each.start - start, each.stop - start) for each, (start, _) in zip(sides, piece, strict=True))
+        for sides in slices
+    ]
+    return take_contiguous, tuple(slice(*side) for side in piece), parts
+
+
+def _joined_takes(graph: Mapping[Any, Any], keys: Sequence[Any]) -> Any:
+    indices = []
+    for key in keys:
+        node = graph.get(graph[key].args[1].key) if isinstance(graph[key].args[1], TaskRef) else None
+        if not isinstance(node, DataNode):
+            return None
+        indices.append(node.value[1])
+    axes = {tuple(axis for axis, part in enumerate(index) if isinstance(part, np.ndarray)) for index in indices}
+    if len(axes) != 1 or len(axis := axes.pop()) != 1:
+        return None
+    numbers = [index[axis[0]] for index in indices]
+    ends = np.cumsum([len(each) for each in numbers]).tolist()
+
+    def along(part: Any) -> tuple[Any, ...]:
+        return tuple(part if other == axis[0] else slice(None) for other in range(len(indices[0])))
+
+    parts = [along(slice(end - len(each), end)) for each, end in zip(numbers, ends, strict=True)]
+    return take, (1, along(np.concatenate(numbers))), parts
+
+
+def _is_plain(index: tuple[slice, ...]) -> bool:
+    """Whether the first and the last number of each slice are known, and none between is left out."""
+    return all(
         isinstance(part.start, int)
         and isinstance(part.stop, int)
         and 0 <= part.start <= part.stop
         and part.step in (None, 1)
         for part in index
     )
-    return [(int(part.start), int(part.stop)) for part in index] if are_known else None
 
 
-def _elements(bounds: Iterable[tuple[int, int]]) -> int:
-    return math.prod(stop - start for start, stop in bounds)
+def _elements(index: tuple[slice, ...]) -> int:
+    return math.prod(part.stop - part.start for part in index)

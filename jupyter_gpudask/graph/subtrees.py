@@ -28,11 +28,11 @@ from dask.array.wrap import _broadcast_trick_inner
 from dask.core import reverse_dict
 
 from .program import as_one_task, with_names, with_programs, without_aliases
-from .rechunk import fit_in_memory, is_slice, source_of, take_contiguous, with_joined_slices
+from .rechunk import as_view, has_room, is_part, is_slice, joins, source_of, take_contiguous, with_joined_parts
 from .workers import choose_workers, locate_others, position
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from dask._task_spec import GraphNode
 
@@ -209,11 +209,16 @@ def _package_of(function: Any) -> str:
 
 
 def fuse_subtrees(
-    graph: Mapping[Any, GraphNode], keys: Collection[Any], size: ClusterSize, most_repeated: int = 0
+    graph: Mapping[Any, GraphNode],
+    keys: Collection[Any],
+    size: ClusterSize,
+    most_repeated: int = 0,
+    largest: float = math.nan,
 ) -> tuple[dict[Any, GraphNode], dict[Any, int]]:
     """The same graph with subtrees fused; what several tasks need is still computed once, unless it is cheap.
 
     `most_repeated`: random numbers of the largest block that is created in each task that needs it; see `with_copies`.
+    `largest`: bytes of the largest array.
 
     Returns also the worker of each task without inputs, if there are several workers. Only what runs on the same worker
     is fused.
@@ -234,17 +239,18 @@ def fuse_subtrees(
     if originals:
         dependencies = DependenciesMapping(graph)
         order = _depth_first(graph, dependencies, wanted)
-    slices = {key: task for key, task in graph.items() if is_slice(task)}
-    most_sources = math.inf if fit_in_memory(slices.values(), size.memory) else _MOST_INPUTS
     anywhere = set()
-    if size.workers > 1 and most_sources > _MOST_INPUTS:  # to create a whole block again takes less than to send a part
+    if size.workers > 1 and has_room(
+        largest, size.memory // size.workers
+    ):  # to create a block takes less than to send it
         cheap = {key for key, task in graph.items() if not task.dependencies and _is_cheap(task, most_repeated)}
-        anywhere = {key for key, task in slices.items() if source_of(task) in cheap}
+        anywhere = {key for key, task in graph.items() if is_part(task) and source_of(task) in cheap}
     workers = choose_workers(order, dependencies, size.workers, others, anywhere)
+    workers |= {other: workers[key] for key in order for other in dependencies[key] if other in anywhere}
     if size.workers > 1:
         graph, more = with_copies(graph, wanted, most_repeated, workers)
         originals |= more
-        graph, are_joined = with_joined_slices(graph, wanted, workers)
+        graph, are_joined = with_joined_parts(graph, wanted, workers)
         if more or are_joined:
             dependencies = DependenciesMapping(graph)
             order = _depth_first(graph, dependencies, wanted)
@@ -256,7 +262,7 @@ def fuse_subtrees(
         size.workers,
         wanted=wanted,
         most_leaves=most_leaves,
-        most_sources=most_sources,
+        most_sources=math.inf if has_room(largest, size.memory) else _MOST_INPUTS,
     )
     programs: dict[Any, Any] = {}
     fused = {
@@ -264,13 +270,26 @@ def fuse_subtrees(
         if len(subtree.members) == 1
         else as_one_task(
             key,
-            with_programs({member: graph[member] for member in subtree.members}, programs),
+            with_programs(_with_views(graph, subtree.members), programs),
             int(subtree.leaves),
         )
         for key, subtree in subtrees.items()
     }
     fused = without_copies(fused, originals, tasks, workers)
     return fused, _of_roots(fused, workers)
+
+
+def _with_views(graph: Mapping[Any, GraphNode], members: Sequence[Any]) -> dict[Any, GraphNode]:
+    """Tasks that become one, without Dask's copies of small slices, which release the rest of a block.
+
+    They are not needed where the one task is given the block, and copies the slices to a new one.
+    """
+    changed = {key: graph[key] for key in members}
+    for joining in filter(joins, changed.copy().values()):
+        for key in joining.dependencies & changed.keys():
+            if is_slice(graph[key]) and source_of(graph[key]) not in changed:
+                changed[key] = as_view(graph[key])
+    return changed
 
 
 def _of_roots(graph: Mapping[Any, GraphNode], workers: Mapping[Any, int]) -> dict[Any, int]:
@@ -306,7 +325,7 @@ def _find_subtrees(
 ) -> dict[Any, _Subtree]:
     """Each subtree, by the key of its task. In `order` a task comes after all that it needs.
 
-    `most_sources`: how many results a task may need of which it takes slices.
+    `most_sources`: how many results a task may need of which it takes parts.
     """
 
     def are_few(inputs: Collection[Any], worker: int, most: float = _MOST_INPUTS) -> bool:
@@ -339,8 +358,12 @@ def _find_subtrees(
             leaves=sum(part.leaves for part in parts),
         )
         if subtree.leaves > most_leaves or not are_few(subtree.inputs, workers[key]):
-            are_slices = all(is_slice(graph[part.members[0]]) and len(part.members) == 1 for part in parts)
-            if are_slices and are_few(subtree.inputs, workers[key], most_sources):
+            are_parts = all(
+                is_part(graph[member]) or isinstance(graph[member], DataNode)
+                for part in parts
+                for member in part.members
+            )
+            if are_parts and are_few(subtree.inputs, workers[key], most_sources):
                 alone.add(key)
             else:
                 subtree = _Subtree(members=[key], inputs=set(), leaves=math.inf)

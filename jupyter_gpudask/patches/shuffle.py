@@ -71,7 +71,7 @@ def rechunk(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         call.arguments["method"] = "tasks"
         choose = getattr(distributed_client._get_global_client(), "rechunk_threshold", None)  # noqa: SLF001
         if call.arguments.get("threshold") is None and choose is not None:
-            call.arguments["threshold"] = choose(array.size)
+            call.arguments["threshold"] = choose(array.nbytes)
         call.arguments["chunks"] = _for_windows(array) or call.arguments["chunks"]
     return original(*call.args, **call.kwargs)
 

@@ -1,14 +1,18 @@
 """Blocks that are made of slices of other blocks."""
 
+import operator
 from collections import Counter
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask.array.chunk import getitem
 from dask.utils import key_split
+from distributed.protocol.pickle import dumps, loads
 
 from jupyter_gpudask.graph.optimize import ArrayOptimizer
+from jupyter_gpudask.graph.program import Program
 from jupyter_gpudask.graph.rechunk import THRESHOLD
 from jupyter_gpudask.graph.subtrees import ClusterSize
 
@@ -24,7 +28,7 @@ def created(array):
 
 
 def transformed(array):
-    return da.fft.fft(array, axis=0)
+    return da.fft.fft(array, axis=int(array.numblocks[0] > 1))
 
 
 @pytest.mark.parametrize("steps", [created, transformed])
@@ -42,18 +46,47 @@ def test_each_block_is_one_task_and_the_numbers_are_the_same(workers, steps):
     assert sum(counts.values()) <= 40 * (workers + (workers > 2))
 
 
+@pytest.mark.parametrize("steps", [created, transformed])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_block_of_rows_from_everywhere_is_one_task_and_the_numbers_are_the_same(workers, steps):
+    x = steps(da.random.RandomState(1).random_sample((365, 12), chunks=(5, 12)))
+    days = np.arange(365) % 31
+    means = da.stack([x[np.flatnonzero(days == day)].mean(axis=0) for day in range(31)])
+    optimizer = ArrayOptimizer(ClusterSize(workers, workers, 10**9), is_on_gpus=True)
+    sent = loads(dumps(means.__dask_graph__()))
+    counts = Counter(key_split(key) for key in optimizer(sent, means.__dask_keys__()))
+    assert counts["shuffle-split"] <= 9 * (workers - 1)  # the only rows that a worker needs of a block
+    assert counts["getitem"] <= 93
+    assert counts["random_sample"] + counts["fft"] <= 73 * workers
+    with dask.config.set(array_optimize=optimizer):
+        result = means.compute(scheduler="sync")
+    np.testing.assert_array_equal(result, means.compute(scheduler="sync", optimize_graph=False))
+
+
+def test_slices_are_copied_only_where_that_releases_a_block():
+    given = {("block", n): np.arange(100.0).reshape(10, 10) for n in range(2)}
+    array = da.Array(given, "block", ((10, 10), (10,)), meta=np.ones((0, 0)))
+    array = array.rechunk((20, 2), method="tasks")
+    optimizer = ArrayOptimizer(ClusterSize(1, 1, 10**9), is_on_gpus=True)
+    graph = optimizer(array.map_blocks(np.sort).__dask_graph__(), array.map_blocks(np.sort).__dask_keys__())
+    programs = [task.func for task in graph.values() if isinstance(getattr(task, "func", None), Program)]
+    functions = Counter(getattr(step, "func", None) for program in programs for step, _ in program.steps)
+    assert functions[operator.getitem] == 10
+    assert getitem not in functions
+
+
 def test_what_may_not_fit_is_not_copied_at_once():
     array = rows_of_columns(created)
     optimizer = ArrayOptimizer(ClusterSize(1, 1, 10**6), is_on_gpus=True)
     assert len(optimizer(array.__dask_graph__(), array.__dask_keys__())) == 40 + 1600 + 40
 
 
-def test_parts_of_one_block_in_two_graphs_have_two_names():
+def test_pieces_of_one_block_in_two_graphs_have_two_names():
     array = rows_of_columns(transformed, 8)
     graphs = []
     for rows in (array, array[:300]):
         optimizer = ArrayOptimizer(ClusterSize(2, 2, 10**9), is_on_gpus=True)
         graphs.append(dict(optimizer(rows.__dask_graph__(), rows.__dask_keys__())))
-    parts = [{key for key in graph if ":" in str(key[-1])} for graph in graphs]
-    assert all(parts)
-    assert not parts[0] & parts[1]
+    pieces = [{key for key in graph if key[0].startswith("fft-") and len(key) > 3} for graph in graphs]
+    assert all(pieces)
+    assert not pieces[0] & pieces[1]

@@ -3,6 +3,7 @@
 import dask.array as da
 import numpy as np
 import pytest
+from dask.array import reductions
 from device import MARKS, cupy
 
 from jupyter_gpudask.patches.arrays import extremes
@@ -266,6 +267,24 @@ def compare(operation, numbers):
         size = np.abs(np.asarray(other, float))
         known = (size == 0) | (size > 1e-12)
         np.testing.assert_array_equal(np.signbit(one)[known], np.signbit(other)[known])
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [(0,), (1,), (2,), (0, 1, 2)])
+@pytest.mark.parametrize("length", [1, 3])
+def test_places_in_blocks_without_structures_are_chosen_as_in_dask(length, axis, keepdims):
+    shape = tuple(length if n in axis else 4 for n in range(3))
+    random = np.random.default_rng(0)
+    data = {"vals": random.integers(0, 3, shape), "arg": random.integers(0, 100, shape)}
+    options = {"axis": axis, "keepdims": keepdims}
+    expected = reductions.arg_agg(extremes.argmin, data, **options)
+    np.testing.assert_array_equal(extremes.arg_agg(extremes.argmin, data, **options), expected)
+    if len(axis) == 1:
+        combined = extremes.arg_combine(extremes.argmin, data, axis=axis)
+        np.testing.assert_array_equal(
+            combined["arg"].squeeze(axis[0]), expected.reshape(combined["arg"].squeeze(axis[0]).shape)
+        )
+        assert combined["vals"].shape == combined["arg"].shape
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -2])

@@ -51,11 +51,40 @@ def _without_nan(block: Any, number: float) -> Any:
     return np.where(np.isnan(block), number, block) if block.dtype.kind in "fc" else block
 
 
-_MENDED = {
+def arg_combine(argfunc: Any, data: Any, axis: Any = None, **options: Any) -> Any:
+    """As Dask's function, without indices of NumPy for CuPy, each as large as the result.
+
+    Where there is nothing to choose, `argfunc` is not called.
+    """
+    if not _is_along_one(data, axis):
+        return reductions.arg_combine(argfunc, data, axis=axis, **options)
+    (axis,), values = axis, data["vals"]
+    if values.shape[axis] == 1:
+        return data
+    chosen = argfunc(values, axis=axis, keepdims=True)
+    return {name: np.take_along_axis(part, chosen, axis=axis) for name, part in data.items()}
+
+
+def arg_agg(argfunc: Any, data: Any, axis: Any = None, keepdims: bool = False, **options: Any) -> Any:  # noqa: FBT002 - Dask's
+    """As Dask's function; see `arg_combine`."""
+    if not _is_along_one(data, axis):
+        return reductions.arg_agg(argfunc, data, axis=axis, keepdims=keepdims, **options)
+    places = arg_combine(argfunc, data, axis)["arg"]
+    return places if keepdims else places.squeeze(axis[0])
+
+
+def _is_along_one(data: Any, axis: Any) -> bool:
+    """Whether it is of CuPy, which has no structured arrays, and of one of several axes."""
+    return isinstance(data, dict) and len(axis) == 1 < data["vals"].ndim
+
+
+_MENDED: dict[Any, Any] = {
     chunk.argmax: argmax,
     chunk.argmin: argmin,
     reductions._nanargmax: nanargmax,  # noqa: SLF001
     reductions._nanargmin: nanargmin,  # noqa: SLF001
+    reductions.arg_agg: arg_agg,
+    reductions.arg_combine: arg_combine,
 }
 
 
@@ -73,4 +102,8 @@ def _mend(step: Any) -> Any:
     """One of the steps of a reduction: in Dask a `functools.partial`, with the function among its arguments."""
     if not isinstance(step, partial):
         return step
-    return partial(step.func, *(_MENDED.get(arg, arg) if callable(arg) else arg for arg in step.args), **step.keywords)
+    return partial(
+        _MENDED.get(step.func, step.func),
+        *(_MENDED.get(arg, arg) if callable(arg) else arg for arg in step.args),
+        **step.keywords,
+    )
