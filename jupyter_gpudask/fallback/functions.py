@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dask.base import normalize_token
 from dask.utils import funcname
 
+from . import groups
 from .values import has_gpu_data, is_aggregation, is_of_installed_package
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _is_set(cell: Any) -> bool:
 
 
 class Twins:
-    """A function of SciPy, for data on the host, and its counterpart in CuPy, for data on the GPU."""
+    """A function of SciPy or flox, for data on the host, and its counterpart with CuPy, for data on the GPU."""
 
     def __init__(self, function: Callable[..., Any], twin: Callable[..., Any]) -> None:
         self.function = function
@@ -131,15 +132,19 @@ class Twins:
         return "twins", normalize_token(self.function)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Twins, (self.function, self.twin)
+        return with_twin, (self.function,)
 
 
 def with_twin(function: Any) -> Any:
-    """A function of SciPy that uses its twin for data on the GPU; any other function as it is."""
+    """A function of SciPy or flox that uses its twin for data on the GPU; any other function as it is."""
     if isinstance(function, functools.partial):
         inner = with_twin(function.func)
         return function if inner is function.func else functools.partial(inner, *function.args, **function.keywords)
-    twin = _twin_of(function)
+    if type(function).__name__ == "Compose":  # of toolz or cytoolz
+        parts = function.first, *function.funcs
+        changed = tuple(map(with_twin, parts))
+        return function if changed == parts else type(function)(changed[::-1])
+    twin = groups.twin_of(function) or _twin_of(function)
     return function if twin is None else Twins(function, twin)
 
 
