@@ -28,6 +28,8 @@ MOST_VALUES = 500
 
 _THIS_PACKAGE = f"{__name__.partition('.')[0]}."
 
+_Compose: Any = import_module("toolz.functoolz").Compose
+
 PACKAGES = ("scipy.ndimage", "scipy.signal", "scipy.fft", "scipy.special")
 """Packages whose functions have twins in the package of the same name in ``cupyx``."""
 
@@ -140,7 +142,7 @@ def with_twin(function: Any) -> Any:
     if isinstance(function, functools.partial):
         inner = with_twin(function.func)
         return function if inner is function.func else functools.partial(inner, *function.args, **function.keywords)
-    if type(function).__name__ == "Compose":  # of toolz or cytoolz
+    if isinstance(function, _Compose):
         parts = function.first, *function.funcs
         changed = tuple(map(with_twin, parts))
         return function if changed == parts else type(function)(changed[::-1])

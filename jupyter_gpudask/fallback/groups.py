@@ -54,15 +54,15 @@ _LOOP = """
 
 def twin_of(function: Any) -> Callable[..., Any] | None:
     """What reduces groups of CuPy's arrays as a function of flox; `None` for other functions."""
-    core = sys.modules.get("flox.core")
-    name = getattr(function, "__name__", "")
-    if core is None or getattr(core, name, None) is not function:
+    core: Any = sys.modules.get("flox.core")
+    if core is None or not isinstance(function, FunctionType):
         return None
-    if name == "chunk_reduce":
+    if function is core.chunk_reduce:
         return chunk_reduce
-    if name != "_reduce_blockwise":
+    if function is not getattr(core, "_reduce_blockwise", None):
         return None
-    twin = FunctionType(function.__code__, {**vars(core), "chunk_reduce": chunk_reduce}, name, function.__defaults__)
+    in_place = {**vars(core), "chunk_reduce": chunk_reduce}
+    twin = FunctionType(function.__code__, in_place, function.__name__, function.__defaults__)
     twin.__kwdefaults__ = function.__kwdefaults__
     return twin
 
