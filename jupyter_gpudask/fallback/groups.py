@@ -59,7 +59,8 @@ def twin_of(function: Any) -> Callable[..., Any] | None:
         return None
     if function is core.chunk_reduce:
         return chunk_reduce
-    if function is not getattr(core, "_reduce_blockwise", None):
+    on_blocks: Any = getattr(core, "_reduce_blockwise", None)
+    if function is not on_blocks:
         return None
     in_place = {**vars(core), "chunk_reduce": chunk_reduce}
     twin = FunctionType(function.__code__, in_place, function.__name__, function.__defaults__)
