@@ -153,7 +153,7 @@ def with_twin(function: Any) -> Any:
 def _twin_of(function: Any) -> Callable[..., Any] | None:
     """The function of the same name in the package ``cupyx.scipy`` if its parameters have the same names and defaults.
 
-    The default of a parameter decides on the result, such as the order of a spline.
+    The default of a parameter decides on the result, such as the order of a spline. CuPy's may have more parameters.
     """
     name = getattr(function, "__name__", "")
     package = next((each for each in PACKAGES if getattr(sys.modules.get(each), name, None) is function), None)
@@ -161,7 +161,9 @@ def _twin_of(function: Any) -> Callable[..., Any] | None:
         return None
     try:
         twin: Callable[..., Any] | None = getattr(import_module(f"cupyx.{package}"), name, None)
-        return twin if twin is not None and _parameters(twin) == _parameters(function) else None
+        own, of_twin = _parameters(function), _parameters(twin) if twin is not None else []
+        can_leave_out = inspect.Parameter.empty not in [default for _, default in of_twin[len(own) :]]
+        return twin if of_twin[: len(own)] == own and can_leave_out else None
     except (ImportError, ValueError, TypeError):  # no CuPy, or a compiled function without a signature
         return None
 
