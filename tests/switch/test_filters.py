@@ -1,4 +1,4 @@
-"""Functions of SciPy and scikit-image for images: in a GPU cell on the GPU where CuPy has them, with SciPy's results."""
+"""SciPy's filters of images: in a GPU cell on the GPU where CuPy has them, with the results of the CPU."""
 
 import dask
 import dask.array as da
