@@ -38,13 +38,15 @@ def types(document: str) -> str:
     return subprocess.run(command, input=made.stdout, capture_output=True, text=True, check=True, cwd=ROOT).stdout
 
 
-def with_table(page: Path, name: str, table: str) -> str:
-    """The text of a page whose table, between two comments with its name, is made again."""
-    begin, end = f"<!-- {name}: made by make fix -->", f"<!-- end of {name} -->"
-    made = "\n\n".join(filter(None, [begin, table, end]))
-    text, count = re.subn(f"{begin}.*?{end}", lambda _: made, page.read_text(), flags=re.DOTALL)
-    if count != 1:
-        raise ValueError(f"{page.name} has {count} places for the table {name}, and not one.")
+def with_tables(page: str, **tables: str) -> str:
+    """The text of a page whose tables, each between two comments with its name, are made again."""
+    text = (ROOT / page).read_text()
+    for name, table in tables.items():
+        begin, end = f"<!-- {name}: made by make fix -->", f"<!-- end of {name} -->"
+        made = "\n\n".join(filter(None, [begin, table, end]))
+        text, count = re.subn(f"{begin}.*?{end}", lambda _, made=made: made, text, flags=re.DOTALL)
+        if count != 1:
+            raise ValueError(f"{page} has {count} places for the table {name}, and not one.")
     return text
 
 
@@ -77,9 +79,10 @@ def files() -> Iterator[tuple[str, str]]:
     yield "docs/errors.md", errors_page.page()
     yield "docs/patches.md", patches_page.page()
     yield "docs/scoreboard.md", scoreboard.page()
-    yield "README.md", with_table(ROOT / "README.md", "badges", badges())
-    yield "docs/versions.md", with_table(ROOT / "docs" / "versions.md", "versions", versions_page.table())
-    yield "CONTRIBUTING.md", with_table(ROOT / "CONTRIBUTING.md", "words", words.table())
+    readme = with_tables("README.md", badges=badges(), times=scoreboard.first_runs())
+    yield "README.md", re.sub(r"changes \d+ functions", f"changes {len(patches_page.CHANGES)} functions", readme)
+    yield "docs/versions.md", with_tables("docs/versions.md", versions=versions_page.table())
+    yield "CONTRIBUTING.md", with_tables("CONTRIBUTING.md", words=words.table())
     yield "jupyter_gpudask/patches/private_names.py", private_names.page()
     yield "labextension/openapi.json", document
     yield "labextension/src/model/openapi.ts", types(document)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,28 +18,32 @@ MOST = 6
 
 TESTED = ", ".join(f"{library} {wanted}" for library, wanted in DASK.items())
 
+CHANGES = [change for patch in PATCHES for change in patch.changes]
+
+LIBRARIES = Counter(re.split("[.:]", change.target)[0] for change in CHANGES)
+
 HEAD = f"""\
 # Patches of other libraries
 
-If Dask, dask_cudf, cuDF or the standard library offer no other way, jupyter_gpudask patches their functions at run
-time (monkeypatches). Each patch is a row of one table, `jupyter_gpudask/patches/table.py`. Nothing else in the
-package assigns to an attribute of a module or a class of another library. This page is generated from that table.
-Other differences from plain Dask are [below](#changes-that-are-not-patches).
+While GPU cells are used, jupyter_gpudask changes {len(CHANGES)} functions, in {len(PATCHES)} rows:
+{", ".join(f"{count} of {library}" for library, count in LIBRARIES.most_common())}.
+Of {sum(change.how == "code" for change in CHANGES)} it replaces the code, because other modules import them by
+name, and of most others the attribute. It does so where these libraries offer no other way;
+[why there is no fork](architecture.md#patches-and-no-fork). Nothing outside the table
+`jupyter_gpudask/patches/table.py`, from which this page is made, assigns to an attribute of another library.
 
-- The first `%%gpudask` cell, or `jupyter_gpudask.gpu()`, applies the patches of the kernel.
-  `%unload_ext jupyter_gpudask` removes them. Cells for the CPU apply only the patches marked "CPU too". The patches of
-  the supervisor and of the workers last as long as the process.
-- Before anything is patched, the versions of the libraries, the parameters of each function and the private names of
-  Dask are checked. If a patch does not fit a tested version, none is applied, and the cell fails with a
-  [`PatchError`](errors.md#patcherror) that names the patch. With a newer Dask or RAPIDS than tested there is one
-  warning instead: it names the patches that do not fit, and the others are applied.
-- The patches are for {TESTED}, unless a row has other versions.
-- A patch that fixes a bug of certain versions ("needed with") is skipped with other versions.
-- The patches of an optional library, such as dask-ml, are applied when a notebook has imported it. If they do not fit,
-  there is a warning.
-- `%gpudask doctor` lists the patches.
-- A row links its issues, or texts of issues to file in `docs/upstream`: a test runs their reproductions, and fails when
-  a library no longer has the fault.
+- **When.** The first `%%gpudask` cell, or `jupyter_gpudask.gpu()`, applies the rows of the kernel; cells on the CPU
+  only those marked "CPU too". `%unload_ext jupyter_gpudask` restores all. In the supervisor and the workers they last
+  as long as the process. `%gpudask doctor` lists them.
+- **Versions.** The rows are for {TESTED}, unless one says otherwise.
+  A row that fixes a bug of certain versions ("needed with") is skipped with others.
+- **If one does not fit.** With a tested version no row is applied, and the cell fails with a
+  [`PatchError`](errors.md#patcherror). With a newer Dask or RAPIDS, one warning names the rows that do not fit, and
+  the others are applied.
+- **Optional libraries**, such as dask-ml: their rows are applied when a notebook has imported them, with a warning if
+  they do not fit.
+- **Upstream.** Each row links issues, or texts to file in `docs/upstream`. A test runs their reproductions, and fails
+  when a library no longer has the fault.
 
 """
 

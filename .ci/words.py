@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-GENERATED = {"docs/errors.md", "docs/patches.md"}
+GENERATED = {"docs/errors.md", "docs/patches.md", "docs/scoreboard.md"}
 TABLE = re.compile(r"<!-- (\w+): made by make fix -->.*?<!-- end of \1 -->", re.DOTALL)
 
 

@@ -1,10 +1,12 @@
-"""Run quickstart.ipynb in a fresh kernel of this interpreter, and print what its `%%gpudask` cells say they ran on."""
+"""Run quickstart.ipynb in a fresh kernel of this interpreter; print what its `%%gpudask` cells gave, and where."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
+import textwrap
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,25 +45,27 @@ def run(notebook: nbformat.NotebookNode) -> None:
 
 
 def what_ran_where(notebook: nbformat.NotebookNode) -> Iterator[tuple[str, str]]:
-    """The id of each `%%gpudask` cell, with each text that is displayed below it."""
+    """The last line of each `%%gpudask` cell, with its value and what is displayed below it."""
     for cell in notebook.cells:
         if cell.cell_type == "code" and cell.source.startswith("%%gpudask"):
-            for output in cell.outputs:
-                if output.output_type == "display_data" and output.data:  # none where a line was replaced
-                    yield cell.id, output.data["text/plain"]
+            texts = [output.data["text/plain"] for output in cell.outputs if output.get("data")]
+            if texts:  # a cell with an error has none
+                yield cell.source.splitlines()[-1], "\n".join(texts)
 
 
 def main() -> int:
     """Run the demo; the exit status."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
+    began = time.monotonic()
     try:
         run(notebook)
     except CellExecutionError as error:
         print(error, file=sys.stderr)
         return 1
-    for name, text in what_ran_where(notebook):
-        for line in text.splitlines():
-            print(f"{name:12} {line}")
+    ran = list(what_ran_where(notebook))
+    for line, text in ran:
+        print(f"{line}\n{textwrap.indent(text, '    ')}")
+    print(f"{len(ran)} cells in {time.monotonic() - began:.0f} s, with the start of the cluster. Next: make lab")
     return 0
 
 

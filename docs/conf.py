@@ -3,7 +3,9 @@
 import json
 import re
 import sys
+from html import escape
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -12,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "jupyter_gpudask"
 author = "the jupyter_gpudask developers"
-release = version = json.loads((ROOT / "package.json").read_text())["version"]
+PACKAGE = json.loads((ROOT / "package.json").read_text())
+release = version = PACKAGE["version"]
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "reference_directives"]
 exclude_patterns = ["upstream"]  # texts for other projects
@@ -31,6 +34,11 @@ linkcheck_retries = 2
 html_theme = "pydata_sphinx_theme"
 html_title = "jupyter_gpudask"
 html_logo = html_favicon = "_static/logo.svg"
+html_baseurl = re.sub(  # on GitHub Pages; empty as long as package.json names no repository
+    r"git\+https://github\.com/([\w-]+)/([\w.-]+?)\.git",
+    r"https://\1.github.io/\2/",
+    PACKAGE.get("repository", {}).get("url", ""),
+)
 html_extra_path = ["llms.txt"]
 html_theme_options = {
     "logo": {"text": "jupyter_gpudask"},
@@ -52,6 +60,17 @@ def _link_files_outside(_app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = re.sub(r"\]\(((?:\.\.|upstream)/[^)#]+\.md)[^)]*\)", r"](path:\1)", source[0])
 
 
+def _describe(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _document: object) -> None:
+    """Add what search engines and social networks show of a page."""
+    tags = {"og:title": context.get("title") or project, "og:description": PACKAGE["description"], "og:type": "website"}
+    if html_baseurl:
+        tags["og:image"] = f"{html_baseurl}_static/social.png"
+    described = [f'<meta property="{name}" content="{escape(text)}">' for name, text in tags.items()]
+    described.append(f'<meta name="description" content="{escape(PACKAGE["description"])}">')
+    context["metatags"] = "\n".join([context.get("metatags", ""), *described])
+
+
 def setup(app: Sphinx) -> None:
     """Register what this configuration adds to Sphinx."""
     app.connect("source-read", _link_files_outside)
+    app.connect("html-page-context", _describe)

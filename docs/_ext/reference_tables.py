@@ -8,13 +8,14 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
 
 from jupyter_gpudask.magics.arguments import CELL_OPTIONS
 from jupyter_gpudask.magics.commands import COMMANDS
 from jupyter_gpudask.magics.settings import MagicsSettings
+from jupyter_gpudask.protocol import messages, verbs
 from jupyter_gpudask.protocol.spec import start_options
 from jupyter_gpudask.server.rest import openapi_document
 from jupyter_gpudask.server.settings import ServerSettings
@@ -27,7 +28,7 @@ PANEL_SETTINGS = Path(__file__).parents[2] / "labextension" / "schema" / "settin
 
 # What is code in a text for the terminal, which has no marks for it.
 _CODE = re.compile(
-    rf"""(?<![\w`])(%gpudask\ (?:{"|".join(COMMANDS)})\b|%%gpudask\b|--[a-z][\w-]*(?:\ x,df)?|[a-z]+://\w+(?::\w+)?
+    rf"""`[^`]*`|(?<![\w`])(%gpudask\ (?:{"|".join(COMMANDS)})\b|%%gpudask\b|--[a-z][\w-]*(?:\ x,df)?|[a-z]+://\w+(?::\w+)?
     |[A-Z_]+=\w+|compute\(\))""",
     re.VERBOSE,
 )
@@ -89,7 +90,7 @@ def commands() -> Table:
     """The commands of ``%gpudask``."""
     rows = {}
     for name, command in COMMANDS.items():
-        uses = command.arguments.split(" | ")
+        uses = re.split(r" \| (?![^\[]*\])", command.arguments)  # of uses, and not within brackets
         usage = ", ".join(f"`{name} {arguments}`" if arguments else f"`{name}`" for arguments in uses)
         rows[name] = (usage, _sentence(command.help), command.value)
     return Table(("Command", "What it does", "Its value"), rows)
@@ -174,6 +175,28 @@ def models() -> dict[str, tuple[str, Table]]:
     return described
 
 
+def protocol_commands() -> Table:
+    """The commands to a supervisor: the first one, and the verbs."""
+    rows = {}
+    for command in verbs.COMMANDS:
+        name = command.model_fields["type"].default
+        verb = verbs.VERBS.get(name)
+        answer = "`progress` ..., then `ready` or `failed`"
+        if verb:
+            answer = f"`{verb.answer.model_fields['type'].default}` or `refused`" if verb.answer else "none"
+        rows[name] = (f"`{name}`", _summary(command), _fields(command, {"type", "id", "protocol"}), answer)
+    return Table(("`type`", "Meaning", "Fields", "Answer"), rows)
+
+
+def protocol_events() -> Table:
+    """The events of a supervisor."""
+    rows = {}
+    for event in get_args(messages.Event):
+        name = event.model_fields["type"].default
+        rows[name] = (f"`{name}`", _summary(event), _fields(event, {"type", "answers", "protocol"}))
+    return Table(("`type`", "Meaning", "Fields"), rows)
+
+
 def files() -> Table:
     """The Python files of the package, with the first sentence of each."""
     rows = {}
@@ -193,6 +216,8 @@ TABLES = {
     "settings-of-server": settings_of_server,
     "settings-of-panel": settings_of_panel,
     "requests": requests,
+    "protocol-commands": protocol_commands,
+    "protocol-events": protocol_events,
     "files": files,
 }
 """The tables by the name of the directive that shows them."""
@@ -209,7 +234,30 @@ def _traits(settings: type[Configurable]) -> Table:
 
 
 def _code(text: str) -> str:
-    return _CODE.sub(r"`\1`", text)
+    return _CODE.sub(lambda found: f"`{found[1]}`" if found[1] else found[0], text)
+
+
+def _summary(model: type[BaseModel]) -> str:
+    """The docstring of a message, without its list of fields, on one line."""
+    text = re.split(r"\n\n?- ", inspect.getdoc(model) or "")[0]
+    return " ".join(text.replace("``", "`").split())
+
+
+def _fields(model: type[BaseModel], left_out: set[str]) -> str:
+    """The fields of a message, with their types, limits and meanings."""
+    meanings: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        meanings |= _attributes_in(inspect.cleandoc(vars(base).get("__doc__") or ""))
+    texts = []
+    described = openapi_document("/")["components"]["schemas"]
+    for name, schema in model.model_json_schema().get("properties", {}).items():
+        if name not in left_out:
+            limits = " to ".join(f"{schema[key]:g}" for key in ("minimum", "maximum") if key in schema)
+            allowed = f"{_type(schema)} from {limits}" if limits else _type(schema)
+            allowed = re.sub(r"\[(\w+)\]\(#.*?\)", lambda link: link[0] if link[1] in described else link[1], allowed)
+            meaning = meanings.get(name, "").rstrip(".").replace("``", "`")
+            texts.append(f"`{name}` ({allowed}): {meaning}." if meaning else f"`{name}` ({allowed}).")
+    return " ".join(texts)
 
 
 def _sentence(text: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from dask.base import is_dask_collection
 from distributed import Client, Future
@@ -41,26 +41,47 @@ def run_on_workers(client: Client, function: Callable[..., Any], limit: float) -
 def start_on_workers(client: Client, function: Callable[..., Any], limit: float) -> Callable[[], dict[str, Any]]:
     """As `run_on_workers`, but returns at once; the function that it returns waits for the results."""
     results: dict[str, Any] = {}
-    if client.status != "running":
-        return results.copy
 
+    async def run_on_all() -> None:
+        scheduler: Any = client.scheduler
+        await _run_on(client, (await scheduler.identity(n_workers=-1))["workers"], function, results)
+
+    wait = _start(client, run_on_all(), limit)
+
+    def results_in_time() -> dict[str, Any]:
+        wait()
+        return results.copy()
+
+    return results_in_time
+
+
+async def _run_on(
+    client: Client, workers: Iterable[str], function: Callable[..., Any], results: dict[str, Any]
+) -> None:
     async def run(address: str) -> None:
         with suppress(Exception):  # a missing metric must not fail the cell
             # not by `run`, which has no timeout
             results.update(await client._run(function, on_error="ignore", workers=[address]))  # noqa: SLF001
 
-    async def run_all() -> None:
+    await asyncio.gather(*map(run, workers))
+
+
+def _start(client: Client, work: Coroutine[Any, Any, None], limit: float) -> Callable[[], None]:
+    """Begin to run `work` in the event loop of a client; the function that it returns waits for the end."""
+    if client.status != "running":
+        work.close()
+        return lambda: None
+
+    async def run() -> None:
         async with asyncio.timeout(limit):
-            scheduler: Any = client.scheduler
-            await asyncio.gather(*map(run, (await scheduler.identity(n_workers=-1))["workers"]))
+            await work
 
     loop: Any = client.loop
-    running = asyncio.run_coroutine_threadsafe(run_all(), loop.asyncio_loop)
+    running = asyncio.run_coroutine_threadsafe(run(), loop.asyncio_loop)
 
-    def wait() -> dict[str, Any]:
+    def wait() -> None:
         with suppress(Exception):
             running.result(limit + _MARGIN)
-        return results.copy()
 
     return wait
 
@@ -72,28 +93,41 @@ def import_on_cluster(client: Client, names: Sequence[str], limit: float) -> Non
         ask_scheduler(client, versions_of, names, limit=limit)
 
 
-def start_cell_metrics(client: Client, limit: float) -> Callable[[], tuple[dict[str, int], float | None]]:
-    """Ask the workers what they have measured since `begin_cell`; the function that it returns waits for the answers.
+class CellMetrics(NamedTuple):
+    """What a cell has cost.
 
-    They are the peak of device memory of each worker in bytes, by name, and the energy in joules. Workers that do not
-    respond within `limit` seconds are left out. The energy is `None` if it is not known of each.
+    - `operations`: by the prefix of their tasks; empty without an answer in time.
+    - `peaks`: the peak of device memory of each worker that has answered in time, in bytes, by name.
+    - `energy`: in joules; `None` if that of a worker is not known.
     """
-    wait = start_on_workers(client, take_cell_metrics, limit)
 
-    def cell_metrics() -> tuple[dict[str, int], float | None]:
-        ended: list[WorkerCellMetrics] = list(wait().values())
-        return {each.name: each.peak for each in ended if each.peak is not None}, total_energy(ended)
+    operations: dict[str, OperationTotals]
+    peaks: dict[str, int]
+    energy: float | None
+
+
+def start_cell_metrics(client: Client, limit: float, *, on_workers: bool) -> Callable[[], CellMetrics]:
+    """Ask what was measured since `begin_cell`, also on the workers or not.
+
+    The function that it returns waits for the answers, at most `limit` seconds.
+    """
+    operations: dict[str, OperationTotals] = {}
+    ended: dict[str, WorkerCellMetrics] = {}
+
+    async def ask() -> None:
+        workers, found = await client._run_on_scheduler(cell_operations)  # noqa: SLF001
+        operations.update(found)
+        await _run_on(client, workers if on_workers else (), take_cell_metrics, ended)
+
+    wait = _start(client, ask(), limit)
+
+    def cell_metrics() -> CellMetrics:
+        wait()
+        answers = list(ended.values())
+        peaks = {each.name: each.peak for each in answers if each.peak is not None}
+        return CellMetrics(operations.copy(), peaks, total_energy(answers))
 
     return cell_metrics
-
-
-def operations_of_cell(client: Client, limit: float) -> dict[str, OperationTotals]:
-    """What the operations of the cell have cost, by the prefix of their tasks; empty without an answer in time."""
-    try:
-        found: dict[str, OperationTotals] = ask_scheduler(client, cell_operations, limit=limit)
-    except Exception:  # noqa: BLE001 - a missing metric must not fail the cell
-        return {}
-    return found
 
 
 def ask_scheduler(client: Client, function: Callable[..., Any], *args: Any, limit: float, **options: Any) -> Any:

@@ -38,6 +38,7 @@ from ..errors import (
 from ..fallback.log import TOPIC, fallback_log
 from ..fallback.tasks import WithFallback, with_fallback
 from ..graph.optimize import ArrayOptimizer, WithOptimizer, may_have_arrays
+from ..graph.rechunk import THRESHOLD, has_room
 from ..graph.subtrees import ClusterSize
 from ..inspection.user_code import library_behind, local_variables
 from ..overlay import CellRecord, current_overlay, current_record, in_context_of_cell
@@ -63,6 +64,7 @@ _NO_WORKER = "The cluster has no worker, and the cell waits for one. Interrupt i
 _REASON_TIMEOUT = 15.0
 _POLL = 0.05
 _WORKER_TIMEOUT = 60
+_DASKS_THRESHOLD = 4
 _LARGEST_STACK = 10**9
 _PARTS_OF_MEMORY = 40  # a QR decomposition takes several times the size of its stack
 
@@ -228,8 +230,7 @@ class KernelClient(Client):
     def _prepare(self, expr: Any) -> Any:
         """The expression to submit: with the optimizer of arrays, and with the fallback of the running cell."""
         if self.optimizes and may_have_arrays(expr):
-            identity = self._scheduler_identity  # as the scheduler said some seconds ago at most
-            size = ClusterSize(identity.get("n_workers", 1), identity.get("total_threads", 1))
+            size = self.cluster_size()
             fuses = dask.config.get("optimization.fuse.active", None) is not False
             expr = WithOptimizer(expr, ArrayOptimizer(size, self.is_on_gpus, self._largest_stack(size), fuses))
         record = current_record()
@@ -237,6 +238,17 @@ class KernelClient(Client):
             return expr
         self._receive_fallbacks(record)
         return WithFallback(expr, cell=record.id, refuse=record.fallback == "strict")
+
+    def cluster_size(self) -> ClusterSize:
+        """The size of the cluster, as the scheduler said some seconds ago at most."""
+        workers = self._scheduler_identity.get("n_workers", 1)
+        return ClusterSize(workers, self._scheduler_identity.get("total_threads", 1), self.device_memory * workers)
+
+    def rechunk_threshold(self, elements: float) -> int | None:
+        """The argument `threshold` of `dask.array.rechunk` for an array of so many elements; `None` for Dask's own."""
+        is_default = dask.config.get("array.rechunk.threshold", None) == _DASKS_THRESHOLD
+        fuses = self.optimizes and dask.config.get("optimization.fuse.active", None) is not False
+        return THRESHOLD if is_default and fuses and has_room(elements, self.cluster_size().memory) else None
 
     def _receive_fallbacks(self, record: CellRecord) -> None:
         if not self._receives_fallbacks:

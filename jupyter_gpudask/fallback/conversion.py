@@ -1,7 +1,6 @@
 """Let the user's functions of `dask.delayed` convert blocks on GPUs, which CuPy refuses.
 
-Such a function runs once, because it may have side effects: what CuPy lacks is not repeated on the host. Only a
-function that takes the memory of a block is (`host_call.DelayedFallback`).
+Such a function runs once, because it may have side effects: what CuPy lacks is not repeated on the host.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from dask.utils import funcname
 from ..errors import NotOnGpuError
 from . import page_locked
 from .conversion import converting
-from .host_parts import host_call
+from .host_parts import calls_host_library, host_call
 from .log import Fallback, report
-from .missing import DifferentResultError, implemented, reason_to_fall_back, takes_memory
+from .missing import DifferentResultError, implemented, reason_to_fall_back
 from .values import (
     arguments_on_host,
     copied,
@@ -222,38 +222,27 @@ class PackageFallback(HostFallback):
         return restored, (*arguments, PackageFallback)
 
 
-class DelayedFallback(HostFallback):
-    """The same for a function of the user in a task of `dask.delayed`, which may convert blocks on the GPU.
+class DelayedCall(HostFallback):
+    """The same for a function of the user in a task of `dask.delayed`: it may have side effects, so it runs once.
 
-    It may have side effects, so it runs once, unless it takes the memory of a block: CuPy cannot convert that.
+    It may convert blocks on the GPU. If it refers to a library of the host, such as scikit-image, which may take the
+    memory of an array without a conversion, it gets copies on the host.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """As for `HostFallback`."""
-        try:
-            with converting():
-                return self.function(*args, **kwargs)
-        except TypeError as error:
-            if not takes_memory(error):
-                raise
-            failure = error
-        try:
-            return self.after_failure(failure, *args, **kwargs)
-        finally:
-            del failure
+        """The result of the function."""
+        if has_gpu_data((args, kwargs)) and calls_host_library(self.function):
+            args, kwargs = _to_host(args), _to_host(kwargs)
+        with converting():
+            return self.function(*args, **kwargs)
 
-    def after_failure(self, failure: Exception, /, *args: Any, **kwargs: Any) -> Any:
-        """As for `HostFallback`; `failure` is raised if it is another one than `takes_memory` describes."""
-        try:
-            if not takes_memory(failure):
-                raise failure
-            return super().after_failure(failure, *args, **kwargs)
-        finally:
-            del failure
+    def after_failure(self, failure: Exception, /, *_args: Any, **_kwargs: Any) -> Any:
+        """Raises `failure`."""
+        raise failure
 
     def __reduce__(self) -> tuple[Any, ...]:
         restored, arguments = super().__reduce__()
-        return restored, (*arguments, DelayedFallback)
+        return restored, (*arguments, DelayedCall)
 
 
 def _to_host(values: Any) -> Any:

@@ -18,7 +18,7 @@ from distributed import get_worker
 
 from ..graph.program import Program
 from ..inspection.placement import is_type_of_gpu
-from .functions import MOST_VALUES, is_of_gpu_library, named_by
+from .functions import MOST_VALUES, is_of_gpu_library, named_by, names_gpu_library
 from .values import callable_parts, has_gpu_data, is_of_installed_package
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ _HOST_PACKAGES = (
     *("statsmodels", "tifffile", "tlz", "toolz", "xarray", "zarr"),
 )
 """Packages whose functions compute on the host what they get on the host."""
+
+_HOST_ONLY = frozenset({"PIL", "bottleneck", "numba", "pywt", "skimage", "sklearn", "statsmodels", "tifffile"})
+"""Those of them that cannot compute with arrays on GPUs, and may take their memory without a conversion."""
 
 _OF_STATE = frozenset(
     {
@@ -123,6 +126,16 @@ def runs_on_host(*values: Any) -> bool:
     changes nothing that others may read meanwhile.
     """
     return not has_gpu_data(values) and all(map(_is_of_host, callable_parts(values)))
+
+
+def calls_host_library(function: Any) -> bool:
+    """Whether a function of the user refers to a library that computes on the host only, and to nothing of a GPU.
+
+    One that calls ``block.get()`` knows that its blocks are on the GPU.
+    """
+    named = list(named_by(function))
+    is_for_gpu = names_gpu_library(function) or any("get" in names for _, names in named)
+    return not is_for_gpu and any(_package_of(value) in _HOST_ONLY for value, _ in named)
 
 
 def _is_of_host(function: Any) -> bool:

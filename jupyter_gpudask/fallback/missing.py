@@ -74,7 +74,6 @@ _OF_SIGNATURE = re.compile(
 )
 _ACCESSORS = ("CategoricalAccessor", "DatetimeProperties", "StringMethods", "TimedeltaProperties")
 _OF_CUDF = re.compile("^CUDF failure")
-_OF_BUFFER = re.compile(r"^Accessing a CuPy \w+ on CPU is not allowed")
 _OF_METADATA = re.compile("Failed to generate metadata|Metadata inference failed|An error occurred while calling the")
 _LENGTH = 200
 _CYCLE = 30
@@ -121,11 +120,6 @@ def reason_to_fall_back(error: BaseException) -> str:
     if not is_lack and cause is not None and _raised_in(error.__traceback__) in _CONVERTING:
         return reason_to_fall_back(cause)  # as of SciPy's sparse arrays, for what they cannot convert
     return f"{type(error).__name__}: {text}".splitlines()[0][:_LENGTH] if is_lack else ""
-
-
-def takes_memory(error: BaseException) -> bool:
-    """Whether a function failed because it takes the memory of an array for that of the host, as Cython's code does."""
-    return isinstance(error, TypeError) and bool(_OF_BUFFER.search(str(error)))
 
 
 def reason_behind(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from dask._task_spec import (
 
 from ..graph.program import Program, evaluated
 from . import page_locked
-from .host_call import DelayedFallback, HostFallback, PackageFallback, lacking
+from .host_call import DelayedCall, HostFallback, PackageFallback, lacking
 from .host_parts import host_task
 from .missing import implemented, reason_to_fall_back
 from .values import has_function_of_user, is_of_installed_package, is_of_linear_algebra
@@ -211,7 +211,7 @@ class DelayedWrapper(TaskWrapper):
         if not is_function or type(node).__module__.startswith("distributed"):
             return node
         changed = _copied(node)
-        changed.func = DelayedFallback(node.func, layer_of(key), cell=self._cell, refuse=self._refuse)
+        changed.func = DelayedCall(node.func, layer_of(key), cell=self._cell, refuse=self._refuse)
         return changed
 
     def _program(self, program: Program) -> Program:

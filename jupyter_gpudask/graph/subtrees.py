@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from dask._task_spec import Alias, DataNode, DependenciesMapping, Task, TaskRef, _execute_subgraph
-from dask.array.chunk import getitem
 from dask.array.random import _apply_random
 from dask.array.wrap import _broadcast_trick_inner
 from dask.core import reverse_dict
 
 from .program import as_one_task, with_names, with_programs, without_aliases
+from .rechunk import fit_in_memory, is_slice, source_of, take_contiguous, with_joined_slices
 from .workers import choose_workers, locate_others, position
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def slice_first(tasks: Mapping[Any, GraphNode]) -> dict[Any, GraphNode]:
     dependents = reverse_dict(DependenciesMapping(changed))
     for key in tasks:
         current = key
-        while _is_slice(changed[current]):
+        while is_slice(changed[current]):
             source = changed[current].args[0].key
             operand = _only_operand(changed.get(source)) if len(dependents[source]) == 1 else None
             if operand is None:
@@ -95,25 +95,9 @@ def slice_first(tasks: Mapping[Any, GraphNode]) -> dict[Any, GraphNode]:
             changed[source] = Task(source, slicing.func, TaskRef(operand), *slicing.args[1:])
             current = source
     for key, task in changed.items():
-        if _is_slice(task) and dependents[key] and not any(_only_operand(changed[other]) for other in dependents[key]):
+        if is_slice(task) and dependents[key] and not any(_only_operand(changed[other]) for other in dependents[key]):
             changed[key] = Task(key, take_contiguous, *task.args)
     return changed
-
-
-def take_contiguous(block: Any, index: tuple[slice, ...]) -> Any:
-    """``block[index]``, of CuPy contiguous in memory."""
-    part = block[index]
-    if type(part).__module__.startswith("cupy") and not part.flags.c_contiguous:
-        return part.copy()
-    return part
-
-
-def _is_slice(task: Any) -> bool:
-    """Whether it takes a part of a block that has as many dimensions."""
-    if not isinstance(task, Task) or task.func is not getitem or task.kwargs or len(task.args) != 2:
-        return False
-    source, index = task.args
-    return isinstance(source, TaskRef) and isinstance(index, tuple) and all(isinstance(part, slice) for part in index)
 
 
 def _only_operand(task: Any) -> Any:
@@ -181,6 +165,7 @@ class ClusterSize(NamedTuple):
 
     workers: int = 1  # how many there are
     threads: int = 1  # of all of them together; enough tasks remain to feed them
+    memory: int = 0  # bytes of all their GPUs together; 0 if it is not known
 
 
 _HOST_PARTS = 8
@@ -249,23 +234,38 @@ def fuse_subtrees(
     if originals:
         dependencies = DependenciesMapping(graph)
         order = _depth_first(graph, dependencies, wanted)
-    workers = choose_workers(order, dependencies, size.workers, others)
+    slices = {key: task for key, task in graph.items() if is_slice(task)}
+    most_sources = math.inf if fit_in_memory(slices.values(), size.memory) else _MOST_INPUTS
+    anywhere = set()
+    if size.workers > 1 and most_sources > _MOST_INPUTS:  # to create a whole block again takes less than to send a part
+        cheap = {key for key, task in graph.items() if not task.dependencies and _is_cheap(task, most_repeated)}
+        anywhere = {key for key, task in slices.items() if source_of(task) in cheap}
+    workers = choose_workers(order, dependencies, size.workers, others, anywhere)
     if size.workers > 1:
         graph, more = with_copies(graph, wanted, most_repeated, workers)
-        if more:
-            originals |= more
+        originals |= more
+        graph, are_joined = with_joined_slices(graph, wanted, workers)
+        if more or are_joined:
             dependencies = DependenciesMapping(graph)
             order = _depth_first(graph, dependencies, wanted)
-    is_alone = size.workers == 1
     subtrees = _find_subtrees(
-        graph, order, dependencies, workers, wanted=wanted, most_leaves=most_leaves, is_alone=is_alone
+        graph,
+        order,
+        dependencies,
+        workers,
+        size.workers,
+        wanted=wanted,
+        most_leaves=most_leaves,
+        most_sources=most_sources,
     )
     programs: dict[Any, Any] = {}
     fused = {
         key: graph[key]
         if len(subtree.members) == 1
         else as_one_task(
-            key, with_programs({member: graph[member] for member in subtree.members}, programs), int(subtree.leaves)
+            key,
+            with_programs({member: graph[member] for member in subtree.members}, programs),
+            int(subtree.leaves),
         )
         for key, subtree in subtrees.items()
     }
@@ -298,17 +298,21 @@ def _find_subtrees(
     order: Iterable[Any],
     dependencies: Mapping[Any, Collection[Any]],
     workers: Mapping[Any, int],
+    number: int,
     *,
     wanted: frozenset[Any],
     most_leaves: int,
-    is_alone: bool,
+    most_sources: float,
 ) -> dict[Any, _Subtree]:
-    """Each subtree, by the key of its task. In `order` a task comes after all that it needs."""
+    """Each subtree, by the key of its task. In `order` a task comes after all that it needs.
 
-    def are_few(inputs: Collection[Any], worker: int) -> bool:
+    `most_sources`: how many results a task may need of which it takes slices.
+    """
+
+    def are_few(inputs: Collection[Any], worker: int, most: float = _MOST_INPUTS) -> bool:
         # Results of other graphs that are elsewhere, or not known where, would all have to go to the task's worker.
         elsewhere = (other for other in inputs if other not in graph and workers.get(other) != worker)
-        return len(inputs) <= _MOST_INPUTS and (is_alone or sum(1 for _ in elsewhere) <= 1)
+        return len(inputs) <= most and (number == 1 or sum(1 for _ in elsewhere) <= 1)
 
     dependents = reverse_dict(dependencies)
     barriers = {key for key, task in graph.items() if task.block_fusion}
@@ -335,8 +339,12 @@ def _find_subtrees(
             leaves=sum(part.leaves for part in parts),
         )
         if subtree.leaves > most_leaves or not are_few(subtree.inputs, workers[key]):
-            subtree = _Subtree(members=[key], inputs=set(), leaves=math.inf)
-        else:
+            are_slices = all(is_slice(graph[part.members[0]]) and len(part.members) == 1 for part in parts)
+            if are_slices and are_few(subtree.inputs, workers[key], most_sources):
+                alone.add(key)
+            else:
+                subtree = _Subtree(members=[key], inputs=set(), leaves=math.inf)
+        if len(subtree.members) > 1:
             for other in inner:
                 del subtrees[other]
         subtrees[key] = subtree

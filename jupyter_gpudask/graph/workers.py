@@ -42,10 +42,11 @@ def choose_workers(
     dependencies: Mapping[Any, Collection[Any]],
     number: int,
     others: Mapping[Any, int] | None = None,
+    anywhere: Collection[Any] = (),
 ) -> dict[Any, int]:
     """A worker for each task, from 0 to `number` - 1; and those of results of other graphs, `others`.
 
-    In `order` a task comes after all that it needs, and soon after it.
+    In `order` a task comes after all that it needs, and soon after it. Tasks `anywhere` do not follow what they need.
     """
     if number <= 1:
         return dict.fromkeys(order, 0)
@@ -56,7 +57,7 @@ def choose_workers(
     for key in order:
         layer, share = shares[key]
         weights: defaultdict[int, float] = defaultdict(float)
-        for other in dependencies[key]:
+        for other in dependencies[key] if key not in anywhere else ():
             # What more tasks of a layer need than one worker takes is needed on several workers.
             if other in chosen and counted[other, (layer, share)] <= share:
                 weights[chosen[other]] += 1 / users[other]  # it is sent once, if at all

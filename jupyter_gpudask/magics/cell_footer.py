@@ -117,11 +117,10 @@ class Footer:
         return self._session.cluster or self._cluster
 
     def _summary(self, seconds: float) -> CellSummary:
-        from ..client.calls import operations_of_cell, start_cell_metrics  # it imports Dask
+        from ..client.calls import start_cell_metrics  # it imports Dask
         from .cell_details import CellDetails
 
-        client = self._current.client
-        metrics = start_cell_metrics(client, RESPONSE_TIMEOUT) if self._is_measured else None
+        metrics = start_cell_metrics(self._current.client, RESPONSE_TIMEOUT, on_workers=self._is_measured)
         state = None
         with suppress(GpuDaskError):
             state = self._session.state()
@@ -129,11 +128,10 @@ class Footer:
         # By the clock of the scheduler.
         began = state.time - (time.monotonic() - self._began) if state else 0
         ready = self._current.ready
-        peaks, energy = metrics() if metrics else ({}, None)
+        totals, peaks, energy = metrics()
         busiest = max(peaks, key=lambda name: peaks[name], default=None)
         self._reported.peak = None if busiest is None else peaks[busiest]
         index = next((worker.gpu_index for worker in state.workers if worker.name == busiest), None) if state else None
-        totals = operations_of_cell(self._current.client, RESPONSE_TIMEOUT) if self._submitted else {}
         fallbacks = fallbacks_of(self._record.id)
         return CellSummary(
             details=CellDetails.of(

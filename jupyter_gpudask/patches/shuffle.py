@@ -59,14 +59,20 @@ _WINDOW_BYTES = 2**30
 def rechunk(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.rechunk`; arrays on GPUs are rechunked by tasks, also where ``p2p`` is chosen.
 
+    They are rechunked at once where that is better.
+
     Before Dask makes sliding windows, it splits blocks so that all windows of one are no larger than a block was. On a
     GPU, `_WINDOW_BYTES` are allowed: with a window of 30 there are tens of times fewer tasks.
     """
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
-    if call.arguments.get("method") in (None, "p2p") and place_of(call.arguments["x"]) == "gpu":
+    array = call.arguments["x"]
+    if call.arguments.get("method") in (None, "p2p", "tasks") and place_of(array) == "gpu":
         call.arguments["method"] = "tasks"
-        call.arguments["chunks"] = _for_windows(call.arguments["x"]) or call.arguments["chunks"]
+        choose = getattr(distributed_client._get_global_client(), "rechunk_threshold", None)  # noqa: SLF001
+        if call.arguments.get("threshold") is None and choose is not None:
+            call.arguments["threshold"] = choose(array.size)
+        call.arguments["chunks"] = _for_windows(array) or call.arguments["chunks"]
     return original(*call.args, **call.kwargs)
 
 

@@ -256,9 +256,11 @@ class _Failure(Message):
     """An error.
 
     - `kind`: the name of a class of `jupyter_gpudask.errors`.
-    - `code`, `fields`: the key of the error in the catalog, and the values of its sentences.
-    - `reason`, `fix`: its sentences, for a receiver that does not have the code.
-    - `log`, `held_gpus`: as of `GpuDaskError`.
+    - `code`: the key of the error in the catalog.
+    - `fields`: the values of its message.
+    - `reason`, `fix`: its message, for a receiver that does not have the code.
+    - `log`: the end of the cluster's log.
+    - `held_gpus`: UUIDs of GPUs that others hold, if it did not start for that.
     """
 
     kind: str = "GpuDaskError"

@@ -37,10 +37,10 @@ OperationTotals: TypeAlias = "tuple[int, float, float, float]"
 _NOTHING: OperationTotals = (0, 0.0, 0.0, 0.0)
 
 
-def cell_operations(dask_scheduler: Any) -> dict[str, OperationTotals]:
-    """What the operations of the last cell have cost; nothing on a cluster of somebody else."""
+def cell_operations(dask_scheduler: Any) -> tuple[list[str], dict[str, OperationTotals]]:
+    """The workers, and what the operations of the last cell have cost; nothing on a cluster of somebody else."""
     tasks = dask_scheduler.plugins.get(CellTasks.name)
-    return {} if tasks is None else tasks.operations()
+    return list(dask_scheduler.workers), {} if tasks is None else tasks.operations()
 
 
 class WorkCounter:

@@ -15,6 +15,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.preprocessing
 from blocks import NUMBERS, array, host_only
 from dask._collections import new_collection
 from dask.dataframe.dask_expr._expr import Elemwise
@@ -164,28 +165,39 @@ def test_delayed_functions_run_once(cell):
         assert len(CALLS) == 1
 
 
-def take_memory(block):
+def scaled_by_a_library_of_the_host(block):
     CALLS.append(type(block))
-    if type(block) is not np.ndarray:
-        error = TypeError("Accessing a CuPy ndarry on CPU is not allowed except when using system memory (on HMM)")
-        exec("raise error", {"__name__": "cupy._core.core", "error": error})  # noqa: S102
-    return memoryview(block)[0, 0]
+    return sklearn.preprocessing.scale(block)
 
 
-@pytest.mark.parametrize("fallback", ["host", "strict"])
-def test_a_delayed_function_that_takes_the_memory_of_a_block_gets_that_of_the_host(cell, fallback):
-    log = cell(fallback)
+def scaled_by_hand(block):
+    CALLS.append(type(block))
+    return sklearn.preprocessing.scale(block.get())
+
+
+def scaled_beside_cupy(block):
+    CALLS.append(type(block))
+    return sklearn.preprocessing.scale(cupy.asnumpy(block))
+
+
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        (scaled_by_a_library_of_the_host, np.ndarray),
+        (lambda block: scaled_by_a_library_of_the_host(block) + 0, np.ndarray),
+        (scaled_by_hand, cupy.ndarray),
+        (scaled_beside_cupy, cupy.ndarray),
+    ],
+)
+def test_a_delayed_function_that_calls_a_library_of_the_host_and_none_of_gpus_gets_its_blocks_there(
+    cell, function, given
+):
+    cell()
     CALLS.clear()
     for argument in (array().to_delayed()[0, 0], array().rechunk((3, 4)) + 1):
-        value = dask.delayed(take_memory)(argument)
-        if fallback == "strict":
-            with pytest.raises(NotOnGpuError):
-                value.compute()
-        else:
-            assert value.compute() == argument.compute()[0, 0]
-    if fallback == "host":
-        assert [cupy.ndarray, np.ndarray] * 2 == CALLS
-        assert log() == {"take_memory": 2}
+        value = dask.delayed(function)(argument)
+        np.testing.assert_array_equal(value.compute(), sklearn.preprocessing.scale(argument.compute().get()))
+    assert [given] * 2 == CALLS
 
 
 def test_a_failed_attempt_keeps_no_block_alive():
