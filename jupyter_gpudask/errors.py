@@ -323,5 +323,9 @@ class ResultPicklingError(CodeError, TypeError):
     """A result cannot be sent from its worker to the kernel, or to another worker; also a `TypeError`, as in Dask."""
 
 
+class ReportError(GpuDaskError):
+    """The file of ``--report`` cannot be written."""
+
+
 class ComparisonError(GpuDaskError):
     """The cell cannot be run with ``--compare``."""

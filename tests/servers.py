@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,9 @@ import psutil
 import websocket
 from helpers import ONE_WORKER, Kernel, command_line, wait_until
 from jupyter_client import BlockingKernelClient
+
+from jupyter_gpudask.machine.unix_socket import connect_socket, socket_path
+from jupyter_gpudask.protocol.messages import Connect, Ready
 
 # The other extensions of this environment, which are not tested here, and start more slowly than the server.
 EXTENSIONS = {"jupyter_gpudask": True} | dict.fromkeys(
@@ -193,3 +197,23 @@ def kernel_of(server: Server):
     kernel.disconnect()
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
     wait_until(lambda: not server.supervisors(), 60)
+
+
+@contextmanager
+def joined_to(server, dashboard):
+    """The id of a kernel that reports a connection to a cluster with a dashboard at this address."""
+    kernel_id = str(uuid.uuid4())
+    fields = {"engine": "cpu", "address": "tcp://127.0.0.1:1", "credentials": None, "dashboard_port": None}
+    joined = Ready(**fields, workers=1, pid=0, dashboard=dashboard)
+    request = Connect(kernel_id=kernel_id, joined=joined)
+    connection = connect_socket(socket_path(server.runtime, server.pid))
+    connection.setblocking(True)
+    connection.sendall(request.model_dump_json().encode() + b"\n")
+    kernel = NotebookKernel(server, kernel_id)
+    listed = "clusters"
+    wait_until(lambda: kernel_id in str(server.fetch(listed).body))
+    try:
+        yield kernel
+    finally:
+        connection.close()
+        wait_until(lambda: kernel_id not in str(server.fetch(listed).body))

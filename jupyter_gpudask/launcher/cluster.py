@@ -26,7 +26,7 @@ from ..protocol.messages import Answer, Closed, Event, Failed, Progress, Ready, 
 from ..protocol.spec import ClusterSpec
 from ..protocol.state import ClusterState
 from ..protocol.transport import EVENT_LIMIT, MessageStream, read_from, write_to
-from ..protocol.verbs import DONE, SUPERVISOR, VERBS, ClusterVerbs, Command, Start
+from ..protocol.verbs import DONE, SUPERVISOR, VERBS, ClusterVerbs, Command, EndReason, Start
 
 _ANSWER_TIMEOUT = 10.0
 # However much there is to read, other tasks of the event loop run in between.
@@ -60,7 +60,7 @@ class Cluster(ClusterVerbs):
     async def leave(self) -> None:
         """Remove what this process has added to a cluster that keeps running; called before the client is closed."""
 
-    async def close(self) -> None:
+    async def close(self, reason: EndReason = "stopped") -> None:
         """Close the cluster if it is one of this process; called after the client was closed."""
 
 
@@ -387,16 +387,16 @@ class ClusterProcess(ClusterConnection):
         """The last lines of the log of a worker, or of the supervisor."""
         return self.log(lines) if worker == SUPERVISOR else await super().worker_log(worker, lines)
 
-    async def close(self) -> None:
+    async def close(self, reason: EndReason = "stopped") -> None:
         """Close the cluster and end the supervisor, by force if it takes longer than 5 seconds."""
-        await self._close(_CLOSE_TIMEOUT)
+        await self._close(_CLOSE_TIMEOUT, reason)
 
-    async def _close(self, limit: float) -> None:
+    async def _close(self, limit: float, reason: EndReason = "stopped") -> None:
         self._closing = True
         reading = self._reading or asyncio.create_task(self._stream.skip())
         try:
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):
-                self._send(VERBS["close"].command())
+                self._send(VERBS["close"].command.model_validate({"reason": reason}))
                 self._stream.close()
                 await asyncio.wait_for(self._process.ended(), limit)
         finally:

@@ -1,9 +1,12 @@
-"""The leases that all users of a machine see: locked files in a directory.
+"""The leases that all users of a machine see, and the record of their use: locked files in a directory.
 
 A file is valid while it has a write lock (an open file description lock, fcntl(2)). Only the owner may write the file,
 so only the owner can set the lock. The lock ends with the process, in whatever container the process runs. The
 directory is writable for all and sticky: only the owner can remove a file, and the operating system says who the owner
 is. The locked files of one user's own leases have the same format.
+
+For the record, each user appends to a file of their own, one JSON object a line. Whatever a file contains is about its
+owner.
 """
 
 from __future__ import annotations
@@ -17,13 +20,15 @@ import pwd
 import stat
 import struct
 import tempfile
+import threading
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Self
 
 _LARGEST = 2**13  # 128 slices of GPUs take 6 KiB
 _MAX_FILES = 256
@@ -52,13 +57,13 @@ def create_locked(folder: Path, suffix: str, content: bytes) -> tuple[Path, int]
 
 
 def valid_files(
-    folder: Path, suffix: str, *, known: Contents | None = None
+    folder: Path, suffix: str, *, locked: bool = True, known: Contents | None = None
 ) -> Iterator[tuple[str, bytes, os.stat_result]]:
     """The valid files with a suffix: the name, the content and the status of each, once for all its hard links.
 
-    Nobody can slow down others with links, with large files or many files: what the inode shows is checked before a
-    file is opened, and only the oldest files of a user count. What `known` has is not read again, and what is read is
-    added to it.
+    If not `locked`, those whose process has ended. Nobody can slow down others with links, with large files or many
+    files: what the inode shows is checked before a file is opened, and only the oldest files of a user count. What
+    `known` has is not read again, and what is read is added to it.
     """
     found = {(status.st_dev, status.st_ino): (path, status) for path, status in _files(folder, suffix)}
     files_of_user: Counter[int] = Counter()
@@ -67,7 +72,7 @@ def valid_files(
         if status.st_size > _LARGEST or files_of_user[status.st_uid] > _MAX_FILES:
             continue
         with suppress(OSError), _open_unchanged(path, status) as file:
-            if not _is_locked(file):
+            if _is_locked(file) is not locked:
                 continue
             version = status.st_dev, status.st_ino, status.st_ctime_ns
             content = (known or {}).get(version) or os.pread(file, _LARGEST, 0)
@@ -83,11 +88,12 @@ def stale_files(folder: Path, suffix: str) -> list[Path]:
     return [path for path, status in _files(folder, suffix) if status.st_uid == user and _is_stale(path, status)]
 
 
-def remove_if_stale(path: Path) -> None:
-    """Remove a file of this user whose process has ended; only while no other process creates one."""
+def remove_if_stale(path: Path, before: Callable[[Path], None] = lambda _: None) -> None:
+    """Remove a file of this user whose process has ended, after `before`; only while no other process creates one."""
     with suppress(OSError):
         status = path.lstat()
         if status.st_uid == os.geteuid() and _is_stale(path, status):
+            before(path)
             path.unlink()
 
 
@@ -150,12 +156,116 @@ def _lock_request(kind: int) -> bytes:
 
 logger = logging.getLogger(__name__)
 
+
+_USAGE_SUFFIX = ".usage"
+_MAX_BYTES = 2**16
+_INTERVAL = 60.0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """One cluster, or one accelerated kernel, that holds or held GPUs.
+
+    - `uid`: the user id of the holder: the owner of the file.
+    - `gpus`: UUIDs.
+    - `since`, `until`: when it took and released them, as Unix time; until now if it still holds them.
+    - `reason`: why it released them; empty if it still holds them.
+    """
+
+    uid: int
+    gpus: tuple[str, ...]
+    since: float
+    until: float
+    reason: str
+
+    @classmethod
+    def from_line(cls, uid: int, line: bytes) -> Self | None:
+        """Parse a line of a file of this user; `None` if it is not a record."""
+        try:
+            values = json.loads(line)
+            gpus, reason = values["gpus"], values["reason"]
+            since, until = float(values["since"]), float(values["until"])
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            return None
+        if not isinstance(reason, str) or not isinstance(gpus, list) or not all(isinstance(gpu, str) for gpu in gpus):
+            return None
+        return cls(uid, tuple(gpus), since, until, reason) if 0 <= since <= until <= time.time() else None
+
+
+def append_usage(folder: Path, usage: Usage) -> None:
+    """Append a record to the file of this user, which only this user and root can read."""
+    line = json.dumps({name: value for name, value in asdict(usage).items() if name != "uid"}).encode() + b"\n"
+    for path in folder.glob(f"{os.geteuid()}-*{_USAGE_SUFFIX}"):
+        with suppress(OSError), open_file(path, os.O_WRONLY | os.O_APPEND) as (file, status):
+            if status.st_uid == os.geteuid():  # others can only take the name
+                os.write(file, line)
+                return
+    file, _ = tempfile.mkstemp(_USAGE_SUFFIX, f"{os.geteuid()}-", folder)
+    try:
+        os.write(file, line)
+    finally:
+        os.close(file)
+
+
+def read_usage(folder: Path) -> list[Usage]:
+    """The records of the users whose files this user can read: all users for root."""
+    found: dict[tuple[int, int], list[Usage]] = {}  # by inode: a hard link is no second file
+    for path in sorted(folder.glob(f"*{_USAGE_SUFFIX}")):
+        with suppress(OSError), open_file(path) as (file, status):
+            if (key := (status.st_dev, status.st_ino)) not in found:
+                records = (Usage.from_line(status.st_uid, line) for line in _lines(file))
+                found[key] = [record for record in records if record is not None]
+    return [record for records in found.values() for record in records]
+
+
+def gpu_hours(records: Iterable[Usage], since: float = 0.0) -> dict[int, float]:
+    """The GPU hours of each user after the Unix time `since`; GPUs that clusters of one user share count once."""
+    intervals = defaultdict(list)
+    for record in records:
+        for gpu in record.gpus:
+            intervals[record.uid, gpu].append((max(record.since, since), record.until))
+    hours: defaultdict[int, float] = defaultdict(float)
+    for (uid, _), each in intervals.items():
+        counted = since
+        for begin, end in sorted(each):
+            hours[uid] += max(0.0, end - max(begin, counted)) / 3600
+            counted = max(counted, end)
+    return dict(hours)
+
+
+class Heartbeat:
+    """A thread that sets the time of a file every minute: when its process was last alive."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="gpudask-lease", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop it; the file can then be closed."""
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(_INTERVAL):
+            with suppress(OSError):
+                os.utime(self._file)
+
+
+def _lines(file: int) -> Iterator[bytes]:
+    with os.fdopen(os.dup(file), "rb") as stream:
+        while line := stream.readline(_MAX_BYTES):
+            yield line
+
+
 LEASE_DIRECTORY_VARIABLE = "JUPYTER_GPUDASK_LEASE_DIRECTORY"
 """The environment variable with the path of the directory; the server's setting and the kernel's set it."""
 
 _SUFFIX = ".lease"
 _LOCK_TIMEOUT = 10.0
 _LOCK_INTERVAL = 0.05
+_PROCESS_ENDED = "process ended"
 
 
 @dataclass(frozen=True)
@@ -245,7 +355,7 @@ class LeaseRegistry:
         try:
             self._lock(directory)
             for path in stale:
-                remove_if_stale(path)
+                remove_if_stale(path, lambda path: _record(path, _PROCESS_ENDED))
             yield
         finally:
             self._contents = None
@@ -257,8 +367,18 @@ class LeaseRegistry:
 
     def read(self) -> list[PublicLease]:
         """The leases whose process lives; empty if the directory cannot be read."""
-        files = valid_files(self.path, _SUFFIX, known=self._contents)
-        return [lease for file in files if (lease := read_lease(*file)) is not None]
+        return [lease for lease, _ in self._read(locked=True)]
+
+    def usage(self) -> list[Usage]:
+        """Who holds or held which GPUs: of this user, and for root of all users."""
+        current = [_usage(lease, "", time.time()) for lease, _ in self._read(locked=True)]
+        ended = [_usage(lease, _PROCESS_ENDED, seen) for lease, seen in self._read(locked=False)]
+        return [each for each in read_usage(self.path) + ended + current if os.geteuid() in (0, each.uid)]
+
+    def _read(self, *, locked: bool) -> list[tuple[PublicLease, float]]:
+        files = valid_files(self.path, _SUFFIX, locked=locked, known=self._contents)
+        found = ((read_lease(*file), file[2].st_mtime) for file in files)
+        return [(lease, seen) for lease, seen in found if lease is not None]
 
     def _lock(self, directory: int) -> None:
         end = time.monotonic() + _LOCK_TIMEOUT
@@ -283,10 +403,30 @@ class OwnPublicLease:
     def __init__(self, path: Path, file: int) -> None:
         self.path = path
         self._file = file
+        self._heartbeat = Heartbeat(file)
 
-    def release(self) -> None:
-        """End the lease."""
+    def release(self, reason: str) -> None:
+        """End the lease; without a `reason` nothing is recorded."""
+        self._heartbeat.stop()
+        if reason:
+            try:
+                _record(self.path, reason, time.time())
+            except OSError as error:
+                logger.warning("The use of the GPUs cannot be recorded in %s: %s", self.path.parent, error)
         remove_locked(self.path, self._file)
+
+
+def _record(path: Path, reason: str, until: float | None = None) -> None:
+    """Record a lease of this user, by default until its process was last seen alive."""
+    status = path.stat()
+    lease = read_lease(path.name, path.read_bytes(), status)
+    if lease is not None:
+        append_usage(path.parent, _usage(lease, reason, status.st_mtime if until is None else until))
+
+
+def _usage(lease: PublicLease, reason: str, until: float) -> Usage:
+    until = min(until, time.time())
+    return Usage(lease.uid, lease.gpus, min(max(lease.since, 0.0), until), until, reason)
 
 
 def write_lease(

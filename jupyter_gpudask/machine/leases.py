@@ -247,11 +247,11 @@ class OwnLease:
         self._lease, self._public = lease, public
         self._path, self._lock = _write(lease, folder)
 
-    def release(self) -> None:
-        """End the lease, also in the directory for all users."""
+    def release(self, reason: str = "") -> None:
+        """End the lease, and for a `reason` record the use of the GPUs in the directory for all users."""
         remove_locked(self._path, self._lock)
         if self._public is not None:
-            self._public.release()
+            self._public.release(reason)
 
     def rename(self, holder: str) -> None:
         """Change the name of the holder, inside `LeaseFolder.lock`; an `OSError` leaves the lease unchanged."""
@@ -315,7 +315,7 @@ class LeaseFolder:
             return OwnLease(lease, self.path, public)
         except OSError:
             if public is not None:
-                public.release()
+                public.release("")
             raise
 
     def place_of(self, error: OSError) -> Path:

@@ -49,6 +49,7 @@ CELL_OPTIONS = {
     ),
     "--strict": CellOption("refuse operations that CuPy or cuDF lack, instead of computing them on the CPU"),
     "--profile": CellOption("show what each operation cost on the cluster, and advice"),
+    "--report": CellOption("write Dask's performance report of the cell to an HTML file", "FILE", for_one_cell=True),
     "--compare": CellOption(
         "also run the cell on the CPU, with copies of the variables, and compare times and results", for_one_cell=True
     ),
@@ -78,6 +79,7 @@ class CellArguments:
     move: tuple[str, ...]
     results: Literal["host", "gpu"] | None
     profile: bool
+    report: str | None
     compare: bool
     strict: bool
 
@@ -153,8 +155,9 @@ def parse_cell(line: str) -> CellArguments:
         else:
             parser.add_argument(flag, action="store_true")
     given = parse_words(parser, line)
-    if given["compare"] and given["profile"]:
-        raise usage_error("compare-with", other="profile")
+    for other in ("report", "profile"):
+        if given["compare"] and given[other]:
+            raise usage_error("compare-with", other=other)
     move = names_in(given.pop("move") or "")
     return CellArguments(**given, move=move)
 
@@ -162,8 +165,9 @@ def parse_cell(line: str) -> CellArguments:
 def check_on_options(line: str) -> None:
     """Check the options of ``%gpudask on``, some of which make sense for one cell only."""
     parsed = parse_cell(line)
-    if parsed.compare:
-        raise usage_error("not-for-all-cells", option="--compare")
+    if parsed.compare or parsed.report is not None:
+        option = "--compare" if parsed.compare else "--report"
+        raise usage_error("not-for-all-cells", option=option)
     if parsed.move not in ((), ("all",)):
         raise usage_error("move-not-for-all-cells", names=",".join(parsed.move))
 

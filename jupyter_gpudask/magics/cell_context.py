@@ -18,7 +18,7 @@ from ..session.launch import RunningCluster
 from ..session.session import Session
 from .arguments import CellArguments, parse_cell, usage_error
 from .cell_footer import RESPONSE_TIMEOUT, Footer
-from .cell_profile import measure_cell, was_interrupted
+from .cell_reports import measure_cell, report_to, was_interrupted
 from .output import show_note
 from .reported_cell import ReportedCell, describe_fallbacks
 from .settings import MagicsSettings
@@ -74,11 +74,14 @@ def cell_context(
                 backends,
                 record,
                 reported=reported,
+                settings=settings,
             )
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
         if arguments.profile:
             stack.enter_context(measure_cell(shell, cluster, arguments.move, record))
+        if arguments.report is not None:
+            stack.enter_context(report_to(arguments.report))
         stack.enter_context(cancel_on_interrupt(shell, cluster, record))
         stack.enter_context(switched_to(*backends, record))
         if on_gpus:

@@ -23,8 +23,10 @@ from ..session.session import Session
 from .cluster import describe_cluster
 from .output import Note, OutputLine, ProgressLine, View, format_count, format_time
 from .reported_cell import ReportedCell, describe_fallback, describe_place, fallbacks_of
+from .settings import MagicsSettings
 
 if TYPE_CHECKING:
+    from ..protocol.messages import Ready
     from ..protocol.state import ClusterState, WorkerState
     from .cell_details import CellDetails
 
@@ -38,6 +40,7 @@ _LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "numpy": "NumPy", "pandas": "panda
 
 _MAX_GPUS = 8
 _JOULES_PER_WATT_HOUR = 3600
+_SECONDS_PER_HOUR = 3600
 
 
 class Footer:
@@ -55,10 +58,11 @@ class Footer:
         record: CellRecord,
         *,
         reported: ReportedCell,
+        settings: MagicsSettings,
     ) -> None:
         self._shell, self._line = shell, OutputLine(shell)
         self._session, self._cluster = session, cluster
-        self._backends, self._record = backends, record
+        self._backends, self._record, self._settings = backends, record, settings
         self._reported = reported
         self._done = threading.Event()
         self._lock = threading.Lock()
@@ -152,6 +156,7 @@ class Footer:
                 (each.spilled_to_host or 0) + (each.spilled_to_disk or 0) for each in (state.workers if state else ())
             ),
             energy=energy,
+            cost=cost_of(self._settings, ready, seconds),
             on_host=tuple(sorted(self._record.on_host.items(), key=lambda item: item[1])),
             fallbacks=fallbacks,
             lost_hosts=tuple(lost.host for lost in state.lost_hosts if lost.time > began) if state else (),
@@ -236,6 +241,7 @@ class CellSummary(View):
     peak_gpu: int | None
     spilled: int  # the size of the results that are spilled to host memory or disk, in bytes
     energy: float | None  # the energy that the GPUs have used, in joules
+    cost: str | None  # the cost of the cell with its currency
     on_host: tuple[tuple[str, int], ...]  # names of the collections that stayed on the CPU, with their line numbers
     # operations that the GPU libraries lack: name, line number, and number of blocks that were computed on the CPU
     fallbacks: tuple[tuple[str, int, int], ...] = ()
@@ -262,6 +268,8 @@ class CellSummary(View):
             parts.append(f"{format_bytes(self.spilled)} spilled")
         if self.energy:
             parts.append(format_energy(self.energy))
+        if self.cost is not None:
+            parts.append(self.cost)
         on_cpu = [describe_place(name, line) for name, line in self.on_host]
         on_cpu += map(describe_fallback, self.fallbacks)
         if on_cpu:
@@ -325,3 +333,16 @@ def _describe_gpu(worker: WorkerState, *, with_host: bool) -> str:
     busy = "" if worker.utilization is None else f" {worker.utilization:.0f} %"
     memory = "" if worker.device_memory_used is None else f" {format_bytes(worker.device_memory_used)}"
     return f"{host}GPU {worker.gpu_index}{busy}{memory}"
+
+
+def cost_of(settings: MagicsSettings, ready: Ready, seconds: float) -> str | None:
+    """The cost of holding the GPUs of a cluster for some seconds, such as ``0.0057 USD``; `None` without a price.
+
+    The price is that of the kernel, or else that of the Jupyter server that holds the cluster.
+    """
+    set_here = bool(settings.price_per_gpu_hour)
+    price, currency = (settings if set_here else ready).price_per_gpu_hour, (settings if set_here else ready).currency
+    cost = price * len(ready.gpus) * seconds / _SECONDS_PER_HOUR
+    if not cost:
+        return None
+    return f"{cost:.2f} {currency}" if cost >= 1 else f"{cost:.2g} {currency}"

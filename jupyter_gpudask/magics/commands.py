@@ -37,7 +37,7 @@ from .cell_transform import describe_on
 from .cluster import ClusterAccess, ClusterView
 from .output import Note, Text, View, show_note
 from .settings import MagicsSettings
-from .status import FallbackRow, FallbacksView, FreeView, GpusView, HeldView, LogsView, StatusView
+from .status import FallbackRow, FallbacksView, FreeView, GpusView, HeldView, LiveStatusView, LogsView, StatusView
 
 if TYPE_CHECKING:
     from ..protocol.state import WorkerState
@@ -128,7 +128,10 @@ class Commands:
     def _status(self) -> View:
         if self._settings.on:
             show_note(self._shell, describe_on(self._settings.on_options))
-        return StatusView(self._session.state())
+        state = self._session.state()
+        if not hasattr(self._shell, "kernel"):
+            return StatusView(state)
+        return LiveStatusView(state, self._session.state)
 
     @_command(
         "show the GPUs of the machine, the clusters that hold them, and their processes",

@@ -165,9 +165,10 @@ class GpuDaskMagics(Magics):
     @contextmanager
     def _cell_context(self, arguments: CellArguments, source: str) -> Iterator[None]:
         cluster = self._access.for_cell()
-        if arguments.profile and not cluster.is_owned:
+        if not cluster.is_owned and (arguments.report is not None or arguments.profile):
+            option = "--profile" if arguments.profile else "--report"
             raise NotOwnedError(
-                address=cluster.ready.address, why="--profile would measure the tasks of all its users."
+                address=cluster.ready.address, why=f"{option} would measure the tasks of all its users."
             )
         on_gpus = cluster.ready.has_gpus
         if on_gpus:

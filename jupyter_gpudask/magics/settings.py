@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from traitlets import Bool, Enum, Unicode, observe
+from traitlets import Bool, Enum, Float, Unicode, observe
 from traitlets.config import Configurable
 
 from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE
@@ -50,6 +50,12 @@ class MagicsSettings(Configurable):
         help="The directory in which all users of this machine hold their GPUs; empty for the one that the Jupyter "
         "server has set.",
     ).tag(config=True)
+    price_per_gpu_hour = Float(
+        0.0,
+        min=0.0,
+        help="What a GPU costs per hour, for the cost of each cell; 0 for the price that the Jupyter server has set.",
+    ).tag(config=True)
+    currency = Unicode("USD", help="The currency of the price.").tag(config=True)
 
     @observe("lease_directory")
     def _pass_on_lease_directory(self, change: dict[str, str]) -> None:

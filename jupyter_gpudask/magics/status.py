@@ -1,15 +1,20 @@
-"""What the commands of ``%gpudask`` show."""
+"""What the commands of ``%gpudask`` show; in a notebook, ``status`` is updated every second."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from IPython.display import display, update_display
+
+from ..errors import GpuDaskError, NoClusterError
 from ..quantities import format_bytes
-from .output import FONT_SIZE, TableView, View, format_table, html_table, state_at
+from .output import FONT_SIZE, Note, TableView, View, format_table, html_table, state_at
 
 if TYPE_CHECKING:
     from ..client.calls import HeldReport
@@ -17,6 +22,8 @@ if TYPE_CHECKING:
 
 _DASH = "–"
 _REST = "(no variable)"
+
+_UPDATE_INTERVAL = 1.0
 
 
 class StatusView(View):
@@ -264,3 +271,64 @@ def _used_of(used: int | None, total: int | None) -> str:
         return format_bytes(used)
     (number, unit), whole = format_bytes(used).split(), format_bytes(total)
     return f"{number} of {whole}" if whole.endswith(f" {unit}") else f"{number} {unit} of {whole}"
+
+
+class LiveStatusView(StatusView):
+    """The state of each worker, updated every second until another one is shown or the cluster is closed.
+
+    Then it becomes a plain table, because JupyterLab cannot show a widget after its kernel has shut down.
+
+    `state`: the state at first. Front ends without widgets show it, and so does a notebook that is saved meanwhile: the
+    server extension removes the widget from the saved file.
+    """
+
+    _newest: LiveStatusView | None = None
+
+    def __init__(self, state: ClusterState, read: Callable[[], ClusterState]) -> None:
+        super().__init__(state)
+        self._read = read
+        self._display_id = uuid.uuid4().hex
+        self._last: dict[str, Any] | None = None
+        self.widget: Any = None
+
+    def _ipython_display_(self) -> None:
+        from ..protocol.rest import LIVE_OUTPUT
+
+        live = {} if self._last else {LIVE_OUTPUT: {"live": True}}
+        display(self._repr_mimebundle_(), metadata=live, raw=True, display_id=self._display_id)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        return self._last or {**super()._repr_mimebundle_(**options), **self._live_bundle()}
+
+    def _live_bundle(self) -> dict[str, Any]:
+        import ipywidgets
+
+        if self.widget is None:
+            self.widget = ipywidgets.HTML(self.to_html())
+            # The rules and colors that the theme gives to tables of other outputs.
+            self.widget.add_class("jp-RenderedHTMLCommon")
+            LiveStatusView._newest = self
+            threading.Thread(target=self._refresh, name="gpudask-status", daemon=True).start()
+        bundle: dict[str, Any] = self.widget._repr_mimebundle_() or {}
+        return {kind: data for kind, data in bundle.items() if kind != "text/plain"}
+
+    def _refresh(self) -> None:
+        shown = StatusView(self.state)
+        text = str(shown)
+        while LiveStatusView._newest is self:
+            time.sleep(_UPDATE_INTERVAL)
+            try:
+                shown = StatusView(self._read())
+            except NoClusterError:  # closed by the user: the last state is final, and says when it was
+                break
+            except GpuDaskError as error:
+                ended = StatusView(shown.state.model_copy(update={"closes_at": None}))  # what was announced has come
+                note = Note(error.reason)
+                text = f"{ended}\n{note}"
+                self.widget.value = ended.to_html() + note.to_html()
+                break
+            text = str(shown)
+            self.widget.value = shown.to_html()
+        self._last = {"text/plain": text, "text/html": self.widget.value}
+        update_display(self._last, raw=True, display_id=self._display_id)
+        self.widget.close()

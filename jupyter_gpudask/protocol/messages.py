@@ -94,11 +94,15 @@ _OF_OWNER: dict[Any, str] = {
     "stop": "It is not stopped from here.",
 }
 
+REMOTE_DASHBOARD = "Dask's dashboard is not shown here, because the scheduler of this cluster runs elsewhere."
+"""Why the dashboard of another cluster with a scheduler elsewhere is not shown."""
 
-def dashboard_elsewhere(address: str | None) -> str:
-    """Why the dashboard of a scheduler elsewhere, at that address if it has one, is not shown."""
-    where = f"open it at {address} instead" if address else "the scheduler runs elsewhere, and gives no address of it"
-    return f"Dask's dashboard is not shown here: {where}."
+
+def gateway_dashboard(address: str | None) -> str:
+    """Why the dashboard of a cluster of dask-gateway, at that address if it has one, is not shown."""
+    if not address:
+        return "Dask's dashboard is not shown here: the Gateway gives no address of it."
+    return f"Dask's dashboard is not shown here: open it at {address} instead."
 
 
 def refusal(address: str, action: str) -> NotOwnedError:
@@ -178,6 +182,8 @@ class Ready(_OfEngine):
     - `pid`: the process id of the supervisor.
     - `spec`: the options that the Jupyter server decided on; `None` if there is no such server.
     - `found`: whether the cluster existed already when the kernel asked the Jupyter server for it.
+    - `price_per_gpu_hour`, `currency`: what a GPU costs per hour, as the administrator of the Jupyter server has set
+      it; 0 without a price.
     - `dashboard_path`: the path of Dask's dashboard at the address of the Jupyter server; empty if no server shows it.
     - `dashboard`: the address of the dashboard of a cluster that somebody else started; else empty.
     - `limits`: what cannot be done with the cluster, and why, as sentences.
@@ -195,6 +201,8 @@ class Ready(_OfEngine):
     pid: int
     spec: SentSpec | None = None
     found: bool = False
+    price_per_gpu_hour: float = 0.0
+    currency: str = ""
     dashboard_path: str = ""
     dashboard: str = ""
     limits: dict[Action, str] = Field(default_factory=dict)

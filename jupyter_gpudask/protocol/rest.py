@@ -208,7 +208,8 @@ class ClusterInfo(_Answer):
     - `stand_in`: why the CPU stands in for GPUs; else empty.
     - `gpus`: UUIDs of its GPUs.
     - `pid`: the pid of the supervisor; `None` if there is none.
-    - `dashboard`: the path of Dask's dashboard below the server's base URL; `None` if there is none.
+    - `dashboard`: the path of Dask's dashboard below the server's base URL; `None` if there is none. That of a joined
+      cluster redirects to pages that have no rights at the server.
     - `joined`: the address of the scheduler, if the kernel is connected to a cluster that somebody else started; else
       empty.
     - `limits`: the actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
@@ -278,7 +279,7 @@ class GpuMetrics(_Answer):
     """Metrics of a GPU in the history; see `GpuState`.
 
     - `nvlink`, `pcie`: traffic over NVLink, and over PCIe, sent and received, in bytes per second since the previous
-      sample. If the driver has no 64-bit counter for PCIe, it is that of 20 ms in each direction.
+      sample. On GPUs before Hopper whose driver has no 64-bit counter for PCIe, it is that of 20 ms in each direction.
     """
 
     utilization: float | None = None
@@ -372,3 +373,7 @@ class StreamMessage(_Answer):
     removed: tuple[str, ...] = ()
     memory_total: int | None = None
     history: tuple[Sample, ...] = ()
+
+
+LIVE_OUTPUT = "jupyter_gpudask"
+"""The metadata key of an output that is shown as a widget and stored with a static representation."""

@@ -85,6 +85,10 @@ class Start(Command):
     dashboard_secret: str | None = Field(default=None, repr=False)
 
 
+EndReason = Literal["stopped", "kernel ended", "server ended", "idle", "handed over", "lifetime"]
+"""Why a parent closes a cluster; the record of the use of GPUs has it."""
+
+
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -239,8 +243,8 @@ class ClusterVerbs:
         """Report a cell that has begun, runs or has ended, to a Jupyter server, which shows it."""
 
     @_verb(answer=None)
-    def close(self) -> Awaitable[None]:
-        """Close the cluster; the last event, `Closed`, follows."""
+    def close(self, reason: EndReason = "stopped") -> Awaitable[None]:
+        """Close the cluster, for this reason; the last event, `Closed`, follows."""
 
     async def logs(self, lines: int = 200) -> dict[str, str]:
         """The last lines of each log, by the name of the worker or the job, and of that of `SUPERVISOR`."""

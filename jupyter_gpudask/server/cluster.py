@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import secrets
 import time
 from collections import deque
@@ -18,7 +19,7 @@ from ..protocol.messages import Interpreter, Progress, Ready, refusal
 from ..protocol.rest import Status
 from ..protocol.spec import ClusterSpec
 from ..protocol.state import CellRun, ClusterState
-from ..protocol.verbs import SUPERVISOR, Command
+from ..protocol.verbs import SUPERVISOR, Command, EndReason
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,17 @@ class Notice:
     ends: float
 
 
+_ORIGIN = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
+
+
+def dashboard_origin(address: str) -> str | None:
+    """Scheme, host and port of a dashboard, such as ``http://10.0.0.1:8787``; `None` if the address has none."""
+    match = _ORIGIN.match(address)
+    if match is None or address[match.end() :][:1] not in ("", "/") or not 0 < int(match[1]) < 2**16:
+        return None
+    return match[0]
+
+
 class KernelCluster:
     """A cluster, which is used once: a restart creates a new one.
 
@@ -57,13 +69,15 @@ class KernelCluster:
     - `interpreter`: the interpreter and environment that the supervisor runs with; `None` until they are known.
     - `progress`: how many workers have started; `None` before the supervisor reports it.
     - `joined`: the address of the scheduler, if somebody else started the cluster and the kernel is connected to it.
+    - `dashboard`: scheme, host and port of the dashboard of such a cluster; `None` if it is off.
     - `automatic`: whether the kernel runs every cell as if ``%%gpudask`` stood above it.
     - `unused`: whether its kernel was restarted, and since then no cell was reported, and no task or result was seen.
     - `last_busy`: when the cluster last had work, on the clock of `time.monotonic`.
     - `notice`: the notice that its GPUs are wanted and are given over; `None` if they are not.
     - `closes_at`: when the cluster will be closed at the end of its maximum lifetime, in seconds since the epoch;
       `None` until its user is warned.
-    - `secret`: the secret that Dask's dashboard requires in the header of each request.
+    - `secret`: the secret that Dask's dashboard requires in the header of each request. For the dashboard of a cluster
+      that somebody else started, it is in the path at the Jupyter server.
     """
 
     def __init__(
@@ -81,6 +95,7 @@ class KernelCluster:
         self.closes_at: float | None = None
         self._state: ClusterState | None = None
         self.joined = "" if joined is None else joined.ready.address
+        self.dashboard = None if joined is None else dashboard_origin(joined.ready.dashboard)
         self.automatic = False
         self.unused = False
         self.last_busy = time.monotonic()
@@ -109,7 +124,7 @@ class KernelCluster:
     @property
     def has_dashboard(self) -> bool:
         """Whether the cluster is ready and has a dashboard."""
-        return self.ready is not None and bool(self.ready.dashboard_port)
+        return self.ready is not None and bool(self.ready.dashboard_port or self.dashboard)
 
     def check_possible(self, action: str) -> None:
         """Raise `NotOwnedError` if the cluster is of somebody else, and does not support an action."""
@@ -178,11 +193,11 @@ class KernelCluster:
         self.error = error
         self._set_status("closing")
 
-    async def close(self) -> None:
+    async def close(self, reason: EndReason = "stopped") -> None:
         """Close the cluster if it is running, or what is left of it if it has failed; takes at most 6 seconds."""
         process, self.process, self._failed_process = self.process or self._failed_process, None, None
         if process is not None:
-            await process.close()
+            await process.close(reason)
         if self.status != "failed":
             self._set_status("closed")
 

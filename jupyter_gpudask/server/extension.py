@@ -12,8 +12,8 @@ from prometheus_client import REGISTRY
 
 from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE
 from ..machine.unix_socket import socket_path
-from ..protocol.rest import CellBand
-from .dashboard_proxy import DASHBOARD
+from ..protocol.rest import LIVE_OUTPUT, CellBand
+from .dashboard_proxy import DASHBOARD, JOINED_DASHBOARD, DashboardClient
 from .history import Archive, History
 from .kernel_socket import KernelSocket
 from .kernels import ServerKernels
@@ -35,12 +35,16 @@ class GpuDaskExtension(ExtensionApp):
     name = "jupyter_gpudask"
     load_other_extensions = True
     classes = [ServerApp, ServerSettings]  # noqa: RUF012 - as ExtensionApp declares it; `--help-all` lists these
+    subcommands = {  # noqa: RUF012 - the same
+        "exporter": ("jupyter_gpudask.server.commands.ExporterApp", "Serve metrics of the machine."),
+        "usage": ("jupyter_gpudask.server.commands.UsageApp", "Show the GPU hours of each user of the machine."),
+    }
 
     manager: ClusterManager
     _socket: KernelSocket | None = None
 
     def initialize_settings(self) -> None:
-        """Create the manager of clusters, and subscribe to kernel events."""
+        """Create the manager of clusters, and subscribe to kernel events and to saves of notebooks."""
         app = self.serverapp
         assert app is not None
         kernels = ServerKernels(app.kernel_manager, app.session_manager)
@@ -63,6 +67,8 @@ class GpuDaskExtension(ExtensionApp):
         self.settings["gpudask_monitor"] = self._monitor
         self.settings["gpudask_broadcaster"] = self._broadcaster
         self.settings["gpudask_history"] = self._history
+        self._dashboard_client = self.settings["gpudask_dashboard_client"] = DashboardClient()
+        app.contents_manager.register_pre_save_hook(remove_widget_views)
 
     async def _start_jupyter_server_extension(self, _: Any) -> None:
         """Open the kernels' socket; Jupyter calls this once the event loop is running."""
@@ -82,13 +88,14 @@ class GpuDaskExtension(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Register the handlers."""
-        self.handlers.extend([*HANDLERS, *OPENAPI, *STREAM, *DASHBOARD])
+        self.handlers.extend([*HANDLERS, *OPENAPI, *STREAM, *DASHBOARD, *JOINED_DASHBOARD])
 
     async def stop_extension(self) -> None:
         """Close all clusters."""
         self._prometheus.close()
         self._kernel_events.stop()
         await self._broadcaster.stop()
+        self._dashboard_client.close()
         if self._socket is not None:
             await self._socket.close()
         await self.manager.close_all()
@@ -99,3 +106,19 @@ class GpuDaskExtension(ExtensionApp):
 
 
 main = GpuDaskExtension.launch_instance
+
+
+_WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def remove_widget_views(model: dict[str, Any], **_: Any) -> None:
+    """Remove the widget views of live outputs that also have HTML; `ContentsManager` calls this to save `model`.
+
+    A front end prefers a widget view to HTML, and shows an error where the widget has no kernel.
+    """
+    if model.get("type") != "notebook":
+        return
+    for cell in model["content"].get("cells", ()):
+        for output in cell.get("outputs", ()):
+            if LIVE_OUTPUT in output.get("metadata", {}) and "text/html" in output.get("data", {}):
+                output["data"].pop(_WIDGET_VIEW, None)

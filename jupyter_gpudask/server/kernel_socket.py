@@ -20,7 +20,7 @@ from ..protocol.messages import AttachOrStart, CheckOptions, Closed, Connect, Fa
 from ..protocol.spec import ClusterSpec, other_options
 from ..protocol.state import CellRun, ClusterState
 from ..protocol.transport import COMMAND_LIMIT, MessageStream
-from ..protocol.verbs import VERBS, ClusterVerbs, Command, answer, parse_command
+from ..protocol.verbs import VERBS, ClusterVerbs, Command, EndReason, answer, parse_command
 from .cluster import KernelCluster
 from .manager import ClusterManager
 from .monitor import DASHBOARD_PATH, Monitor
@@ -170,9 +170,9 @@ class _KernelConnection(ServerVerbs):
         if self._socket.on_cell is not None and cell.seconds is not None:
             await self._socket.on_cell(self._cluster, cell)
 
-    async def close(self) -> None:
+    async def close(self, reason: EndReason = "stopped") -> None:
         self._closed = True
-        await self._manager.close(self._kernel_id)
+        await self._manager.close(self._kernel_id, reason=reason)
         self._stream.send(Closed())
 
     async def run(self) -> None:
@@ -259,12 +259,15 @@ class _KernelConnection(ServerVerbs):
                 if not self._ready_sent and cluster.ready is not None:
                     self._ready_sent = True
                     # The dashboard only accepts requests of the server's proxy.
+                    settings = self._manager.policy.settings
                     dashboard = f"{self._socket.base_url}{DASHBOARD_PATH}/{cluster.kernel_id}/status"
                     update = {
                         "dashboard_port": None,
                         "dashboard_path": dashboard if cluster.ready.dashboard_port else "",
                         "spec": cluster.spec,
                         "found": not self._created,
+                        "price_per_gpu_hour": settings.price_per_gpu_hour,
+                        "currency": settings.currency,
                     }
                     self._stream.send(cluster.ready.model_copy(update=update))
             case _:

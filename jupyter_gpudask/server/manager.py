@@ -13,9 +13,12 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from jupyter_server.utils import ensure_async
 
 from ..errors import (
+    ClusterIdleError,
+    ClusterLifetimeError,
     ClusterLostError,
     ClusterStartError,
     GpuDaskError,
+    GpusHandedOverError,
     KernelNotFoundError,
     LimitError,
     NoClusterError,
@@ -25,6 +28,7 @@ from ..machine.plan import check_replacement
 from ..protocol.messages import Interpreter
 from ..protocol.rest import Status
 from ..protocol.spec import ClusterSpec, other_options
+from ..protocol.verbs import EndReason
 from .cluster import KernelCluster
 from .kernels import ServerKernels
 from .lifetime import HandOver, check_interval, end_after, idle_error
@@ -34,6 +38,12 @@ logger = logging.getLogger(__name__)
 
 _JUST_BUSY = 3.0
 """For how many seconds after its end a cell counts: it may have submitted tasks that no state shows yet."""
+
+_END_REASONS: Mapping[type[GpuDaskError | None], EndReason] = {
+    ClusterIdleError: "idle",
+    GpusHandedOverError: "handed over",
+    ClusterLifetimeError: "lifetime",
+}
 
 
 class ClusterManager:
@@ -135,15 +145,18 @@ class ClusterManager:
         task.add_done_callback(lambda _: self._starts.pop(cluster, None))
         return cluster, True
 
-    async def close(self, kernel_id: str, error: GpuDaskError | None = None) -> None:
+    async def close(
+        self, kernel_id: str, error: GpuDaskError | None = None, *, reason: EndReason | None = None
+    ) -> None:
         """Close the cluster of a kernel and wait until no process of it is left.
 
-        A cluster that is closed with an `error` stays in `clusters`, so that the user learns the reason.
+        A cluster that is closed with an `error` stays in `clusters`, so that the user learns the reason. The record of
+        the use of GPUs has `reason`, by default that of the error.
 
         Raises `NoClusterError` if the kernel has no cluster.
         """
         cluster = self.get(kernel_id)
-        await self._start_to_close(cluster, error)
+        await self._start_to_close(cluster, error, reason)
         if error is None and self.clusters.get(kernel_id) is cluster:
             del self.clusters[kernel_id]
 
@@ -204,7 +217,7 @@ class ClusterManager:
         """Close all clusters, when the server shuts down."""
         await self.hand_over.stop()
         for cluster in list(self.clusters.values()):
-            self._start_to_close(cluster, None)
+            self._start_to_close(cluster, None, "server ended")
         await asyncio.gather(*self._closes.values(), return_exceptions=True)
         for task in self._background:
             task.cancel()
@@ -249,20 +262,23 @@ class ClusterManager:
         if seconds := self.policy.settings.max_lifetime:
             self.spawn(end_after(cluster, seconds, self.close_in_background))
 
-    def _start_to_close(self, cluster: KernelCluster, error: GpuDaskError | None) -> Awaitable[None]:
+    def _start_to_close(
+        self, cluster: KernelCluster, error: GpuDaskError | None, reason: EndReason | None = None
+    ) -> Awaitable[None]:
         """Begin to close `cluster`, unless that has begun; awaiting the result waits for the end."""
         if cluster not in self._closes:
             if cluster.status not in ("failed", "closed"):
                 cluster.mark_closing(error)
             if (start := self._starts.get(cluster)) is not None:
                 start.cancel()
-            self._closes[cluster] = task = asyncio.create_task(self._close(cluster))
+            reason = reason or _END_REASONS.get(type(error), "stopped")
+            self._closes[cluster] = task = asyncio.create_task(self._close(cluster, reason))
             task.add_done_callback(lambda _: self._closes.pop(cluster, None))
         return asyncio.shield(self._closes[cluster])
 
-    async def _close(self, cluster: KernelCluster) -> None:
+    async def _close(self, cluster: KernelCluster, reason: EndReason) -> None:
         async with self._lock(cluster.kernel_id):
-            await cluster.close()
+            await cluster.close(reason)
 
     def _on_change(self, cluster: KernelCluster) -> None:
         if cluster.has_processes:  # before the next cluster of the kernel starts
@@ -358,4 +374,4 @@ class KernelEventListener:
     def _on_end(self, kernel_id: str) -> None:
         self._manager.kernels.forget(kernel_id)
         if kernel_id in self._manager.clusters:
-            self._manager.spawn(self._manager.close(kernel_id))
+            self._manager.spawn(self._manager.close(kernel_id, reason="kernel ended"))

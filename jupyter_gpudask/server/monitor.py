@@ -192,6 +192,9 @@ INTERVAL = 1.0
 DASHBOARD_PATH = "gpudask/dashboard"
 """Path of the proxied Dask dashboards, relative to the server's base URL."""
 
+JOINED_PATH = "gpudask/joined"
+"""Path of the dashboards of clusters that somebody else started; a secret follows."""
+
 
 class Monitor:
     """Reads the GPUs of the machine and describes the clusters of a server.

@@ -108,6 +108,10 @@ class ServerSettings(LoggingConfigurable):
         help="""Whether a cluster counts as idle for `hand_over_after` even if variables of its notebook hold results on
         the GPUs.""",
     ).tag(config=True)
+    price_per_gpu_hour = Float(
+        0.0, min=0.0, help="What a GPU costs per hour, for the cost that is shown under each cell; 0 shows none."
+    ).tag(config=True)
+    currency = Unicode("USD", help="The currency of `price_per_gpu_hour`.").tag(config=True)
     history_seconds = Int(
         900, min=0, help="Seconds of metrics that the server keeps, for browsers that connect later."
     ).tag(config=True)

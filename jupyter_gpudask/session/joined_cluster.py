@@ -23,7 +23,7 @@ from ..client.connect import (
 from ..client.kernel_client import KernelClient
 from ..errors import BackendUnavailableError, ClusterLostError, ConnectError, ProtocolError
 from ..launcher.cluster import Cluster, LostCallback
-from ..protocol.messages import Connect, Ready, dashboard_elsewhere, joined_limits, refusal
+from ..protocol.messages import Connect, Ready, gateway_dashboard, joined_limits, refusal
 from ..protocol.spec import ClusterSpec, engine_with
 from ..protocol.state import ClusterState
 from ..protocol.transport import Reporter
@@ -75,7 +75,11 @@ def _connect_client(target: Target) -> KernelClient:
 def _describe(target: Target, identity: Identity, *, on_gpus: bool) -> Ready:
     dashboard = _dashboard(target, identity.services.get("dashboard"))
     limits = joined_limits(target.address)
-    limits["dashboard"] = dashboard_elsewhere(dashboard)
+    if not dashboard:
+        is_gateway = bool(target.gateway_cluster)
+        limits["dashboard"] = (
+            gateway_dashboard(target.dashboard) if is_gateway else f"{target.address} has no dashboard."
+        )
     return Ready(
         engine=engine_with(gpus=on_gpus),
         stand_in="" if on_gpus else f"The workers of {target.address} have no GPU.",
@@ -90,9 +94,12 @@ def _describe(target: Target, identity: Identity, *, on_gpus: bool) -> Ready:
 
 
 def _dashboard(target: Target, port: object) -> str:
-    """The address of the dashboard: that of the Gateway, or at the host of the scheduler; empty if it has none."""
+    """The address of the dashboard, at the host of the scheduler; empty without the port that it reported.
+
+    That of dask-gateway can be reached by the Gateway's proxy only.
+    """
     if not isinstance(port, int) or target.gateway_cluster:
-        return target.dashboard
+        return ""
     # Dask's clients decide so, too.
     scheme = "https" if dask.config.get("distributed.scheduler.dashboard.tls.cert", None) else "http"
     host, _ = target.host_and_port

@@ -16,7 +16,7 @@ from ..machine.unix_socket import connect_socket, socket_path
 from ..protocol.messages import Attach, AttachOrStart, CheckOptions, Closed, Failed, Interpreter, Request, parse_event
 from ..protocol.spec import ClusterSpec
 from ..protocol.transport import EVENT_LIMIT, MessageStream
-from ..protocol.verbs import VERBS
+from ..protocol.verbs import VERBS, EndReason
 
 _CLOSE_TIMEOUT = 7.0
 _RESPONSE_TIMEOUT = 10.0
@@ -49,7 +49,7 @@ class ServerCluster(ClusterConnection):
         cluster._begin_reading(on_lost)
         return cluster
 
-    async def close(self) -> None:
+    async def close(self, reason: EndReason = "stopped") -> None:
         """Ask the server to close the cluster, and wait until it has; one that has failed is closed by the server."""
         if self._failure is not None:
             await self.detach()
@@ -57,7 +57,7 @@ class ServerCluster(ClusterConnection):
         self._closing = True
         try:
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):
-                self._send(VERBS["close"].command())
+                self._send(VERBS["close"].command.model_validate({"reason": reason}))
                 async with asyncio.timeout(_CLOSE_TIMEOUT):
                     while not self._ended:
                         await asyncio.sleep(0.02)
@@ -98,7 +98,7 @@ async def close_cluster() -> bool:
     if stream is None:
         return False
     with contextlib.closing(stream):
-        stream.send(VERBS["close"].command())
+        stream.send(VERBS["close"].command.model_validate({}))
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT):
                 while (event := await stream.receive(parse_event)) is not None:

@@ -351,7 +351,7 @@ class DaskCluster(SupervisedCluster):
         if self._request.cluster_class is not None:
             await self.close(grace)
 
-    def end(self) -> None:
+    def end(self, reason: str) -> None:
         """Cancel the jobs that are left, and release the lease on its GPUs, after all its processes have ended."""
         if self._jobs is not None:
             self._jobs.cancel_blocking()
@@ -360,7 +360,7 @@ class DaskCluster(SupervisedCluster):
             shared.remove()
         lease, self._lease = self._lease, None
         if lease is not None:
-            lease.release()
+            lease.release(reason)
 
     async def _plan_and_lease(self, on_progress: Callable[[Progress], None]) -> tuple[Plan, OwnLease | None]:
         request = self._request

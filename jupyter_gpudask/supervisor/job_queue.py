@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pwd
 import re
 import shlex
 import subprocess
@@ -19,16 +21,15 @@ from ..machine.directories import tail
 from ..protocol.state import JobState, describe_jobs
 from .engines import first_line, worker_names
 
-# squeue(1): the jobs of the user, and the ids and reasons of the pending jobs of all users in a partition, those of
-# higher priority first. Other batch systems are not asked.
-_JOBS = {"SLURM": ("squeue", "--noheader", "--states=all", "--me", "--format=%i|%T|%P|%r")}
-_PENDING = ("squeue", "--noheader", "--states=PENDING", "--sort=-p,i", "--format=%i|%r", "--partition")
+# Each prints the ids and reasons of the pending jobs of all users in a partition, those of higher priority first.
+_PENDING = {"SLURM": ("squeue", "--noheader", "--states=PENDING", "--sort=-p,i", "--format=%i|%r", "--partition")}
 # A job that is pending for another reason, such as a dependency or a limit, does not stand in line.
 _IN_LINE = frozenset({"Priority", "Resources"})
 _ENDED = frozenset(
     {
         *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
         *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
+        *("DONE", "EXIT"),  # of LSF
     }
 )
 _QUERY_LIMIT = 5.0
@@ -38,17 +39,83 @@ _LISTED_WITHIN = 30.0
 
 @dataclass(frozen=True)
 class ListedJob:
-    """A job in the list: its state in the words of the batch system, and why it waits; empty if that is not said."""
+    """A job in the list.
+
+    - `status`: its state in the words of the batch system, or in those that the letters of PBS and of Grid Engine stand
+      for.
+    - `reason`: why it waits; empty if that is not said.
+    """
 
     status: str
     partition: str
     reason: str
 
 
-def read_jobs(answer: str) -> dict[str, ListedJob]:
-    """The jobs by id, from lines of the id, the state, the partition and the reason, divided by ``|``."""
+@dataclass(frozen=True)
+class Query:
+    """A command that lists the jobs of the user, and a function that reads its output: the jobs by id."""
+
+    command: tuple[str, ...]
+    read: Callable[[str], dict[str, ListedJob]]
+
+
+def query_of_jobs(system: str) -> Query | None:
+    """The query of ``SLURM``, ``LSF``, ``PBS`` or ``SGE``; `None` for other batch systems."""
+    match system:
+        case "SLURM":  # squeue(1)
+            return Query(("squeue", "--noheader", "--states=all", "--me", "--format=%i|%T|%P|%r"), read_fields)
+        case "LSF":  # bjobs(1): -a lists jobs that have ended recently, too
+            fields = "jobid stat queue pend_reason delimiter='|'"
+            return Query(("bjobs", "-noheader", "-a", "-o", fields), read_fields)
+        case "PBS":  # qstat(1B)
+            return Query(("qstat", "-u", _user()), read_pbs)
+        case "SGE":  # qstat(1)
+            return Query(("qstat", "-u", _user()), read_sge)
+        case _:
+            return None
+
+
+def read_fields(answer: str) -> dict[str, ListedJob]:
+    """Lines of the id, the state, the queue and the reason, divided by ``|``."""
     rows = (line.strip().split("|", 3) for line in answer.splitlines() if line.count("|") >= 3)
-    return {id_: ListedJob(*others) for id_, *others in rows}
+    return {
+        id_: ListedJob(_LSF_STATES.get(status, status), queue, "" if reason == "-" else reason)
+        for id_, status, queue, reason in rows
+    }
+
+
+def read_pbs(answer: str) -> dict[str, ListedJob]:
+    """Lines as ``12.server ann workq name 4711 1 1 300mb 00:30 R 00:01``; the id in Dask is the number."""
+    rows = (line.split() for line in answer.splitlines() if line[:1].isdigit())
+    jobs = {row[0].partition(".")[0]: (row[9], row[2]) for row in rows if len(row) > 9}
+    return {id_: ListedJob(_PBS_STATES.get(letter, letter), queue, "") for id_, (letter, queue) in jobs.items()}
+
+
+def read_sge(answer: str) -> dict[str, ListedJob]:
+    """Lines as ``12 0.55500 name ann qw 11/23/2026 23:00:00 1``; a job that runs has its queue before the last word."""
+    rows = (line.split() for line in answer.splitlines() if line.strip()[:1].isdigit())
+    jobs = {row[0]: row[4] for row in rows if len(row) > 4}
+    states = {id_: [state for letter, state in _SGE_STATES.items() if letter in said] for id_, said in jobs.items()}
+    return {id_: ListedJob(next(iter(states[id_]), said), "", "") for id_, said in jobs.items()}
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a user of a container, without a name
+        return str(os.getuid())
+
+
+_LSF_STATES = {"PEND": "PENDING", "RUN": "RUNNING", "PSUSP": "SUSPENDED", "USUSP": "SUSPENDED", "SSUSP": "SUSPENDED"}
+_PBS_STATES = (
+    {"E": "EXITING", "H": "HELD", "M": "MOVED", "Q": "QUEUED", "T": "MOVING", "W": "WAITING"}
+    | dict.fromkeys("BR", "RUNNING")
+    | dict.fromkeys("CFX", "COMPLETED")
+    | dict.fromkeys("SU", "SUSPENDED")
+)
+# The first of these letters decides: Eqw, dr, hqw, Rs.
+_SGE_STATES = {"E": "FAULTY", "d": "BEING DELETED", "h": "HELD", "s": "SUSPENDED", "S": "SUSPENDED", "T": "SUSPENDED"}
+_SGE_STATES |= {"q": "QUEUED", "t": "STARTING", "r": "RUNNING"}
 
 
 class BatchSystem:
@@ -70,11 +137,12 @@ class BatchSystem:
 
         Without an answer the states stay, and the places are not known.
         """
-        answer = await run_command(_JOBS[self.name], _QUERY_LIMIT) if self.name in _JOBS else None
-        if answer is None:
+        query = query_of_jobs(self.name)
+        answer = None if query is None else await run_command(query.command, _QUERY_LIMIT)
+        if query is None or answer is None:
             return
         before, now = self._listed, time.monotonic()
-        self._listed = read_jobs(answer)
+        self._listed = query.read(answer)
         # Some batch systems list a job seconds after they have accepted it.
         self._missing_since = {id_: self._missing_since.get(id_, now) for id_ in ids - self._listed.keys()}
         self._gone = {
@@ -87,11 +155,11 @@ class BatchSystem:
     async def _read_positions(self, ids: set[str]) -> None:
         listed = [self._listed[id_] for id_ in ids & self._listed.keys()]
         partitions = {job.partition for job in listed if job.reason in _IN_LINE}
-        if not partitions or time.monotonic() - self._positions_read < _POSITION_INTERVAL:
+        if self.name not in _PENDING or not partitions or time.monotonic() - self._positions_read < _POSITION_INTERVAL:
             return
         self._positions = {}
         for partition in partitions:
-            answer = await run_command((*_PENDING, partition), _QUERY_LIMIT)
+            answer = await run_command((*_PENDING[self.name], partition), _QUERY_LIMIT)
             rows = (line.partition("|") for line in (answer or "").splitlines())
             in_line = [id_ for id_, _, reason in rows if reason in _IN_LINE]
             self._positions |= {id_: place for place, id_ in enumerate(in_line, start=1) if id_ in ids}
@@ -224,9 +292,11 @@ class JobQueue:
         ids = [id_ for job, id_ in self._jobs() if name in worker_names(self._cluster, job)]
         number = re.compile(rf"(?<!\d){re.escape(next(iter(ids), None) or name)}(?!\d)")
         # Dask keeps both nowhere else.
-        folder = Path(self._cluster._job_kwargs["log_directory"])  # noqa: SLF001
+        folder, cluster_name = Path(self._cluster._job_kwargs["log_directory"]), self._cluster._name  # noqa: SLF001
+        # In the logs of LSF the id comes after the name of the worker, which has a number, too.
+        worker = re.compile(rf"^{re.escape(cluster_name)}-\d+-")
         # Hidden files are the credentials, whose names end at random.
-        files = sorted(path for path in folder.glob("[!.]*") if number.search(path.name))
+        files = sorted(path for path in folder.glob("[!.]*") if number.search(worker.sub("", path.name)))
         return "\n".join(filter(None, (tail(path, lines) for path in files)))
 
     async def _wait(self, opening: asyncio.Task[None], on_progress: Callable[[int, tuple[str, ...]], None]) -> None:

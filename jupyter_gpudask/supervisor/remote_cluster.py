@@ -19,7 +19,7 @@ from distributed.deploy.adaptive import Adaptive
 from .. import _version
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, SpecError
 from ..machine.plan import Plan
-from ..protocol.messages import Progress, Ready, dashboard_elsewhere
+from ..protocol.messages import REMOTE_DASHBOARD, Progress, Ready, gateway_dashboard
 from ..protocol.spec import ClusterClass, Engine, has_gpus
 from ..protocol.state import ClusterState, JobState, describe_jobs
 from ..protocol.verbs import Start
@@ -90,9 +90,9 @@ class RemoteCluster(SupervisedCluster):
             workers=self._wanted,
             pid=os.getpid(),
             limits={
-                "dashboard": dashboard_elsewhere(
-                    self._cluster.dashboard_link if self._class.path == GATEWAY_CLUSTER else None
-                )
+                "dashboard": gateway_dashboard(self._cluster.dashboard_link)
+                if self._class.path == GATEWAY_CLUSTER
+                else REMOTE_DASHBOARD
             },
         )
 

@@ -218,8 +218,8 @@ class SupervisedCluster:
         """Stop what is not killed with this process; raises if that takes longer than `grace` seconds."""
         await self.close(grace)
 
-    def end(self) -> None:
-        """Remove what is left after all processes have ended."""
+    def end(self, reason: str) -> None:
+        """Remove what is left after all processes have ended; the record of the use of GPUs has the reason."""
 
     def _credentials(self) -> TlsCredentials | None:
         security: Any = getattr(self._cluster, "security", None)  # clusters of Kubernetes have none

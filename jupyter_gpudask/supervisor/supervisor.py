@@ -43,6 +43,7 @@ class Supervisor(Reporter):
         self._cluster: DaskCluster | RemoteCluster
         self._status: Status = "starting"
         self._over = asyncio.Event()
+        self._end_reason = "parent ended"
 
     async def run(self) -> None:
         """Run from the first command until the cluster is closed."""
@@ -105,6 +106,7 @@ class Supervisor(Reporter):
         return command
 
     def _fail(self, error: GpuDaskError) -> None:
+        self._end_reason = "failed"
         self._stream.send(Failed.from_error(error))
 
     async def _start(self) -> bool:
@@ -143,6 +145,7 @@ class Supervisor(Reporter):
             if command is None:
                 return False
             if command.type == "close":
+                self._end_reason = command.arguments["reason"]
                 return True
             commands.put_nowait(command)
 
@@ -205,7 +208,7 @@ class Supervisor(Reporter):
         await self._stream.flush()
 
     def _clean_up(self) -> None:
-        self._cluster.end()
+        self._cluster.end(self._end_reason)
         self._directory.remove()
 
 

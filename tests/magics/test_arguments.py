@@ -89,6 +89,7 @@ WRONG_LINES = {
 WRONG_CELLS = {
     "--strict # exact": 'IPython passes the whole line to %%gpudask, comments too. Remove: "# exact"',
     "--array torch": "Argument --array: invalid choice: 'torch'",
+    "--compare --report x": "--compare and --report are mutually exclusive. Leave one of them out.",
     "--profile --compare": "--compare and --profile are mutually exclusive. Leave one of them out.",
 }
 

@@ -150,6 +150,7 @@ def test_a_cell_that_imports_anything_else_is_switched():
     ("options", "sentence"),
     [
         ("--compare", "%gpudask on does not take --compare. Use it in a cell: %%gpudask --compare"),
+        ("--report a.html", "%gpudask on does not take --report. Use it in a cell: %%gpudask --report"),
         ("--move x,y", "%gpudask on does not take --move x,y, because not every cell has them. Use --move all"),
         ("--array torch", "invalid choice: 'torch'"),
     ],

@@ -33,14 +33,19 @@ def test_the_footer_summarizes_the_cell_below_its_value(kernel):
     assert shown[-2:] == ["execute_result", "display_data"]
 
 
-def test_the_footer_has_the_energy(recorded):
+def test_the_footer_has_energy_and_cost(recorded):
     kernel = recorded
     cell = f"{CELL}\nda.ones(4, chunks=2).sum().compute()"
+    assert "USD" not in footer(kernel.ok(cell))
+    kernel.ok("%config GpuDask.price_per_gpu_hour = 3600000")
     for _ in range(100):  # a worker that is busy when a cell begins gives no energy
         line = footer(kernel.ok(cell))
         if " Wh" in line:
             break
-    assert line.endswith(" · 2 Wh")
+    kernel.ok("%config GpuDask.price_per_gpu_hour = 0")
+    seconds = float(re.search(r" · ([\d.]+) s · ", line)[1])
+    cost = float(re.search(r" · 2 Wh · ([\d.]+) USD", line)[1])
+    assert cost == pytest.approx(2000 * seconds, abs=2000 * 0.06)
 
 
 def test_the_footer_stands_under_the_traceback_of_a_long_cell(kernel, tmp_path):
@@ -156,6 +161,20 @@ def test_the_line_of_a_cell_does_not_count_the_tasks_of_earlier_cells(request, t
     assert kernel.ok("{task.status for task in later}").value == "{'pending'}"
     kernel.ok("gate.set(); client.gather(later); gate.clear(); del first, later")
     assert "0 of 1 task done" in [line.partition(" · ")[0] for line in lines]
+
+
+def test_a_report_is_written_where_it_was_asked_for(kernel, tmp_path):
+    cell = "da.ones((40, 40), chunks=10).sum().compute()"
+    reply = kernel.ok(f"{CELL} --report {tmp_path}/report.html\n{cell}")
+    assert "Dask Performance Report" in (tmp_path / "report.html").read_text()
+    assert f"Dask's performance report: {tmp_path}/report.html" in reply.displayed
+    assert "<a " not in "".join(reply.html)  # Jupyter does not serve what is outside of the notebook's folder
+    kernel.ok(f"import os\nold = os.getcwd()\nos.chdir({str(tmp_path)!r})")
+    reply = kernel.ok(f"{CELL} --report 'a report.html'\n{cell}")
+    assert '<a href="a%20report.html" target="_blank">a report.html</a>' in "".join(reply.html)
+    kernel.ok("os.chdir(old)")
+    reply = kernel.run(f"{CELL} --report {tmp_path}/no/report.html\nran = True")
+    assert "cannot be written" in reply.printed
 
 
 def test_after_a_change_of_scale_also_inside_a_cell_the_gpus_that_have_a_worker_are_named(kernel):

@@ -255,7 +255,7 @@ COMMANDS += ["on", "off", "fallbacks", "accelerate", "connect", "disconnect", "h
 START = ["--gpus", "--cpu", "--engine", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads"]
 START += ["--share", "--wait", "--adapt", "--protocol", "--resources", "--environment", "--start-timeout"]
 START += ["--dashboard", "--profile"]
-CELL = ["--array", "--dataframe", "--move", "--results", "--strict", "--profile", "--compare"]
+CELL = ["--array", "--dataframe", "--move", "--results", "--strict", "--profile", "--report", "--compare"]
 
 
 COMPLETIONS = {
@@ -301,11 +301,14 @@ def test_completion_offers_what_can_stand_there_and_nothing_else(gpu_kernel):
     gpu_kernel.ok("del collection, other_one")
 
 
-def test_completion_elsewhere_is_ipythons(gpu_kernel):
+def test_completion_elsewhere_is_ipythons(gpu_kernel, tmp_path):
+    (tmp_path / "nested.ipy").touch()
+    gpu_kernel.ok(f"%cd -q {tmp_path}")
     for code, expected in {
         "%%gpud": "%%gpudask",
         "%%gpudask\nimport th": "threading",
         "gpudask_value = 1\ngpudask_v": "gpudask_value",
+        "%%gpudask --report ./nest": "./nested.ipy",
     }.items():
         assert expected in gpu_kernel.client.complete(code, reply=True, timeout=30)["content"]["matches"]
 

@@ -133,7 +133,7 @@ def test_commands_are_refused_before_anything_runs(kernel):
 def test_options_that_cannot_be_are_refused_and_a_syntax_error_is_the_users(kernel):
     for options, sentence in {
         "--comp": "Unrecognized arguments: --comp",
-        "--compare --profile": "are mutually exclusive",
+        "--compare --report x.html": "are mutually exclusive",
     }.items():
         reply = kernel.run(f"%%gpudask {options}\n1")
         assert (reply.error, sentence in reply.printed) == ("UsageError", True)

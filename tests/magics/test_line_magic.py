@@ -225,6 +225,27 @@ def test_a_cell_computes_on_the_cluster_whatever_the_user_did_to_the_default_cli
         with_cluster.ok("other.close()")
 
 
+def test_the_newest_status_in_a_notebook_is_updated_until_the_cluster_is_closed(with_cluster):
+    kernel = with_cluster
+    kernel.ok("older = %gpudask status\nolder")
+    shown = kernel.ok("shown = %gpudask status\nshown")
+    *_, row, tasks, taken = shown.displayed[0].splitlines()
+    assert row.split()[:2] == ["Worker", "0"]
+    assert tasks == "Tasks: 0 running, 0 waiting."
+    assert f"{taken}</caption>" in shown.html[0]  # what a saved notebook keeps
+    assert "jp-RenderedHTMLCommon" in kernel.ok("shown.widget._dom_classes").value, "the theme's style of tables"
+    kernel.ok("before = shown.widget.value\nbusy = client.submit(time.sleep, 4, pure=False)\ntime.sleep(2.5)")
+    assert kernel.ok("before != shown.widget.value, '>1<' in shown.widget.value").value == "(True, True)"
+    kinds = "'application/vnd.jupyter.widget-view+json' in {}._repr_mimebundle_()"
+    assert kernel.ok(f"{kinds.format('older')}, {kinds.format('shown')}").value == "(False, True)"
+    over = kernel.ok("%gpudask stop\ntime.sleep(1.5)")
+    *_, ended = over.displayed[-1].splitlines()
+    assert ended > taken, "the last state has its own time"
+    assert re.search(r"</table><div[^>]*>Tasks: \d running, 0 waiting\.</div>$", over.html[-1])
+    assert f"{ended}</caption>" in over.html[-1]
+    assert kernel.ok("sorted(shown._repr_mimebundle_())").value == "['text/html', 'text/plain']"
+
+
 def assert_closed_with(kernel, end):
     supervisor = kernel.supervisor()
     end()

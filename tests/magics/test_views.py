@@ -1,10 +1,12 @@
-"""What the magics show: the progress of cells, and tables and lines in a notebook."""
+"""What the magics show: the cost and the progress of cells, and tables and lines in a notebook."""
 
 import pytest
 
-from jupyter_gpudask.magics.cell_footer import CellProgress, CellSummary, format_energy
+from jupyter_gpudask.magics.cell_footer import CellProgress, CellSummary, cost_of, format_energy
 from jupyter_gpudask.magics.output import format_time, html_table
-from jupyter_gpudask.protocol.state import ClusterState, WorkState
+from jupyter_gpudask.magics.settings import MagicsSettings
+from jupyter_gpudask.protocol.messages import Ready
+from jupyter_gpudask.protocol.state import ClusterState, GpuState, WorkState
 
 
 def test_a_quantity_of_a_total_is_not_broken_into_two_lines():
@@ -24,6 +26,7 @@ def summary_of_a_cell(**values):
         peak_gpu=None,
         spilled=0,
         energy=None,
+        cost=None,
         on_host=(),
         **values,
     )
@@ -41,6 +44,29 @@ def test_the_line_under_a_cell_names_several_lost_workers():
         " · lost worker 1 (exceeded its memory limit, 2 times), worker 0 (was killed by signal 9): "
         "their work was done again"
     )
+
+
+GPU = GpuState(index=0, uuid="GPU-0", name="NVIDIA H200")
+
+
+@pytest.mark.parametrize(
+    ("price", "currency", "gpus", "seconds", "text"),
+    [
+        (3, "USD", 2, 3.4, "0.0057 USD"),
+        (2.5, "EUR", 8, 3600, "20.00 EUR"),
+        (3, "USD", 0, 3600, None),
+        (0, "", 8, 3600, None),
+    ],
+)
+def test_a_cell_costs_its_gpus_for_its_time_at_the_price_of_the_kernel_or_else_of_the_server(
+    price, currency, gpus, seconds, text
+):
+    cluster = {"engine": "cuda", "address": "", "credentials": None, "dashboard_port": None, "workers": 1, "pid": 1}
+    ready = Ready(**cluster, gpus=[GPU] * gpus, price_per_gpu_hour=price, currency=currency)
+    settings = MagicsSettings()
+    assert cost_of(settings, ready, seconds) == text
+    settings.price_per_gpu_hour = 4
+    assert cost_of(settings, ready, 3600) == (f"{4 * gpus:.2f} USD" if gpus else None)
 
 
 def test_energy_is_in_watt_hours():

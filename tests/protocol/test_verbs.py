@@ -22,6 +22,7 @@ ARGUMENTS = {
     "rename": {"holder": "a.ipynb"},
     "report_automatic": {"on": True},
     "report_cell": {"cell": CellRun(began=1.0, fallback_blocks=5)},
+    "close": {"reason": "idle"},
 }
 RESULTS = {"worker_log": "the log", "keep": "user anna"}
 

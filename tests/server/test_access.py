@@ -13,6 +13,7 @@ import psutil
 import pytest
 import websocket
 from helpers import addresses_of_session, pids_of_session, places_of
+from servers import joined_to
 
 pytestmark = pytest.mark.cluster
 
@@ -158,14 +159,17 @@ def test_each_request_needs_authorization(guarded_server, guarded_kernel):
         return 101
 
     page, sockets = f"dashboard/{guarded_kernel.id}/status", ["api/stream", f"dashboard/{guarded_kernel.id}/status/ws"]
-    for actions in ("", "read", "write", "execute"):
-        allowed(server).write_text(actions)
-        reads = {status(path) == 200 for path in (page, *(f"api/{path}" for path in PATHS if "x" not in path))}
-        assert reads == {actions == "read"}, actions
-        writes = {status(f"api/clusters/x{verb}", "POST") == 403 for verb in ("/restart", "/scale", "/keep")}
-        assert writes | {status("api/clusters/x", "DELETE") == 403} == {actions != "write"}, actions
-        assert {upgrade(path) for path in sockets} == {101 if actions == "execute" else 403}, actions
-    allowed(server).write_text("read")
+    with joined_to(server, "http://127.0.0.1:1/status") as joined:
+        joined_page = f"dashboard/{joined.id}/status"
+        for actions in ("", "read", "write", "execute"):
+            allowed(server).write_text(actions)
+            reads = {status(path) == 200 for path in (page, *(f"api/{path}" for path in PATHS if "x" not in path))}
+            assert reads == {actions == "read"}, actions
+            writes = {status(f"api/clusters/x{verb}", "POST") == 403 for verb in ("/restart", "/scale", "/keep")}
+            assert writes | {status("api/clusters/x", "DELETE") == 403} == {actions != "write"}, actions
+            assert {upgrade(path) for path in sockets} == {101 if actions == "execute" else 403}, actions
+            assert (status(joined_page) == 403) is (actions != "execute"), actions
+        allowed(server).write_text("read")
 
 
 def test_no_secret_of_a_cluster_is_visible_and_no_process_connects_to_another_machine(guarded_server, guarded_kernel):

@@ -1,7 +1,10 @@
-"""GPUs that clusters hold."""
+"""GPUs that clusters hold, and the record of their use."""
 
 import contextlib
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from helpers import fake_gpu_environment, promised, wait_until
@@ -37,6 +40,13 @@ def close(server, *kernels):
 def line(server):
     """The starts that wait for GPUs."""
     return [(each["own"], each["count"], len(each["gpus"])) for each in server.fetch("gpus").body["waiting"]]
+
+
+def reasons(registry):
+    """Why clusters have ended, by the command and in the order of their starts; empty if they have not."""
+    command = [Path(sys.executable).with_name("jupyter-gpudask"), "usage", "--json", f"--lease-directory={registry}"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [json.loads(line)["reason"] for line in printed.splitlines()]
 
 
 def test_notebooks_of_two_servers_respect_and_name_their_leases_and_all_see_the_line_of_starts(servers, registry):
@@ -78,17 +88,17 @@ def test_notebooks_of_two_servers_respect_and_name_their_leases_and_all_see_the_
     close(here, mine)
 
 
-def test_a_kernel_and_a_server_that_end_leave_nothing(servers, registry, gone):
+def test_the_record_says_why_clusters_of_a_server_ended_which_leaves_nothing(servers, registry, gone):
     here, there = servers
-    kernel = here.kernel()
+    before, kernel = len(reasons(registry)), here.kernel()
     assert start(here, kernel, gpus=1)["status"] == "ready"
-    assert len(list(registry.glob("*.lease"))) == 1
+    assert reasons(registry)[before:] == [""]
     here.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
-    wait_until(lambda: not list(registry.glob("*.lease")), 120)
+    wait_until(lambda: reasons(registry)[before:] == ["kernel ended"], 120)
     cluster = start(there, there.kernel(), gpus=1)
     assert cluster["status"] == "ready"
     there.stop()
     with promised(1):
         gone(cluster["pid"])
     assert not socket_path(there.runtime, there.pid).exists()
-    assert not list(registry.iterdir())
+    assert reasons(registry)[before:] == ["kernel ended", "server ended"]

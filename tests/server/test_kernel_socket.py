@@ -26,7 +26,7 @@ LOAD = "%load_ext jupyter_gpudask"
 
 @pytest.fixture(scope="module")
 def server(server_in):
-    return server_in()
+    return server_in(options=["--GpuDask.price_per_gpu_hour=3", "--GpuDask.currency=EUR"])
 
 
 @pytest.fixture
@@ -62,6 +62,8 @@ def test_the_magic_uses_the_cluster_that_the_browser_started_also_after_an_inter
     path = kernel.ok(f"started = {START_ONE}\nset(started.client.run(lambda: sys.path[0]).values())").value
     assert path == "{'/a/folder'}"
     assert "Scheduler" in kernel.ok("%gpudask logs").value
+    ready = "get_ipython().magics_manager.registry['GpuDaskMagics'].session.cluster.ready"
+    assert kernel.ok(f"{ready}.price_per_gpu_hour, {ready}.currency").value == "(3.0, 'EUR')"
     assert server.supervisors() == [pid]
     kernel.ok("%gpudask stop")
     assert server.cluster(kernel) is None

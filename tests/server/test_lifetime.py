@@ -7,7 +7,7 @@ import re
 import time
 
 import pytest
-from helpers import START_ONE, fake_gpu_environment, wait_until
+from helpers import START_ONE, fake_gpu_environment
 from managers import UNTIL_CLOSED, KernelsOf, NamedKernels, policy_of, until, with_manager
 from users import ANNA, SINCE, UUID, as_root, lease_registry, process_of
 
@@ -64,18 +64,22 @@ def test_the_warning_comes_ten_minutes_before_the_end(monkeypatch):
 
 
 @pytest.mark.cluster
-def test_the_notebook_and_the_panel_are_warned_before_the_end_of_the_lifetime(own_server):
+def test_the_notebook_and_the_panel_are_warned_and_a_status_does_not_announce_the_end_that_has_come(own_server):
     server = own_server("--GpuDask.max_lifetime=15")
     kernel = server.kernel()
     kernel.ok(f"%load_ext jupyter_gpudask\n{START_ONE}\nimport time")
+    kernel.ok("shown = %gpudask status\nshown")
     warning = r"he cluster will be closed at \d\d:\d\d, the end of its maximum lifetime"
     last = ""
     while "maximum lifetime" not in last:
         last = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()").displayed[-1]
     assert re.search(f"t{warning}$", last)
     assert re.fullmatch(f"T{warning}.", server.cluster(kernel)["notes"][0])
-    assert "will be closed at" in kernel.ok("shown = %gpudask status\nprint(shown)").printed
-    wait_until(lambda: "The cluster was closed after 15 seconds" in kernel.run("%gpudask status").error_value, 60)
+    kernel.ok("while 'will be closed at' not in shown.widget.value: time.sleep(0.1)")
+    ended = kernel.ok("while shown._last is None: time.sleep(0.1)")
+    for text in (ended.displayed[-1], ended.html[-1]):
+        assert "The cluster was closed after 15 seconds, its maximum lifetime" in text
+        assert "will be closed at" not in text
 
 
 # Stands in line as a start does, and is given the GPU when its turn comes.

@@ -1,19 +1,33 @@
-"""Metrics for Prometheus."""
+"""Metrics for Prometheus, of the server and of the exporter of the machine."""
 
 import getpass
+import json
+import re
+import socket
+import subprocess
+import sys
 import threading
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
 
+import psutil
 import pytest
+import yaml
 from helpers import fake_gpu_environment, wait_until
 from managers import with_manager
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from users import ANNA, BERT, UUID, as_root, lease_registry, process_of
 
 from jupyter_gpudask.errors import ClusterLostError, GpuHeldError
 from jupyter_gpudask.protocol.spec import ClusterSpec
 from jupyter_gpudask.server.cluster import KernelCluster
 from jupyter_gpudask.server.monitor import Monitor
 from jupyter_gpudask.server.prometheus import PrometheusMetrics
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def samples(text):
@@ -106,3 +120,103 @@ def test_the_server_reports_held_gpus_their_use_and_cells_with_what_these_comput
     kernel.ok("sleeping = started.client.submit(time.sleep, 60)\nNone")
     wait_until(lambda: held() == {("busy", user): 1, ("idle", user): 0})
     assert server.fetch("metrics", headers={}, prefix="").status == 403
+
+
+HOLD = """
+with leases.lock():
+    lease = leases.take([UUID], holder="secret.ipynb", kernel_id="k", share=True)
+print("held", flush=True)
+sys.stdin.read()
+"""
+WAIT = """
+from jupyter_gpudask.machine.leases import WaitingLine
+place = leases.line.enter([UUID])
+print("waits", flush=True)
+sys.stdin.read()
+"""
+
+
+def free_port():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+def exporter_command(registry, port):
+    options = [f"--lease-directory={registry.path}", f"--port={port}"]
+    return [sys.executable, "-m", "jupyter", "gpudask", "exporter", *options]
+
+
+@contextmanager
+def exporter(registry, **settings):
+    """The port of an exporter."""
+    port = free_port()
+    environment = fake_gpu_environment(**settings)
+    with subprocess.Popen(
+        exporter_command(registry, port), env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            wait_until(lambda: process.poll() is not None or scrape(port), 120)
+            assert process.poll() is None, process.stderr.read()
+            yield port, process
+        finally:
+            process.terminate()
+
+
+def scrape(port):
+    """The samples of our metrics."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as response:
+            text = response.read().decode()
+    except URLError:
+        return []
+    return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+
+
+def expressions():
+    """Each expression of the dashboard and of the alert rules, with the labels that the text beside it names."""
+    dashboard = json.loads((DOCS / "grafana.json").read_text())
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            yield target["expr"], set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+    for group in yaml.safe_load((DOCS / "alerts.yml").read_text())["groups"]:
+        for rule in group["rules"]:
+            yield rule["expr"], set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+    yield dashboard["templating"]["list"][1]["query"].replace("label_values(", "").replace(", instance)", ""), set()
+
+
+@as_root
+def test_each_expression_of_the_dashboard_and_of_the_alerts_names_metrics_and_labels_that_the_exporter_has():
+    with (
+        lease_registry() as registry,
+        process_of(ANNA, registry, HOLD) as anna,
+        process_of(BERT, registry, WAIT) as bert,
+    ):
+        assert (anna.stdout.readline(), bert.stdout.readline()) == ("held\n", "waits\n")
+        with exporter(registry) as (port, process):
+            samples = scrape(port)
+            listening = psutil.Process(process.pid).net_connections("inet")
+            assert {each.laddr.ip for each in listening if each.status == psutil.CONN_LISTEN} == {"127.0.0.1"}
+            command = exporter_command(registry, port)
+            second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+            assert second.returncode == 1
+            assert second.stderr.startswith("The exporter cannot listen on 127.0.0.1")
+            process.terminate()
+            assert process.wait(60) == 0
+    labels = {sample.name: set(sample.labels) for sample in samples}
+    used = set()
+    for expression, shown in expressions():
+        names = set(re.findall(r"gpudask_\w+", expression))
+        assert names <= labels.keys(), expression
+        known = set.union(*(labels[name] for name in names)) | {"instance"}
+        lists = re.findall(r"(?:by|on|group_\w+) \(([^()]+)\)", expression)
+        wanted = {label for each in lists for label in each.split(", ")}
+        wanted |= set(re.findall(r"[{,](\w+)=", expression)) | shown
+        assert wanted <= known, expression
+        used |= names
+    assert used == labels.keys()
+    values = {(sample.name, *sorted(sample.labels.values())): sample.value for sample in samples}
+    assert values["gpudask_gpu_holders", "0", UUID, "nobody"] == 1
+    assert values["gpudask_waiting_starts", str(BERT)] == 1
+    assert values["gpudask_gpu_utilization_ratio", "0", UUID] == 0.37
+    assert "secret" not in str(samples)

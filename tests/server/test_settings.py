@@ -7,6 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 # Starts a server as a user for each argument, which has the folders of configuration files, and options.
 START_AS_USER = """
 import os, sys
@@ -62,3 +64,35 @@ def test_the_server_reads_config_files_and_warns_of_limits_that_files_of_the_use
     assert warning.startswith(
         f"can override max_clusters, max_gpus, max_lifetime of {file}: files in {home / 'config'} have precedence."
     )
+
+
+pytestmark = pytest.mark.cluster
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def output(**metadata):
+    data = {"text/html": "<table></table>", "text/plain": "worker", WIDGET: {"model_id": "1"}}
+    return {"output_type": "display_data", "data": data, "metadata": metadata}
+
+
+def saved(server, *outputs):
+    """The MIME types of each output after a notebook was saved and read."""
+    cell = {"cell_type": "code", "source": "", "metadata": {}, "execution_count": 1, "outputs": list(outputs)}
+    content = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    order = {"type": "notebook", "format": "json", "content": content}
+    assert server.fetch("contents/saved.ipynb", "PUT", order, prefix="api/").status in (200, 201)
+    found = server.fetch("contents/saved.ipynb", prefix="api/").body["content"]["cells"][0]["outputs"]
+    return [set(each["data"]) for each in found]
+
+
+def test_live_outputs_of_this_package_are_saved_without_their_widget_view_and_others_unchanged(server):
+    only = output(jupyter_gpudask={"live": True})
+    del only["data"]["text/html"]
+    ours, other, without_html = saved(server, output(jupyter_gpudask={"live": True}), output(), only)
+    assert ours == {"text/html", "text/plain"}
+    assert other == {"text/html", "text/plain", WIDGET}
+    assert without_html == {"text/plain", WIDGET}
+    order = {"type": "file", "format": "text", "content": "cells"}
+    assert server.fetch("contents/notes.txt", "PUT", order, prefix="api/").status == 201
+    assert "Pre-save hook" not in server.log

@@ -147,6 +147,7 @@ def test_what_needs_a_cluster_of_ones_own_is_refused(joined, cluster):
         "%gpudask scale 1": "Its workers are started and stopped there.",
         "%gpudask restart": "It cannot be restarted from here.",
         "%gpudask stop": "It is not stopped from here.",
+        "%%gpudask --report out.html\n1": "--report would measure the tasks of all its users.",
         "%%gpudask --profile\n1": "--profile would measure the tasks of all its users.",
         "%gpudask start --gpus 1": "Type in the notebook: %gpudask disconnect",
         "%gpudask connect tcp://127.0.0.1:1": "Type in the notebook: %gpudask disconnect",
@@ -274,7 +275,7 @@ def test_the_panel_shows_a_joined_cluster_and_changes_nothing(server, cluster):
         wait_until(lambda: len(workers()) == 2 and all(worker["utilization"] for worker in workers()), LIMIT)
         shown = server.cluster(kernel)
         assert (shown["status"], shown["engine"], shown["joined"]) == ("ready", "cuda", cluster.address)
-        assert (shown["pid"], shown["gpus"], shown["dashboard"]) == (None, [], None)
+        assert (shown["pid"], shown["gpus"], shown["dashboard"]) == (None, [], f"gpudask/dashboard/{kernel.id}/")
         assert [each["kernel_id"] for each in server.fetch("clusters").body["clusters"]] == [kernel.id]
         assert [(worker["host"], worker["gpu_index"], worker["utilization"]) for worker in workers()] == [
             ("127.0.0.1", 0, 37),
@@ -290,7 +291,7 @@ def test_the_panel_shows_a_joined_cluster_and_changes_nothing(server, cluster):
         assert (refused.status, refused.body["kind"]) == (409, "ClusterExistsError")
         assert refused.body["message"] == f"This kernel is connected to {cluster.address}."
         # One sentence for the browser, for a request, and for the notebook.
-        assert "open it at http://127.0.0.1:" in shown["limits"]["dashboard"]
+        assert "dashboard" not in shown["limits"]
         for action, body, command in (
             ("stop", None, "%gpudask stop"),
             ("scale", {"workers": 1}, "%gpudask scale 1"),

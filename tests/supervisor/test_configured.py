@@ -98,9 +98,24 @@ def test_more_workers_than_hosts_or_the_administrator_allow_are_refused():
         check_limit(3, 2)
 
 
-JOBS = """12|PENDING|long|Resources
-13|RUNNING|long|None
-14|TIMEOUT|long|None
+PBS = """
+pbs-server:
+                                                            Req'd  Req'd   Elap
+Job ID          Username Queue    Jobname    SessID NDS TSK Memory Time  S Time
+--------------- -------- -------- ---------- ------ --- --- ------ ----- - -----
+12.pbs-server   ann      workq    jupyter-gp    --    1   1  300mb 00:30 Q   --
+13.pbs-server   ann      workq    jupyter-gp   4711   1   1  300mb 00:30 R 00:01
+14.pbs-server   ann      workq    jupyter-gp   4712   1   1  300mb 00:30 C   --
+"""
+SGE = """job-ID  prior   name       user         state submit/start at     queue                          slots
+-----------------------------------------------------------------------------------------------------------------
+     12 0.55500 jupyter-gp ann          qw    11/23/2026 23:00:00                                    1
+     13 0.55500 jupyter-gp ann          r     11/23/2026 23:00:01 all.q@node1                        1
+     14 0.55500 jupyter-gp ann          Eqw   11/23/2026 23:00:02                                    1
+"""
+LSF = """12|PEND|normal|Job slot limit reached
+13|RUN|normal|-
+14|EXIT|normal|-
 """
 
 
@@ -121,41 +136,50 @@ def states(system, *ids):
     return [system.state(id_, "w") for id_ in ids]
 
 
-def test_the_jobs_in_the_list_are_described_and_those_that_leave_it_have_ended(answers):
-    answers += [JOBS, "11|Priority\n12|Resources\n", ""]
-    system = BatchSystem("SLURM")
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        ("PBS", PBS, ["is queued in PBS", "is running in PBS", "ended in PBS (COMPLETED)"]),
+        ("SGE", SGE, ["is queued in SGE", "is running in SGE", "is faulty in SGE"]),
+        ("LSF", LSF, ["is pending in LSF: Job slot limit reached", "is running in LSF", "ended in LSF (EXIT)"]),
+    ],
+)
+def test_the_jobs_in_the_list_are_described_and_those_that_leave_it_have_ended(answers, name, answer, words):
+    answers += [answer, ""]
+    system = BatchSystem(name)
     seen = states(system, "12", "13", "14")
-    assert [job.description for job in seen] == [
-        "job 12 is pending in SLURM: Resources, position 2",
-        "job 13 is running in SLURM",
-        "job 14 reached its time limit in SLURM (TIMEOUT)",
-    ]
-    assert [job.has_ended for job in seen] == [False, False, True]
+    assert [job.description for job in seen] == [f"job {12 + n} {text}" for n, text in enumerate(words)]
+    assert [job.has_ended for job in seen] == [False, False, name != "SGE"]
+    assert [job.position for job in seen] == [None] * 3
     assert [job.has_ended for job in states(system, "12", "13", "14")] == [True] * 3
 
 
-@pytest.mark.usefixtures("answers")
-def test_another_batch_system_is_not_asked():
-    assert states(BatchSystem("PBS"), "12")[0].description == "job 12 is submitted in PBS"
-
-
 def test_a_job_that_is_not_listed_at_once_has_not_ended(answers, monkeypatch):
-    answers += ["", JOBS, "", "", None]
-    system = BatchSystem("SLURM")
+    answers += ["", LSF, "", None]
+    system = BatchSystem("LSF")
     assert [states(system, "13")[0].has_ended for _ in range(4)] == [False, False, True, True]
     answers[:] = [""]
-    system = BatchSystem("SLURM")
-    assert states(system, "13")[0].description == "job 13 is submitted in SLURM"
+    system = BatchSystem("LSF")
+    assert states(system, "13")[0].description == "job 13 is submitted in LSF"
     monkeypatch.setattr(job_queue, "_LISTED_WITHIN", 0)
-    assert states(system, "13")[0].description == "job 13 is not in the queue of SLURM any more"
+    assert states(system, "13")[0].description == "job 13 is not in the queue of LSF any more"
 
 
-def test_the_log_of_a_job_has_neither_those_of_others_nor_credentials(tmp_path):
-    for number in (1, 2):
-        (tmp_path / f"jupyter-gpudask-{number}.out").write_text(f"log {number}")
+# With the names that the batch systems give them, for the jobs 1 and 2 of the workers Cluster-2 and Cluster-1.
+NAMES = {
+    "SLURM": ("jupyter-gpudask-1.out", "jupyter-gpudask-2.out"),
+    "PBS": ("jupyter-gpudask.o1", "jupyter-gpudask.o2"),
+    "LSF": ("Cluster-2-1.out", "Cluster-1-2.out"),
+}
+
+
+@pytest.mark.parametrize("system", NAMES)
+def test_the_log_of_a_job_has_neither_those_of_others_nor_credentials(tmp_path, system):
+    for number, name in enumerate(NAMES[system], start=1):
+        (tmp_path / name).write_text(f"log {number}")
     (tmp_path / ".dask-jobqueue.worker.key.gj1mw2tf").write_text("a key")
     cluster = SimpleNamespace(
-        job_cls=type("SLURMJob", (), {}),
+        job_cls=type(f"{system}Job", (), {}),
         workers={"Cluster-2": SimpleNamespace(job_id="1"), "Cluster-1": SimpleNamespace(job_id="2")},
         worker_spec={},
         _name="Cluster",

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers import RunningCluster, fake_gpu_environment, fill_disk, pids_of_session, small_disk, wait_until
+from helpers import Kernel, RunningCluster, fake_gpu_environment, fill_disk, pids_of_session, small_disk, wait_until
 
 from jupyter_gpudask.errors import ClusterStartError
 from jupyter_gpudask.machine.directories import older_log, tail
@@ -13,6 +13,8 @@ from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.supervisor.dask_cluster import cut, log_limit
 
 pytestmark = pytest.mark.cluster
+
+REPORT = "%%gpudask --report {}/report.html\nclient.submit(sum, [1, 2], pure=False).result() + 4"
 
 
 @pytest.fixture
@@ -74,6 +76,24 @@ def test_a_folder_that_cannot_be_finished_is_a_clear_error_and_is_removed(tmp_pa
         with pytest.raises(ClusterStartError, match=f"The directory of the cluster cannot be created: .*{disk}"):
             start(tmp_path, scratch=disk)
         assert list(disk.iterdir()) == []
+
+
+def test_a_report_that_cannot_be_written_costs_a_cell_neither_its_result_nor_the_next_cell(disk):
+    kernel = Kernel()
+    try:
+        kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 1\nclient = started.client")
+        filler = fill_disk(disk)
+        reply = kernel.ok(REPORT.format(disk))
+        filler.unlink()
+        again = kernel.ok(REPORT.format(disk))
+    finally:
+        kernel.shutdown()
+    assert (reply.value, again.value) == ("7", "7")
+    assert "Traceback" not in reply.printed + reply.traceback
+    shown = [text for text in reply.displayed if "report" in text]
+    assert shown == [f"The report cannot be written to {disk}/report.html: No space left on device."]
+    assert any("1 task" in text for text in reply.displayed)
+    assert "</html>" in (disk / "report.html").read_text()
 
 
 def limited(limit):

@@ -379,7 +379,7 @@ def test_the_lease_is_given_back_after_all_processes_have_ended_however_the_clos
             done.append("close")
             raise error
 
-        def end(self):
+        def end(self, reason):
             done.append("release")
 
     class Quiet:

@@ -166,6 +166,15 @@ describe('the section of clusters', () => {
     for (const id of [openDashboard, openPlots, choosePlot]) {
       expect(commands.isEnabled(id, args)).toBe(false);
     }
+    // Its dashboard is offered if it has one.
+    const dashboard = 'gpudask/dashboard/kernel-1/';
+    await shown.receive({
+      clusters: [{ ...joined, dashboard, limits: { stop: limits.stop } }]
+    });
+    expect(buttonsOf('true')).toEqual([['Stop: analysis.ipynb', limits.stop]]);
+    for (const id of [openDashboard, openPlots, choosePlot]) {
+      expect(commands.isEnabled(id, args)).toBe(true);
+    }
   });
 
   it('has a button to keep the GPUs of an idle cluster that somebody waits for', async () => {

@@ -122,6 +122,26 @@ describe('a dashboard tab', () => {
     expect(isOld()).toBe(false);
   });
 
+  it('gives the pages of a joined cluster an origin of their own', async () => {
+    const joined = { joined: 'tcp://10.0.0.1:8786', pid: null };
+    const sandbox = (): string | null | undefined =>
+      tab.node.querySelector('iframe')?.getAttribute('sandbox');
+    open();
+    expect(sandbox()).toBe('allow-scripts');
+    await receive(cluster());
+    expect(sandbox()).toContain('allow-same-origin');
+    await receive(cluster({ ...joined, since: 2000 }));
+    expect(sandbox()).toBe('allow-scripts');
+    expect(shown).toHaveLength(2);
+    // The address has another secret after the next connection.
+    await receive(cluster({ ...joined, since: 2000, name: 'new.ipynb' }));
+    expect(shown).toHaveLength(2);
+    await receive(cluster({ ...joined, since: 3000 }));
+    expect(shown).toHaveLength(3);
+    await receive(cluster({ pid: 200 }));
+    expect(sandbox()).toContain('allow-same-origin');
+  });
+
   it('follows its notebook to another kernel, also after a reload', async () => {
     open({ ...DASHBOARD, plot: PLOT });
     await receive(cluster());

@@ -27,11 +27,14 @@ import {
   IDashboard
 } from './dashboard';
 
-const SANDBOX: IFrame.SandboxExceptions[] = [
+const OWN_SANDBOX: IFrame.SandboxExceptions[] = [
   'allow-scripts',
   'allow-same-origin',
   'allow-downloads'
 ];
+
+/** Pages of somebody else get no rights at the server, which also sends this as a policy with each page. */
+const JOINED_SANDBOX: IFrame.SandboxExceptions[] = ['allow-scripts'];
 
 /** Shows a notice when its cluster is closed, and loads the dashboard of the notebook's next cluster. */
 export class DashboardTab extends MainAreaWidget<Panel> {
@@ -93,6 +96,7 @@ export class DashboardTab extends MainAreaWidget<Panel> {
     const process = processOf(cluster);
     if (isAvailable && process !== this._process) {
       this._process = process;
+      this._frame.sandbox = cluster.joined ? JOINED_SANDBOX : OWN_SANDBOX;
       this._frame.url = dashboardUrl(
         this._baseUrl,
         cluster.kernel_id,
@@ -122,14 +126,14 @@ export class DashboardTab extends MainAreaWidget<Panel> {
   }
 
   private _dashboard: IDashboard;
-  private readonly _frame = new IFrame({ sandbox: SANDBOX });
+  private readonly _frame = new IFrame({ sandbox: JOINED_SANDBOX });
   /** The process of the cluster whose dashboard is loaded. */
   private _process = '';
 }
 
 /** Identifies the process that serves the dashboard of a cluster. */
 function processOf(cluster: ICluster | undefined): string {
-  return `${cluster?.pid ?? ''}`;
+  return cluster ? `${cluster.pid}${cluster.joined && cluster.since}` : '';
 }
 
 /** The notice above a dashboard whose cluster is closed or not reachable. */

@@ -336,7 +336,8 @@ export type components = {
      *     - `stand_in`: why the CPU stands in for GPUs; else empty.
      *     - `gpus`: UUIDs of its GPUs.
      *     - `pid`: the pid of the supervisor; `None` if there is none.
-     *     - `dashboard`: the path of Dask's dashboard below the server's base URL; `None` if there is none.
+     *     - `dashboard`: the path of Dask's dashboard below the server's base URL; `None` if there is none. That of a joined
+     *       cluster redirects to pages that have no rights at the server.
      *     - `joined`: the address of the scheduler, if the kernel is connected to a cluster that somebody else started; else
      *       empty.
      *     - `limits`: the actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
@@ -886,7 +887,7 @@ export type components = {
      * @description Metrics of a GPU in the history; see `GpuState`.
      *
      *     - `nvlink`, `pcie`: traffic over NVLink, and over PCIe, sent and received, in bytes per second since the previous
-     *       sample. If the driver has no 64-bit counter for PCIe, it is that of 20 ms in each direction.
+     *       sample. On GPUs before Hopper whose driver has no 64-bit counter for PCIe, it is that of 20 ms in each direction.
      */
     GpuMetrics: {
       /**

@@ -1,4 +1,4 @@
-"""``%%gpudask --profile``: what each operation of a cell cost."""
+"""``%%gpudask --profile`` and ``--report``: what each operation of a cell cost, and Dask's performance report."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
+from ..errors import ReportError
 from ..overlay import CellRecord
 from ..quantities import format_bytes
 from ..session.launch import RunningCluster
@@ -35,6 +38,46 @@ _MAX_OPERATIONS = 12
 _MAX_WORKERS = 8
 _SMALLEST = 0.0005
 _ALWAYS = ("blocks", "block size", "time", "waiting")
+
+
+@dataclass(repr=False)
+class ReportNote(Note):
+    """A `Note` that links to the report, if it is in or below the folder of the notebook."""
+
+    file: str  # the path as the user typed it
+
+    def to_html(self) -> str:
+        """The line as a `div`; Jupyter serves relative addresses from the folder of the notebook."""
+        here = Path.cwd()
+        path = Path(self.file).expanduser().resolve()
+        if not path.is_relative_to(here):
+            return super().to_html()
+        address = escape(quote(str(path.relative_to(here))))
+        text = escape(self.text).replace(
+            escape(self.file), f'<a href="{address}" target="_blank">{escape(self.file)}</a>'
+        )
+        return f'<div style="{self.STYLE}">{text}</div>'
+
+
+@contextmanager
+def report_to(file: str) -> Iterator[None]:
+    """Write a performance report of the code in this context to `file`; a note links to it or says why not."""
+    path = Path(file).expanduser()
+    if path.is_dir() or not path.parent.is_dir():
+        raise ReportError(file=repr(file))
+    from distributed import performance_report
+
+    report = performance_report(filename=str(path))
+    report.__enter__()
+    try:
+        yield
+    finally:
+        try:
+            report.__exit__(None, None, None)
+        except OSError as error:  # the cell itself has succeeded
+            display(Note(f"The report cannot be written to {file}: {error.strerror or error}."))
+        else:
+            display(ReportNote(f"Dask's performance report: {file}", file))
 
 
 def was_interrupted(shell: InteractiveShell) -> bool:
