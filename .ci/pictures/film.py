@@ -25,21 +25,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE = Path(__file__).parent
-SIZE_LIMIT = 2_000_000  # bytes
-TITLE = "fluid-simulation.ipynb"  # the notebook beside the panel, as the recording names it
+SIZE_LIMIT = 1_500_000  # bytes
+SLOWER = 3  # how many times as slowly it is replayed, so that the browser has time for each picture
+FRAMES = 4  # pictures a second of the film
 
 
 @contextmanager
 def server(recording: Path, start: float, folder: Path) -> Iterator[str]:
     """JupyterLab with the replay; gives its address."""
-    sources = json.loads(recording.read_text())["cells"][TITLE]
+    [(notebook, sources)] = json.loads(recording.read_text())["cells"].items()
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), folder / TITLE)
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), folder / notebook)
     environment = os.environ | {
         "GPUDASK_RECORDING": str(recording.resolve()),
         "GPUDASK_UNTIL": str(start),
         "GPUDASK_FILM": str(folder / ".begin"),
+        "GPUDASK_SLOWER": str(SLOWER),
         "PYTHONPATH": str(HERE),
         **{f"JUPYTER_{kind}_DIR": str(folder / f".{kind.lower()}") for kind in ("RUNTIME", "CONFIG", "DATA")},
     }
@@ -85,15 +87,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recording", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--start", type=float, default=8.5, help="second of the recording at which the film begins")
-    parser.add_argument("--to", type=float, default=22.5, help="second of the recording at which it ends")
-    parser.add_argument("--speed", type=float, default=2, help="how many times faster than it was recorded it is shown")
+    parser.add_argument("--start", type=float, required=True, help="second of the recording at which the film begins")
+    parser.add_argument("--to", type=float, required=True, help="second of the recording at which it ends")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, server(options.recording, options.start, Path(name)) as url:
-        seconds = options.to - options.start
-        subprocess.run(["/usr/bin/env", "node", HERE / "picture.mjs", url, name, "film", str(seconds)], check=True)
+        told = [str(options.recording), str(options.start), str(options.to), str(FRAMES), str(SLOWER)]
+        subprocess.run(["/usr/bin/env", "node", HERE / "picture.mjs", url, name, "film", *told], check=True)
         frames = sorted(Path(name).glob("frame-*.png"))
-        assemble(frames, round(1000 * seconds / len(frames) / options.speed), options.out)
+        assemble(frames, 1000 // FRAMES, options.out)
     size = options.out.stat().st_size
     print(f"{options.out}: {len(frames)} pictures, {size} bytes")
     return int(size > SIZE_LIMIT)

@@ -1,9 +1,9 @@
 /**
- * The pictures of README and docs: node picture.mjs URL FOLDER [history | film SECONDS], with a server that has `replay`
- * among its extensions, and the notebook fluid-simulation.ipynb. A film is many pictures; film.py makes one file of them.
- * See docs/testing.md.
+ * The pictures of README and docs: node picture.mjs URL FOLDER [history], with a server that has `replay` among its extensions,
+ * and a notebook of the recording. For film.py, which makes one file of many pictures:
+ * node picture.mjs URL FOLDER film RECORDING START END FRAMES SLOWER. See docs/testing.md.
  */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
 const require = createRequire(
@@ -11,21 +11,50 @@ const require = createRequire(
 );
 const { chromium } = require('@playwright/test');
 
-const [url, folder, what = 'panel', seconds] = process.argv.slice(2);
+const [url, folder, what = 'panel', recording, ...numbers] =
+  process.argv.slice(2);
+const [start, end, perSecond, slower] = numbers.map(Number);
+const { content } = await (await fetch(`${url}/api/contents`)).json();
+const notebook = content.find(({ type }) => type === 'notebook').name;
 
-/** Pictures in equal intervals: the panel beside the notebook, and in the last third beside the history. */
-async function film(page, execute) {
-  const interval = 500;
-  const count = Math.round((1000 * Number(seconds)) / interval);
+/** Show below the cells what a kernel sent: what it had sent before at once, and the rest as slowly as the server sends its part. */
+function playOutputs({ outputs, start, slower }) {
+  const { widgets } = window.jupyterapp.shell.currentWidget.content;
+  const indices = new Map();
+  const play = ({ cell, began, count, type, transient, ...content }) => {
+    const { model } = widgets[cell];
+    const area = model.outputs;
+    const id = transient?.display_id;
+    if (began) {
+      widgets[cell].setPrompt('*');
+    } else if (count) {
+      model.executionCount = count;
+      widgets[cell].setPrompt(`${count}`);
+    } else if (type === 'update_display_data') {
+      area.set(indices.get(id), { output_type: 'display_data', ...content });
+    } else {
+      indices.set(id, area.length);
+      area.add({ output_type: type, ...content });
+    }
+  };
+  for (const [second, output] of outputs) {
+    if (second <= start) {
+      play(output);
+    } else {
+      setTimeout(() => play(output), 1000 * slower * (second - start));
+    }
+  }
+}
+
+/** Pictures in equal intervals: the panel beside the notebook. */
+async function film(page) {
+  const { outputs } = JSON.parse(readFileSync(recording, 'utf8'));
+  const count = Math.round((end - start) * perSecond);
+  await page.evaluate(playOutputs, { outputs, start, slower });
   writeFileSync(`${folder}/.begin`, ''); // replay.py waits for it
   const begin = Date.now();
   for (let number = 0; number < count; number += 1) {
-    if (number === Math.round((2 * count) / 3)) {
-      await execute('gpudask:show-history');
-      await page.waitForSelector('.jp-GpuDask-chart canvas');
-      await page.selectOption('.jp-GpuDask-tabToolbar select', '60');
-    }
-    const late = begin + number * interval - Date.now();
+    const late = begin + (1000 * slower * number) / perSecond - Date.now();
     await page.waitForTimeout(Math.max(0, late));
     await page.screenshot({
       path: `${folder}/frame-${String(number).padStart(4, '0')}.png`
@@ -40,7 +69,7 @@ const browser = await chromium.launch({
 
 // The notebook's kernel has to be there before the stream is asked for.
 const first = await browser.newPage();
-await first.goto(`${url}/lab/tree/fluid-simulation.ipynb?reset`);
+await first.goto(`${url}/lab/tree/${notebook}?reset`);
 await first.waitForSelector('.jp-NotebookPanel .jp-Cell');
 await first.waitForTimeout(4000);
 const news = first.getByRole('button', { name: 'No', exact: true });
@@ -54,9 +83,9 @@ for (const theme of what === 'panel' ? ['Light', 'Dark'] : ['Light']) {
   const page = await browser.newPage({
     viewport:
       what === 'film'
-        ? { width: 1100, height: 640 }
+        ? { width: 1200, height: 760 }
         : { width: 1280, height: 860 },
-    deviceScaleFactor: 1.5
+    deviceScaleFactor: what === 'film' ? 1 : 1.5
   });
   const execute = (command, args) =>
     page.evaluate(
@@ -64,12 +93,12 @@ for (const theme of what === 'panel' ? ['Light', 'Dark'] : ['Light']) {
         void window.jupyterapp.commands.execute(name, given ?? {}),
       [command, args]
     );
-  await page.goto(`${url}/lab/tree/fluid-simulation.ipynb?reset`);
+  await page.goto(`${url}/lab/tree/${notebook}?reset`);
   await page.waitForSelector('.jp-NotebookPanel .jp-Cell');
   await execute('apputils:change-theme', { theme: `JupyterLab ${theme}` });
   await page.waitForTimeout(4000);
   await execute('gpudask:show-panel');
-  await page.waitForSelector('.jp-GpuDask-card');
+  await page.waitForSelector('.jp-GpuDask-gpus');
   if (what === 'history') {
     await execute('gpudask:show-history');
     await page.waitForSelector('.jp-GpuDask-chart canvas');
@@ -77,7 +106,7 @@ for (const theme of what === 'panel' ? ['Light', 'Dark'] : ['Light']) {
   }
   await page.waitForTimeout(2500);
   if (what === 'film') {
-    await film(page, execute);
+    await film(page);
   } else {
     await page.screenshot({
       path: `${folder}/${what === 'panel' ? `panel-${theme.toLowerCase()}` : what}.png`

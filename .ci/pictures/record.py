@@ -1,9 +1,10 @@
-"""What the stream of a real server says while two notebooks work on GPUs: to be replayed where there are none.
+"""What a real server says and cells show while a notebook works on GPUs: to be replayed where there are none.
 
-    python .ci/pictures/record.py --out .ci/pictures/NAME.json [--seconds 75]
+    python .ci/pictures/record.py --out .ci/pictures/NAME.json
 
-One notebook sums random numbers with CuPy, the other groups a frame with cuDF, each on one GPU, if there are two;
-else both share the one. A line of the recording has the seconds since its begin, and the message.
+The cells reduce random numbers with CuPy, group a frame with cuDF, and run a query of Polars if it is installed, on
+all GPUs of the machine. A line of the recording has the seconds since its begin, and a message of the stream or of
+the kernel.
 """
 
 from __future__ import annotations
@@ -17,99 +18,112 @@ import tempfile
 import threading
 import time
 import urllib.request
-from contextlib import suppress
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import websocket
 from jupyter_client import BlockingKernelClient
 
-from jupyter_gpudask.machine.gpus import list_gpus
-
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from harness import header
 
 TOKEN = "recording"  # noqa: S105
 TOKEN_HEADER = {"Authorization": f"token {TOKEN}"}
+NOTEBOOK = "taxi-fares.ipynb"
+# Of the kernel's messages those that change what is below a cell.
+SHOWN = ("display_data", "update_display_data", "execute_result", "stream", "error")
+# So that the film does not begin or end with the first or last cell, in seconds.
+PAUSE = 3
 
-CELLS = {
-    "fluid-simulation.ipynb": (
-        "%load_ext jupyter_gpudask",
-        "%gpudask start --gpus {gpus}",
-        """%%gpudask
+CELLS = (
+    "%load_ext jupyter_gpudask\n%gpudask start",
+    """%%gpudask
 import dask.array as da
-for size in (20_000, 30_000, 40_000) * 60:
-    x = da.random.normal(size=(size, size), chunks=10_000)
-    float((x @ x.T).sum().compute())""",
-    ),
-    "taxi-fares.ipynb": (
-        "%load_ext jupyter_gpudask",
-        "%gpudask start --gpus {gpus}",
-        """%%gpudask
-import dask.dataframe as dd, numpy as np, pandas as pd
-rows = pd.DataFrame({{"zone": np.arange(20_000_000) % 263, "fare": np.random.default_rng(0).gamma(3, 6, 20_000_000)}})
-frame = dd.concat([dd.from_pandas(rows, npartitions=4)] * 20).persist()
-for _ in range(600):
-    top = frame.groupby("zone").fare.max().reset_index()
-    frame.merge(top, on="zone").sort_values("fare_x").fare_x.sum().compute()""",
-    ),
-}
+
+noise = da.random.normal(size=({rows:_}, 60_000), chunks=10_000)
+noise.std(axis=0).mean().compute()""",
+    """%%gpudask
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+
+rides = pd.DataFrame({{"zone": np.arange({rides:_}) % 263}})
+rides["fare"] = np.random.default_rng(0).gamma(3, 6, len(rides))
+year = dd.concat([dd.from_pandas(rides, npartitions=8)] * 12)
+year.groupby("zone").fare.agg(["mean", "max"]).nlargest(5, "mean").compute()""",
+    """%%gpudask
+import polars as pl
+
+fares = pl.from_pandas(rides).lazy()
+fares.group_by("zone").agg(pl.col("fare").mean()).sort("fare").head(5).collect()""",
+)
 
 
-def cells_of(gpus: str) -> dict[str, list[str]]:
-    """The cells of each notebook, with the value of ``--gpus`` filled in."""
-    return {name: [cell.format(gpus=gpus) for cell in cells] for name, cells in CELLS.items()}
+def cells(on_cpu: bool) -> list[str]:
+    """The cells of the notebook; on the CPU they compute less."""
+    sizes = {"rows": 2_000, "rides": 200_000} if on_cpu else {"rows": 400_000, "rides": 20_000_000}
+    first, *others = [cell.format(**sizes) for cell in CELLS if "polars" not in cell or find_spec("polars")]
+    return [f"{first} --cpu --workers 2" if on_cpu else first, *others]
 
 
-def work(runtime: Path, kernel_id: str, cells: list[str], over: threading.Event) -> None:
-    """Run the cells in a kernel of the server until they end, or it does."""
+def work(runtime: Path, kernel_id: str, sources: list[str], keep: Any) -> None:
+    """Run the cells in a kernel of the server, and keep what they show."""
     client = BlockingKernelClient(connection_file=str(runtime / f"kernel-{kernel_id}.json"))
     client.load_connection_file()
     client.start_channels()
     client.wait_for_ready(timeout=60)
-    for code in cells:
-        with suppress(Exception):  # the end of the recording comes while a cell runs
-            client.execute_interactive(code, timeout=600, output_hook=show)
-        if over.is_set():
-            break
+    for index, code in enumerate(sources):
+        keep({"cell": index, "began": True})
+        reply = client.execute_interactive(code, timeout=120, output_hook=partial(show, index, keep))
+        keep({"cell": index, "count": reply["content"]["execution_count"]})
+        time.sleep(1)
     client.stop_channels()
 
 
-def show(message: dict[str, Any]) -> None:
-    """Print errors of a cell."""
+def show(index: int, keep: Any, message: dict[str, Any]) -> None:
+    """Keep what changes the output of a cell, and print errors."""
+    if message["msg_type"] in SHOWN:
+        keep({"cell": index, "type": message["msg_type"], **message["content"]})
     if message["msg_type"] == "error":
         print("\n".join(message["content"]["traceback"]), file=sys.stderr)
 
 
-def record(folder: Path, share: str, seconds: float) -> list[tuple[float, Any]]:
-    """What the server says, and when, while the notebooks work."""
-    options = ["--GpuDask.share_gpus=True"] if share == "all" else []
-    command = [sys.executable, "-P", "-m", "jupyter_server", "--no-browser", "--allow-root", "--port=0", *options]
+def record(folder: Path, sources: list[str], limit: float) -> tuple[list[Any], list[Any]]:
+    """What the server says, and what the cells show, each with its second, until some seconds after the last cell."""
+    command = [sys.executable, "-P", "-m", "jupyter_server", "--no-browser", "--allow-root", "--port=0"]
     command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"]
     command += ["--ServerApp.jpserver_extensions={'jupyter_gpudask': True}"]
     environment = os.environ | {"JUPYTER_RUNTIME_DIR": str(folder), "JUPYTER_CONFIG_DIR": str(folder)}
     server = subprocess.Popen(command, env=environment)
-    over = threading.Event()
     try:
         info = folder / f"jpserver-{server.pid}.json"
         while not (info.exists() and info.read_text().endswith("}")):
             time.sleep(0.1)
         url = json.loads(info.read_text())["url"].replace("localhost", "127.0.0.1")
-        for notebook, cells in cells_of(share).items():
-            order = {"path": notebook, "name": notebook, "type": "notebook", "kernel": {"name": "python3"}}
-            asked = urllib.request.Request(url + "api/sessions", json.dumps(order).encode(), TOKEN_HEADER)
-            with urllib.request.urlopen(asked, timeout=60) as answer:
-                arguments = (folder, json.load(answer)["kernel"]["id"], cells, over)
-            threading.Thread(target=work, args=arguments, daemon=True).start()
+        order = {"path": NOTEBOOK, "name": NOTEBOOK, "type": "notebook", "kernel": {"name": "python3"}}
+        asked = urllib.request.Request(url + "api/sessions", json.dumps(order).encode(), TOKEN_HEADER)
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            kernel_id = json.load(answer)["kernel"]["id"]
         stream = websocket.create_connection(f"ws{url[4:]}gpudask/api/stream", header=TOKEN_HEADER, timeout=30)
         begin = time.monotonic()
         messages: list[tuple[float, Any]] = []
-        while not messages or messages[-1][0] <= seconds:
+        outputs: list[tuple[float, Any]] = []
+
+        def keep(output: Any) -> None:
+            outputs.append((round(time.monotonic() - begin, 2), output))
+
+        worker = threading.Thread(target=work, args=(folder, kernel_id, sources, keep), daemon=True)
+        worker.start()
+        end = limit
+        while not messages or messages[-1][0] < end:
             message = json.loads(stream.recv())
             messages.append((round(time.monotonic() - begin, 2), message))
-        return messages
+            if not worker.is_alive():
+                end = min(end, outputs[-1][0] + PAUSE)
+        return messages, outputs
     finally:
-        over.set()
         server.terminate()
         server.wait(30)
 
@@ -118,15 +132,19 @@ def main() -> int:
     """Record; 1 if nothing was busy."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=75)
+    parser.add_argument("--limit", type=float, default=80, help="seconds after which it ends, also if cells still run")
+    parser.add_argument("--cpu", action="store_true", help="try the script on a machine without GPUs")
     options = parser.parse_args()
-    share = "all" if len(list_gpus()) < 2 else "1"
+    sources = cells(options.cpu)
     with tempfile.TemporaryDirectory() as folder:
-        messages = record(Path(folder), share, options.seconds)
-    busy = max((gpu["utilization"] or 0 for _, message in messages for gpu in (message["gpus"] or {}).get("gpus", ())))
-    made = header() | {"cells": cells_of(share), "messages": messages}
+        messages, outputs = record(Path(folder), sources, options.limit)
+    busy = max(
+        (gpu["utilization"] or 0 for _, message in messages for gpu in (message["gpus"] or {}).get("gpus", ())),
+        default=0,
+    )
+    made = header() | {"cells": {NOTEBOOK: sources}, "messages": messages, "outputs": outputs}
     options.out.write_text(json.dumps(made, separators=(",", ":")).replace("],[", "],\n[") + "\n")
-    print(f"{len(messages)} messages; a GPU was up to {busy} busy")
+    print(f"{len(messages)} messages, {len(outputs)} outputs; a GPU was up to {busy} % busy")
     return int(not busy)
 
 

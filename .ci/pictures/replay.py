@@ -1,8 +1,9 @@
 """A server extension that shows a recording of the stream in the place of this machine's GPUs and clusters.
 
 Made by `record.py`; named by ``GPUDASK_RECORDING``. What was recorded until the second
-``GPUDASK_UNTIL`` is shown at once. If ``GPUDASK_FILM`` is set, the rest follows as slowly as it came, once the file of
-that name exists. The kernel of a notebook that is open here stands for that of the recorded one.
+``GPUDASK_UNTIL`` is shown at once. If ``GPUDASK_FILM`` is set, the rest follows once the file of that name exists,
+``GPUDASK_SLOWER`` times as slowly as it came. The kernel of a notebook that is open here stands for that of the
+recorded one.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ def _load_jupyter_server_extension(app: Any) -> None:
     recording = json.loads(Path(os.environ["GPUDASK_RECORDING"]).read_text())
     until = float(os.environ.get("GPUDASK_UNTIL", "1e9"))
     film = os.environ.get("GPUDASK_FILM")
+    slower = float(os.environ.get("GPUDASK_SLOWER", "1"))
     # With the fields that messages have today, of which an older recording may lack some.
     recorded = [
         (moment, StreamMessage.model_validate(message).model_dump(mode="json"))
         for moment, message in recording["messages"]
     ]
     past = [message for moment, message in recorded if moment <= until]
-    rest = [(moment - until, message) for moment, message in recorded if moment > until] if film else []
+    rest = [(slower * (moment - until), message) for moment, message in recorded if moment > until] if film else []
     messages = [*past, *(message for _, message in rest)]
     names = {cluster["kernel_id"]: cluster["name"] for message in messages for cluster in message["clusters"]}
 
@@ -74,7 +76,7 @@ def _moved(part: Any, seconds: float) -> Any:
         return [_moved(each, seconds) for each in part]
     if isinstance(part, dict):
         return {
-            key: value + seconds if key in ("time", "since") and value else _moved(value, seconds)
+            key: value + seconds if key in ("time", "since", "began") and value else _moved(value, seconds)
             for key, value in part.items()
         }
     return part

@@ -94,6 +94,18 @@ def frame_of_cell(namespace: dict[str, Any]) -> FrameType | None:
     return frame
 
 
+def is_value_dropped(namespace: dict[str, Any]) -> bool:
+    """Whether IPython does not show the value of the running statement: it is not the last one of its cell."""
+    frame = frame_of_cell(namespace)
+    if frame is None:
+        return False
+    try:
+        *others, _ = ast.parse("".join(linecache.getlines(frame.f_code.co_filename))).body
+    except (SyntaxError, ValueError):  # code that IPython has not stored, or of an asynchronous cell
+        return False
+    return any(isinstance(each, ast.Expr) and each.lineno == frame.f_lineno for each in others)
+
+
 class AutomaticCells(ast.NodeTransformer):
     """The transformer of the syntax trees of a shell."""
 

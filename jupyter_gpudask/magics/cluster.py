@@ -66,7 +66,13 @@ class StartProgress(ProgressLine):
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        what = f"Starting: {self.ready} of {self.total} workers are up" if self.total else "Preparing the cluster"
+        what = (
+            "Preparing the cluster"
+            if not self.total
+            else "Importing Dask, and connecting to the cluster"
+            if self.ready == self.total
+            else f"Starting: {self.ready} of {self.total} workers are up"
+        )
         return " · ".join([f"{what} ... {self.seconds} s", *self.notes])
 
 

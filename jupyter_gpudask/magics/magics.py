@@ -17,7 +17,7 @@ from ..errors import GpuDaskError, NotOwnedError
 from ..session.session import process_session
 from .arguments import CellArguments, as_usage_error, cell_help, check_on_options, parse_cell, usage_error
 from .cell_context import CellContextStack, cell_context, ordinary_cell
-from .cell_transform import AutomaticCells, CellTransformer, restore_source, source_of_cell
+from .cell_transform import AutomaticCells, CellTransformer, is_value_dropped, restore_source, source_of_cell
 from .cluster import ClusterAccess
 from .commands import Commands, commands_help, make_matcher, parse_line, start_help
 from .output import Note, View
@@ -81,9 +81,13 @@ class GpuDaskMagics(Magics):
 
         The value of ``start`` has the Dask client as ``client``; it is also Dask's default client.
         """
-        command = parse_line(line)
+        name, arguments = parse_line(line)
         with _as_usage_errors():
-            return self._commands.run(*command)
+            view = self._commands.run(name, arguments)
+        # A start has shown its line already.
+        if name not in {"start", "restart", "connect"} and is_value_dropped(self._shell.user_ns):
+            display(view)
+        return view
 
     gpudask_line.getdoc = _line_help  # type: ignore[assignment]  # IPython calls it for ``%gpudask?``
 

@@ -45,10 +45,12 @@ class StatusView(View):
 
     def to_html(self) -> str:
         """The table."""
-        table = html_table(*self._table(), caption=state_at(self.state.time))
+        table = html_table(*self._table())
         # As large in saved HTML as in a widget.
         style = f'style="font-size: {FONT_SIZE}; line-height: 1.4"'
-        return table + "".join(f"<div {style}>{escape(note)}</div>" for note in self._notes())
+        return table + "".join(
+            f"<div {style}>{escape(note)}</div>" for note in [*self._notes(), state_at(self.state.time)]
+        )
 
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         from ..protocol.state import names_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ class GpuDaskExtension(ExtensionApp):
     """Dask on the GPUs of this machine: one cluster for each kernel that asks for one."""
 
     name = "jupyter_gpudask"
+    description = "A Jupyter server with Dask on the GPUs of this machine, and the administrator's commands."
     load_other_extensions = True
     classes = [ServerApp, ServerSettings]  # noqa: RUF012 - as ExtensionApp declares it; `--help-all` lists these
     subcommands = {  # noqa: RUF012 - the same
@@ -42,6 +44,13 @@ class GpuDaskExtension(ExtensionApp):
 
     manager: ClusterManager
     _socket: KernelSocket | None = None
+
+    def emit_help(self, classes: bool = False) -> Generator[str, None, None]:  # noqa: FBT002 - as its parent
+        """The lines of the help; with ``--help-all`` the settings of this package come first."""
+        if classes:
+            yield ServerSettings.class_get_help()
+            yield ""
+        yield from super().emit_help(classes=classes)
 
     def initialize_settings(self) -> None:
         """Create the manager of clusters, and subscribe to kernel events and to saves of notebooks."""

@@ -207,6 +207,7 @@ def launch(
     a second. `on_lost`: called in another thread if the cluster is lost; `None` for a temporary cluster, whose client
     does not become Dask's default.
     """
+    from ..protocol.messages import Progress
     from .server_connection import start_cluster
 
     started: list[Cluster] = []
@@ -230,6 +231,8 @@ def launch(
 
     try:
         loop.run(start(), while_waiting)
+        ready = started[0].ready
+        on_progress(Progress(engine=ready.engine, ready=ready.workers, total=ready.workers))
         return _connect_and_import(loop, started[0], imports, while_waiting, set_as_default=on_lost is not None)
     except BaseException:
         imports.cancel()

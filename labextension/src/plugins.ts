@@ -45,7 +45,6 @@ import {
 } from './notebook/clusterButton';
 import { CurrentKernel } from './notebook/currentKernel';
 import { showProgressInTitle } from './notebook/pageTitle';
-import { loadNotifier } from './notifications/notices';
 import { createPanel, keepOpen, PANEL_ID } from './panel/panel';
 import { IGpuDask } from './tokens';
 
@@ -262,12 +261,26 @@ const notifications = plugin<[]>(
   'notifications',
   'Notifications for clusters that fail, and workers that are lost.',
   [],
-  (app, gpuDask) =>
-    loadNotifier(gpuDask, () =>
+  (app, gpuDask) => {
+    const { model } = gpuDask;
+    const isPanelVisible = (): boolean =>
       [...app.shell.widgets('left')].some(
         widget => widget.id === PANEL_ID && widget.isVisible
-      )
-    )
+      );
+    // The first states are no events, and before them there is nothing to load the notifier for.
+    const load = async (known: ICluster[]): Promise<void> => {
+      const { Notifier } = await import('./notifications/notifier');
+      // eslint-disable-next-line jupyter/require-disposable-ownership -- lives as long as the application
+      new Notifier(gpuDask, isPanelVisible, known);
+    };
+    const onChanged = (): void => {
+      if (model.clusters.size > 0) {
+        model.changed.disconnect(onChanged);
+        void load([...model.clusters.values()]);
+      }
+    };
+    model.changed.connect(onChanged);
+  }
 );
 
 const running = plugin<[IRunningSessionManagers]>(

@@ -13,15 +13,15 @@ export function timesIn(language: string): TimeFormats {
 
 /** Formats times, which are in seconds since the epoch, with 24 hours as in the sentences of the server. */
 export class TimeFormats {
-  /**
-   * @param language - the code of JupyterLab's display language, such as "de-DE"
-   * @param preferred - the locales of the browser
-   */
+  /** @param language - the code of JupyterLab's display language, such as "de_DE" */
   constructor(
     language: string,
     preferred: readonly string[] = navigator.languages
   ) {
-    const locales = localesOf(language, preferred);
+    const tag = language.replace(/_/g, '-');
+    // The browser knows the region of "en"; what it cannot format is written as in English.
+    const regional = preferred.filter(each => each.startsWith(`${tag}-`));
+    const locales = [...regional, isLocale(tag) ? tag : 'en', 'en'];
     const hourCycle = 'h23';
     // Created once, because that takes as long as rendering a chart.
     this._time = new Intl.DateTimeFormat(locales, {
@@ -58,18 +58,6 @@ export class TimeFormats {
   private readonly _time: Intl.DateTimeFormat;
   private readonly _shortTime: Intl.DateTimeFormat;
   private readonly _date: Intl.DateTimeFormat;
-}
-
-/**
- * The locales of a display language, the best one first.
- *
- * The browser chooses the region of a language without one, such as JupyterLab's "en". English, as of texts without a
- * translation, takes the place of a language that the browser cannot format.
- */
-function localesOf(language: string, preferred: readonly string[]): string[] {
-  const tag = language.replace(/_/g, '-');
-  const regional = preferred.filter(locale => locale.startsWith(`${tag}-`));
-  return [...regional, tag, 'en'].filter(isLocale);
 }
 
 function isLocale(tag: string): boolean {

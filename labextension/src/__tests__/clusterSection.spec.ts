@@ -388,7 +388,6 @@ describe('the section of clusters', () => {
       node => node.textContent
     );
     expect(labels.filter(Boolean)).toEqual([
-      'Open Layout of Dask Plots…',
       'Open Dask Dashboard',
       'Scale Cluster…',
       'Restart Cluster',

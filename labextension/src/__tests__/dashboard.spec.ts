@@ -41,7 +41,6 @@ beforeEach(() => {
 afterEach(() => {
   tab.dispose();
   model.dispose();
-  current.dispose();
   app.shell.dispose();
 });
 

@@ -81,10 +81,10 @@ describe('the section of GPUs', () => {
       'NVIDIA L4140 GiB'
     ]);
     expect(shown.texts('.jp-GpuDask-gpuUser')).toEqual([
-      'Unlisted processes',
+      'Unlisted',
       'a',
-      'Unlisted processes',
-      'Unlisted processes'
+      'Unlisted',
+      'Unlisted'
     ]);
     expect(shown.panel.node.querySelector('.jp-GpuDask-sparkline')).toBeNull();
     const toggle =

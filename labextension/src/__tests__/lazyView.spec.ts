@@ -46,7 +46,6 @@ describe('a view that is loaded when it is rendered', () => {
   afterEach(() => {
     widget.dispose();
     model.dispose();
-    current.dispose();
     app.shell.dispose();
   });
 

@@ -140,7 +140,6 @@ describe('the tab with the logs', () => {
     expect(tab.title.label).toBe('Logs: renamed.ipynb');
     tab.dispose();
     model.dispose();
-    current.dispose();
     app.shell.dispose();
   });
 });

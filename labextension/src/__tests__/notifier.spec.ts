@@ -9,7 +9,6 @@ import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
-import { loadNotifier } from '../notifications/notices';
 import { Notifier } from '../notifications/notifier';
 import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, GIB, settingsOf } from './fakeServer';
@@ -43,13 +42,9 @@ beforeEach(() => {
 afterEach(() => {
   notifier.dispose();
   model.dispose();
-  current.dispose();
   app.shell.dispose();
   Notification.dismiss();
 });
-
-const settled = (): Promise<void> =>
-  new Promise(resolve => setTimeout(resolve, 20));
 
 /** The messages that are shown after these states of the cluster. */
 function messagesAfter(...states: ICluster[]): string[] {
@@ -216,32 +211,5 @@ describe('notifications', () => {
     expect(messagesAfter(cluster(), withExit(false))).toEqual([
       'analysis.ipynb: a worker was lost (GPU 0). Dask restarts it and recomputes its results.'
     ]);
-  });
-});
-
-describe('the notifier', () => {
-  it('is loaded with the first change, and reports what happened meanwhile', async () => {
-    notifier.dispose();
-    const trans = nullTranslator.load('jupyter_gpudask');
-    loadNotifier(
-      {
-        model,
-        current,
-        commands,
-        trans,
-        rest: model.connection.rest,
-        language: 'en'
-      },
-      () => false
-    );
-    model.setClusters([]);
-    await settled();
-    expect(messagesAfter(cluster(), lost)).toEqual([]);
-    await settled();
-    expect(messagesAfter()).toEqual([
-      'The cluster of analysis.ipynb has failed: The process was killed.'
-    ]);
-    model.updateCluster(cluster());
-    expect(messagesAfter()).toEqual([]);
   });
 });

@@ -12,7 +12,6 @@ describe('the logs', () => {
     const current = new Widget();
     Object.defineProperty(current.node, 'offsetHeight', { value: height });
     expect(logsMode(current)).toBe(mode);
-    current.dispose();
   });
 });
 

@@ -103,7 +103,6 @@ describe('changed settings', () => {
   afterEach(() => {
     panel.dispose();
     model.dispose();
-    current.dispose();
     app.shell.dispose();
   });
 

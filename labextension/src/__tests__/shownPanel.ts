@@ -60,7 +60,6 @@ export class ShownPanel {
   dispose(): void {
     this.panel.dispose();
     this.gpuDask.model.dispose();
-    this.gpuDask.current.dispose();
     this._app.shell.dispose();
   }
 

@@ -1,5 +1,6 @@
 import React, { useEffect, useRef, useState } from 'react';
 
+import { percentage } from '../format';
 import { PANEL_SECONDS } from '../model/connection';
 
 interface ICardProps extends React.LiHTMLAttributes<HTMLLIElement> {
@@ -86,17 +87,20 @@ interface ISparklineProps {
 }
 
 const HEIGHT = 20;
-/** The line is broken where no metric is known for more than this many seconds. */
-const GAP = 4;
 
-/** A line of the last minute. It is decorative: the text beside it has the current value. */
+/** The last minute, with a bar for each metric. It is decorative: the text beside it has the current value. */
 export function Sparkline({
   times,
   metrics,
   top,
   kind
 }: ISparklineProps): JSX.Element {
-  const segments = splitAtGaps(times, metrics, top);
+  const start = (times.at(-1) ?? 0) - PANEL_SECONDS;
+  const bars = metrics.map((metric, index) => {
+    const x = (times[index] - start).toFixed(1);
+    const y = HEIGHT - percentage(metric ?? 0, top) * (HEIGHT / 100);
+    return metric === null ? '' : `M${x} ${HEIGHT}V${y.toFixed(1)}`;
+  });
   return (
     <svg
       className="jp-GpuDask-sparkline"
@@ -106,61 +110,7 @@ export function Sparkline({
       aria-hidden="true"
       focusable="false"
     >
-      {segments.map((segment, index) => {
-        const line = linePath(segment);
-        return (
-          <React.Fragment key={index}>
-            <path className="jp-GpuDask-area" d={line + areaEnd(segment)} />
-            <path className="jp-GpuDask-line" d={line} />
-          </React.Fragment>
-        );
-      })}
+      <path d={bars.join('')} />
     </svg>
   );
-}
-
-type Point = readonly [x: number, y: number];
-
-/** Convert metrics to points, split where the line is broken. */
-export function splitAtGaps(
-  times: number[],
-  metrics: (number | null)[],
-  top: number
-): Point[][] {
-  const newest = times[times.length - 1] ?? 0;
-  const segments: Point[][] = [];
-  let last = -Infinity;
-  metrics.forEach((metric, index) => {
-    if (metric === null || top <= 0) {
-      return;
-    }
-    const share = Math.min(1, Math.max(0, metric / top));
-    const point: Point = [
-      PANEL_SECONDS - (newest - times[index]),
-      HEIGHT * (1 - share)
-    ];
-    if (times[index] - last > GAP) {
-      segments.push([]);
-    }
-    segments[segments.length - 1].push(point);
-    last = times[index];
-  });
-  return segments;
-}
-
-function linePath(points: Point[]): string {
-  return points
-    .map(([x, y], index) => `${index ? 'L' : 'M'}${tenths(x)} ${tenths(y)}`)
-    .join('');
-}
-
-/** The path from the end of a line to the baseline, and back to its start. */
-function areaEnd(points: Point[]): string {
-  const first = tenths(points[0][0]);
-  const last = tenths(points[points.length - 1][0]);
-  return `L${last} ${HEIGHT}L${first} ${HEIGHT}Z`;
-}
-
-function tenths(length: number): number {
-  return Math.round(length * 10) / 10;
 }

@@ -34,9 +34,6 @@ export const NAMED_LAYOUTS: { [name: string]: ILayout } = {
   Status: { status: { mode: 'split-right' } }
 };
 
-/** Without this a notification is only listed behind the bell of the status bar. */
-const SHOWN = { autoClose: 10000 };
-
 /** A dashboard, and where it is placed. */
 export interface IPlacedDashboard {
   dashboard: IDashboard;
@@ -48,10 +45,8 @@ export interface IPlacedDashboard {
 /** The dashboards of a layout, and what of the layout cannot be shown. */
 export interface IPlacedLayout {
   dashboards: IPlacedDashboard[];
-  /** The names that no plot has. */
-  unknown: string[];
-  /** The plots beside which another one cannot be placed: it is placed beside the notebook. */
-  misplaced: { plot: string; ref: string }[];
+  /** The names that no plot has, and those of plots that cannot be placed beside another one: they are placed beside the notebook. */
+  wrong: string[];
 }
 
 /** The plots of the default layout that a cluster has, in their order. */
@@ -83,7 +78,7 @@ export function placeLayout(
   );
   found.set(STATUS, clusterDashboard(cluster));
   const placed = new Map<string, IPlacedDashboard>();
-  const result: IPlacedLayout = { dashboards: [], unknown: [], misplaced: [] };
+  const result: IPlacedLayout = { dashboards: [], wrong: [] };
 
   const isOnCpu = !mayHaveGpus(cluster.engine) && !cluster.joined;
   const isShown = (name: string): boolean =>
@@ -100,7 +95,7 @@ export function placeLayout(
     let position: Omit<IPlacedDashboard, 'dashboard'> = { mode };
     const other = ref && plotName(ref);
     if (other && (waiting.includes(other) || !places.has(other))) {
-      result.misplaced.push({ plot: name, ref: other });
+      result.wrong.push(`${name} (${other})`);
     } else if (other) {
       const beside = place(other, waiting);
       position = isShown(other) ? { mode, beside } : beside;
@@ -111,7 +106,7 @@ export function placeLayout(
     if (isShown(name)) {
       result.dashboards.push(entry);
     } else if (!found.has(name)) {
-      result.unknown.push(name);
+      result.wrong.push(name);
     }
     return entry;
   };
@@ -123,31 +118,21 @@ export function placeLayout(
 /** Report what of a layout cannot be shown. */
 export function reportProblems(
   name: string,
-  { unknown, misplaced }: IPlacedLayout,
+  { wrong }: IPlacedLayout,
   trans: TranslationBundle
 ): void {
-  if (unknown.length > 0) {
+  if (wrong.length > 0) {
     Notification.warning(
-      fitted([name, unknown.join(', ')], (...names) =>
+      fitted([name, wrong.join(', ')], (...names) =>
         trans.__(
-          'The layout %1 names plots that Dask does not have: %2. Correct it in the settings of GPU Dask.',
+          'The layout %1 in the settings has plots that do not exist, or cannot be placed there: %2',
           ...names
         )
       ),
-      SHOWN
+      // Without this a notification is only listed behind the bell of the status bar.
+      { autoClose: 10000 }
     );
   }
-  misplaced.forEach(({ plot, ref }) =>
-    Notification.warning(
-      fitted([name, plot, ref], (...names) =>
-        trans.__(
-          'The layout %1 cannot place %2 beside %3. Correct it in the settings of GPU Dask.',
-          ...names
-        )
-      ),
-      SHOWN
-    )
-  );
 }
 
 /** Whether a plot is empty on a cluster without GPUs. */

@@ -56,14 +56,17 @@ export class DashboardTab extends MainAreaWidget<Panel> {
     this.title.icon = gpuDaskIcon;
     this.title.closable = true;
     this.content.addClass('jp-GpuDask-dashboard');
-    this.content.addWidget(
-      new LiveWidget(_gpuDask, () => (
-        <div aria-live="polite">
-          <Status dashboard={this._dashboard} />
-        </div>
-      ))
-    );
+    this._notice = new LiveWidget(_gpuDask, () => (
+      <div aria-live="polite">
+        <Status dashboard={this._dashboard} isLoading={this._isLoading} />
+      </div>
+    ));
+    this.content.addWidget(this._notice);
     this.content.addWidget(this._frame);
+    this._frame.node.querySelector('iframe')?.addEventListener('load', () => {
+      this._isLoading = false;
+      this._notice.update();
+    });
     _gpuDask.model.changed.connect(this._update, this);
     this._setTitle();
     this._update();
@@ -97,6 +100,7 @@ export class DashboardTab extends MainAreaWidget<Panel> {
     if (isAvailable && process !== this._process) {
       this._process = process;
       this._frame.sandbox = cluster.joined ? JOINED_SANDBOX : OWN_SANDBOX;
+      this._isLoading = true;
       this._frame.url = dashboardUrl(
         this._baseUrl,
         cluster.kernel_id,
@@ -126,6 +130,8 @@ export class DashboardTab extends MainAreaWidget<Panel> {
   }
 
   private _dashboard: IDashboard;
+  private _isLoading = true;
+  private readonly _notice: LiveWidget;
   private readonly _frame = new IFrame({ sandbox: JOINED_SANDBOX });
   /** The process of the cluster whose dashboard is loaded. */
   private _process = '';
@@ -137,7 +143,13 @@ function processOf(cluster: ICluster | undefined): string {
 }
 
 /** The notice above a dashboard whose cluster is closed or not reachable. */
-function Status({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
+function Status({
+  dashboard,
+  isLoading
+}: {
+  dashboard: IDashboard;
+  isLoading: boolean;
+}): JSX.Element | null {
   const gpuDask = useGpuDask();
   const { model, trans } = gpuDask;
   if (model.isStale) {
@@ -153,7 +165,9 @@ function Status({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
   }
   const cluster = findCluster(dashboard, model.clusters);
   if (hasDashboard(cluster) || model.status.kind !== 'live') {
-    return null;
+    return isLoading ? (
+      <p className="jp-GpuDask-loading">{trans.__('Loading the dashboard…')}</p>
+    ) : null;
   }
   const { name } = dashboard;
   if (!cluster) {

@@ -10,6 +10,7 @@ import React from 'react';
 import { translated } from '../errors';
 import { formatBytes, Units } from '../format';
 import { IClusterSpec, IGpu, IProblem, SpecRequest } from '../model/api';
+import { ResponseError } from '../model/rest';
 import { SchemaForm } from './schemaForm';
 import {
   FIRST,
@@ -45,7 +46,18 @@ export function startDialog(options: IStartDialogOptions): SubmitDialog {
     render: props => <StartForm {...props} options={options} />,
     submitLabel: trans.__('Start'),
     trans,
-    submit: values => submit(toSpec(values, options))
+    submit: async values => {
+      const spec = toSpec(values, options);
+      if (spec.gpus === '') {
+        throw new ResponseError(400, {
+          message: trans.__('No GPU is selected.'),
+          fix: trans.__('Select at least one, or run on the CPU.'),
+          kind: '',
+          field: 'gpus'
+        });
+      }
+      await submit(spec);
+    }
   });
 }
 

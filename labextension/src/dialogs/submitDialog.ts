@@ -18,6 +18,9 @@ import type { Values } from './schemaForm';
 /** The elements of a dialog that Tab reaches. */
 const FOCUSABLE = 'select:enabled, input:enabled, button:enabled';
 
+/** The first input with a problem. */
+const INVALID = '[data-invalid="true"] :is(select, input):enabled';
+
 /** What a form is rendered with. */
 export interface IFormProps {
   values: Values;
@@ -134,6 +137,10 @@ export class SubmitDialog extends Dialog<void> {
       super.resolve(index);
     } catch (error) {
       this._form.report(toProblem(error, this._options.trans));
+      await this._form.renderPromise;
+      requestAnimationFrame(() =>
+        this.node.querySelector<HTMLElement>(INVALID)?.focus()
+      );
     } finally {
       this._isPending = false;
     }

@@ -1,8 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useEffect, useRef } from 'react';
+import React from 'react';
 
 import { useGpuDask } from '../components/liveWidget';
-import { useWindowed } from '../components/windowing';
 import { Units } from '../format';
 import { timesIn } from '../times';
 import { Chart, IChart } from './chart';
@@ -11,6 +10,8 @@ import { IBand, ILineStyle, lineStyle, IRange } from './plot';
 
 interface IGroupViewProps {
   group: IGroup;
+  /** The same without the hidden lines. */
+  shown: IGroup;
   /** The style of each line, by the key of its source. */
   styles: ReadonlyMap<string, ILineStyle>;
   /** The keys of the sources whose lines are hidden. */
@@ -30,19 +31,17 @@ interface IGroupViewProps {
 
 /** The charts and the table of the GPUs, or of the workers. */
 export function GroupView(props: IGroupViewProps): JSX.Element {
-  const { group, styles, hidden, times, range, charts } = props;
+  const { group, shown, styles, times, range, charts } = props;
   const { model, trans, language } = useGpuDask();
   const { units } = model.settings.value;
-  const isShown = (_: unknown, number: number): boolean =>
-    !hidden.has(group.sources[number].key);
-  const lines = group.sources.filter(isShown).map(({ key, name }) => ({
+  const lines = shown.sources.map(({ key, name }) => ({
     name,
     style: styles.get(key) ?? lineStyle(0)
   }));
   return (
     <section className="jp-GpuDask-group" aria-label={group.title}>
       <div className="jp-GpuDask-charts">
-        {group.metrics.map(metric => {
+        {shown.metrics.map(metric => {
           const title = trans.__('%1: %2', group.title, metric.title);
           return (
             <Chart
@@ -54,7 +53,7 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
               lines={lines}
               times={times}
               bands={props.bands}
-              series={metric.series.filter(isShown)}
+              series={metric.series}
               range={range}
               format={value => formatValue(value, metric.unit, trans, units)}
               formatTimes={(each, step) => timesIn(language).ticks(each, step)}
@@ -77,26 +76,19 @@ type MetricsTableProps = Pick<
   'group' | 'styles' | 'hidden' | 'index' | 'onToggle'
 >;
 
-/** A table with a legend, a checkbox and the values of each line; only visible rows are rendered. */
+/** A table with a legend, a checkbox and the values of each line. */
 function MetricsTable(props: MetricsTableProps): JSX.Element {
   const { group, styles, hidden, onToggle } = props;
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
-  const count = group.sources.length;
-  const { ref, onScroll, from, to, above, below } = useWindowed(
-    count,
-    'tbody tr:not([aria-hidden])'
-  );
   return (
     <div
       className="jp-GpuDask-metricsTable"
-      ref={ref}
       tabIndex={0}
       role="region"
       aria-label={group.title}
-      onScroll={onScroll}
     >
-      <table aria-rowcount={count + 1}>
+      <table>
         <thead>
           <tr>
             <th scope="col">
@@ -110,9 +102,8 @@ function MetricsTable(props: MetricsTableProps): JSX.Element {
           </tr>
         </thead>
         <tbody>
-          <Spacer height={above} />
-          {group.sources.slice(from, to).map((source, number) => (
-            <tr key={source.key} aria-rowindex={from + number + 2}>
+          {group.sources.map((source, number) => (
+            <tr key={source.key}>
               <th scope="row">
                 <LineCheckbox
                   source={source}
@@ -123,21 +114,15 @@ function MetricsTable(props: MetricsTableProps): JSX.Element {
               </th>
               {group.metrics.map(metric => (
                 <td key={metric.id}>
-                  {cellText(metric, from + number, props.index, trans, units)}
+                  {cellText(metric, number, props.index, trans, units)}
                 </td>
               ))}
             </tr>
           ))}
-          <Spacer height={below} />
         </tbody>
       </table>
     </div>
   );
-}
-
-/** The space of rows that are not rendered. */
-function Spacer({ height }: { height: number }): JSX.Element | null {
-  return height > 0 ? <tr aria-hidden style={{ height }} /> : null;
 }
 
 /** The checkbox that shows or hides all lines. */
@@ -148,18 +133,16 @@ function AllLinesCheckbox({
 }: MetricsTableProps): JSX.Element {
   const keys = group.sources.map(({ key }) => key);
   const shown = keys.filter(key => !hidden.has(key)).length;
-  const input = useRef<HTMLInputElement>(null);
   const isAll = shown === keys.length;
-  useEffect(() => {
-    if (input.current) {
-      input.current.indeterminate = shown > 0 && !isAll;
-    }
-  }, [shown, isAll]);
   const { trans } = useGpuDask();
   return (
     <label>
       <input
-        ref={input}
+        ref={input => {
+          if (input) {
+            input.indeterminate = shown > 0 && !isAll;
+          }
+        }}
         type="checkbox"
         checked={isAll}
         onChange={() => onToggle(keys, !isAll)}

@@ -71,7 +71,6 @@ function fileName(suffix: string): string {
 function HistoryView({ store: recent }: { store: HistoryStore }): JSX.Element {
   const gpuDask = useGpuDask();
   const { model, current, trans, language } = gpuDask;
-  const [isPaused, setPaused] = useState(recent.isPaused);
   const [span, setSpan] = useState(HISTORY_SECONDS);
   const past = usePast(gpuDask, Math.max(span, HISTORY_SECONDS));
   const store = (span > HISTORY_SECONDS && past?.store) || recent;
@@ -90,6 +89,7 @@ function HistoryView({ store: recent }: { store: HistoryStore }): JSX.Element {
   const allGroups = metricGroups(model, store, sources, trans);
   const groups = withoutCharts(allGroups, model.settings.value.hiddenCharts);
   const hidden = useMemo(() => hiddenIn(sources, toggled), [sources, toggled]);
+  const shown = withoutHidden(groups, hidden);
   const styles = useMemo(
     () => lineStyles([...sources.gpus, ...sources.workers, ...sources.machine]),
     [sources]
@@ -139,12 +139,8 @@ function HistoryView({ store: recent }: { store: HistoryStore }): JSX.Element {
   // The tables show the end of the range, unless the cursor is in a chart.
   const after = times.findIndex(time => time > range.max);
   const index = cursor ?? (after < 0 ? times.length : after) - 1;
-  const pause = (): void => {
-    recent.isPaused = !isPaused;
-    setPaused(!isPaused);
-  };
   const saveCsv = (): void => {
-    const text = toCsv(withoutHidden(groups, hidden), times, range);
+    const text = toCsv(shown, times, range);
     download(new Blob([text], { type: 'text/csv' }), fileName('csv'));
   };
   const savePng = async (): Promise<void> => {
@@ -155,7 +151,7 @@ function HistoryView({ store: recent }: { store: HistoryStore }): JSX.Element {
         title,
         canvas
       })),
-      lines: withoutHidden(groups, hidden)
+      lines: shown
         .flatMap(group => group.sources)
         .map(source => ({
           name: fullName(source),
@@ -173,16 +169,14 @@ function HistoryView({ store: recent }: { store: HistoryStore }): JSX.Element {
       <HistoryToolbar
         groups={allGroups}
         span={span}
-        isPaused={isPaused}
         isZoomed={zoom !== null}
         time={times.at(index) ?? null}
-        isNow={cursor === null && zoom === null && !isPaused}
+        isNow={cursor === null && zoom === null}
         since={first > newest - span + MARGIN ? newest - first : null}
         onSpan={seconds => {
           setSpan(seconds);
           setZoom(null);
         }}
-        onPause={pause}
         onResetZoom={() => setZoom(null)}
         onCsv={saveCsv}
         onPng={savePng}
@@ -191,7 +185,7 @@ function HistoryView({ store: recent }: { store: HistoryStore }): JSX.Element {
         <span
           role="slider"
           tabIndex={0}
-          aria-label={trans.__('Time range')}
+          aria-label={trans.__('Zoom')}
           aria-valuemin={newest - span}
           aria-valuemax={newest}
           aria-valuenow={range.max}
@@ -211,10 +205,11 @@ function HistoryView({ store: recent }: { store: HistoryStore }): JSX.Element {
             {trans.__('All charts are hidden. Choose some with “Charts”.')}
           </p>
         )}
-        {groups.map(group => (
+        {groups.map((group, number) => (
           <GroupView
             key={group.id}
             group={group}
+            shown={shown[number]}
             styles={styles}
             hidden={hidden}
             times={times}
@@ -281,7 +276,6 @@ interface IHistoryToolbarProps {
   groups: IGroup[];
   /** The length of the shown time range, in seconds. */
   span: number;
-  isPaused: boolean;
   isZoomed: boolean;
   /** The time whose values the tables show, in seconds since the epoch; null if there are none. */
   time: number | null;
@@ -290,7 +284,6 @@ interface IHistoryToolbarProps {
   /** Since how many seconds there are metrics, if that is less than the time range; else null. */
   since: number | null;
   onSpan: (span: number) => void;
-  onPause: () => void;
   onResetZoom: () => void;
   onCsv: () => void;
   onPng: () => Promise<void>;
@@ -318,14 +311,6 @@ function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
           </option>
         ))}
       </select>
-      <button
-        type="button"
-        className={button}
-        aria-pressed={props.isPaused}
-        onClick={props.onPause}
-      >
-        {trans.__('Pause')}
-      </button>
       <button
         ref={reset}
         type="button"

@@ -75,7 +75,7 @@ export class TaskRate {
   private _recent: { time: number; count: number }[] = [];
 }
 
-/** Stores the metrics of the last minutes; while paused, it keeps new samples aside. */
+/** Stores the metrics of the last minutes. */
 export class HistoryStore {
   /**
    * @param _length - how many seconds to keep
@@ -99,27 +99,10 @@ export class HistoryStore {
   /** Increases when a GPU or worker is added or removed. */
   generation = 0;
 
-  /** Whether new samples are kept aside, until this is false again. */
-  get isPaused(): boolean {
-    return this._pending !== null;
-  }
-
-  set isPaused(isPaused: boolean) {
-    const samples = this._pending ?? [];
-    this._pending = isPaused ? samples : null;
-    if (!isPaused) {
-      this.add(samples);
-    }
-  }
-
   /** Add the samples that are newer than the last one. */
   add(samples: ISample[]): void {
-    if (this._pending) {
-      this._pending = newest([...this._pending, ...samples], this._length);
-    } else {
-      samples.forEach(sample => this._addSample(sample));
-      this._removeOld();
-    }
+    samples.forEach(sample => this._addSample(sample));
+    this._removeOld();
   }
 
   private _addSample({ time, gpus, workers, machine }: ISample): void {
@@ -212,7 +195,6 @@ export class HistoryStore {
     }
   }
 
-  private _pending: ISample[] | null = null;
   private readonly _all = [this.gpus, this.workers, this.machine];
 }
 
@@ -239,9 +221,4 @@ function workerValues(metrics: IWorkerMetrics): Metrics {
 function machineValues(metrics: IMachineMetrics): Metrics {
   const { cpu, memory_used: memory, disk, network } = metrics;
   return { cpu, memory, disk, network };
-}
-
-function newest(samples: ISample[], seconds: number): ISample[] {
-  const now = samples.at(-1)?.time ?? 0;
-  return samples.filter(sample => sample.time > now - seconds);
 }

@@ -101,17 +101,20 @@ function Log(props: ILogProps): JSX.Element {
     <section className="jp-GpuDask-log">
       <h3>
         {title}
-        {records.length < count && (
-          <span className="jp-GpuDask-secondary">
-            {trans.__('%1 of %2 entries', records.length, count)}
-          </span>
-        )}
+        <span className="jp-GpuDask-secondary">
+          {count === 0
+            ? trans.__('empty')
+            : records.length < count &&
+              trans.__('%1 of %2 entries', records.length, count)}
+        </span>
       </h3>
-      <pre ref={node} tabIndex={0} aria-label={title} data-wrap={isWrapped}>
-        {records.length === 0 &&
-          (count === 0
-            ? trans.__('The log is empty.')
-            : trans.__('No line matches.'))}
+      <pre
+        ref={node}
+        tabIndex={0}
+        aria-label={title}
+        data-wrap={isWrapped}
+        hidden={records.length === 0}
+      >
         {records.map((record, index) => (
           <span key={index} data-level={record.level}>
             {record.text}

@@ -16,6 +16,7 @@ import { gpuDaskIcon } from '../icons';
 import { IGpu } from '../model/api';
 import { IGpuDask } from '../tokens';
 import { Acceleration } from './acceleration';
+import { isKernelStarting } from './currentKernel';
 
 /** Create the button of a notebook. */
 export function createClusterButton(
@@ -50,7 +51,7 @@ function ClusterButton({
   const isAutomatic = cluster?.status === 'ready' && cluster.automatic;
   const isAccelerated = acceleration.isOn(kernelId);
   const sentences = [
-    stateText(now, gpuDask),
+    stateText(now, session, gpuDask),
     now.progress && joinItems([now.progress.done, now.progress.left]),
     isAutomatic &&
       trans.__('Every cell that uses Dask runs on it, by %gpudask on'),
@@ -59,9 +60,9 @@ function ClusterButton({
     reasonText(now)
   ];
   const label = [
-    now.kind !== 'off' && now.short,
-    now.progress && trans.__('%1 %', now.progress.percent),
-    now.progress?.left,
+    now.progress
+      ? trans.__('%1 %', now.progress.percent)
+      : now.kind !== 'off' && now.short,
     isAutomatic && trans.__('on'),
     isAccelerated && trans.__('accelerated')
   ]
@@ -97,12 +98,22 @@ function ClusterButton({
   );
 }
 
-function stateText(now: ISnapshot, { model, trans }: IGpuDask): string {
+function stateText(
+  now: ISnapshot,
+  session: ISessionContext,
+  { model, trans }: IGpuDask
+): string {
   if (model.isStale) {
     return trans.__('GPU Dask: no data from the server');
   }
   if (model.status.kind === 'no-server') {
     return trans.__('GPU Dask: the server extension is missing');
+  }
+  if (!model.gpus) {
+    return trans.__('GPU Dask: connecting to the server');
+  }
+  if (isKernelStarting(session)) {
+    return trans.__('GPU Dask: the kernel is starting');
   }
   return now.engine
     ? trans.__('Cluster of this notebook: %1, %2', now.state, now.engine)
@@ -121,7 +132,6 @@ const MENU: MenuGroups = [
   ],
   [
     CommandIDs.openPlots,
-    CommandIDs.openLayout,
     CommandIDs.choosePlot,
     CommandIDs.openDashboard,
     CommandIDs.showLogs

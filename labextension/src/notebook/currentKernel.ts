@@ -3,7 +3,6 @@
  */
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { ISessionContext } from '@jupyterlab/apputils';
-import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
@@ -13,7 +12,7 @@ type SessionWidget = Widget & { sessionContext: ISessionContext };
 /**
  * The kernel of the notebook or console that was current last, while it is open.
  */
-export class CurrentKernel implements IDisposable {
+export class CurrentKernel {
   constructor(private readonly _shell: JupyterFrontEnd.IShell) {
     _shell.currentChanged?.connect(this._onCurrent, this);
     this._onCurrent();
@@ -53,17 +52,6 @@ export class CurrentKernel implements IDisposable {
     );
   }
 
-  get isDisposed(): boolean {
-    return this._isDisposed;
-  }
-
-  dispose(): void {
-    if (!this._isDisposed) {
-      this._isDisposed = true;
-      Signal.clearData(this);
-    }
-  }
-
   private _onCurrent(): void {
     const { currentWidget } = this._shell;
     if (currentWidget && hasSession(currentWidget)) {
@@ -95,8 +83,15 @@ export class CurrentKernel implements IDisposable {
   }
 
   private _changed = new Signal<this, void>(this);
-  private _isDisposed = false;
   private _widget: SessionWidget | null = null;
+}
+
+/** What JupyterLab says of a kernel that will be there. */
+const STARTING = ['initializing', 'starting', 'connecting', 'restarting'];
+
+/** Whether a notebook will have a kernel. */
+export function isKernelStarting(session: ISessionContext): boolean {
+  return STARTING.includes(session.kernelDisplayStatus);
 }
 
 /** The notebook or console of a kernel in the main area. */

@@ -151,31 +151,26 @@ export class Notifier implements IDisposable {
         };
       }
       case 'worker-lost':
-        return {
-          type: 'warning',
-          names: [lost],
-          text: (name, each) =>
-            trans._n(
-              '%2: a worker was lost (%3). Dask restarts it and recomputes its results.',
-              '%2: %1 workers were lost (%3). Dask restarts them and recomputes their results.',
-              workers.length,
-              name,
-              each
-            ),
-          actions: logs
-        };
       case 'out-of-host-memory':
         return {
           type: 'warning',
           names: [lost],
           text: (name, each) =>
-            trans._n(
-              '%2: a worker ran out of host memory (%3). Dask restarts it and recomputes its results.',
-              '%2: %1 workers ran out of host memory (%3). Dask restarts them and recomputes their results.',
-              workers.length,
-              name,
-              each
-            ),
+            event.kind === 'worker-lost'
+              ? trans._n(
+                  '%2: a worker was lost (%3). Dask restarts it and recomputes its results.',
+                  '%2: %1 workers were lost (%3). Dask restarts them and recomputes their results.',
+                  workers.length,
+                  name,
+                  each
+                )
+              : trans._n(
+                  '%2: a worker ran out of host memory (%3). Dask restarts it and recomputes its results.',
+                  '%2: %1 workers ran out of host memory (%3). Dask restarts them and recomputes their results.',
+                  workers.length,
+                  name,
+                  each
+                ),
           actions: logs
         };
       case 'out-of-device-memory':

@@ -29,7 +29,7 @@ import { CodeText } from '../components/notice';
 import { StateIcon, StateLabel } from '../components/stateLabel';
 import { formatBytes, joinItems, sum } from '../format';
 import { plotsIcon } from '../icons';
-import { ICluster } from '../model/api';
+import { ICluster, IWorker } from '../model/api';
 import { WorkerList } from './workerList';
 
 interface IClusterCardProps {
@@ -122,13 +122,22 @@ export function ClusterCard({
       {cluster.status === 'ready' &&
         cluster.state &&
         showWorkers &&
-        !isShort && (
+        !(isIdle && cluster.state.workers.every(isQuiet)) && (
           <WorkerList
             workers={cluster.state.workers}
             label={trans.__('Workers of %1', cluster.name)}
           />
         )}
     </Card>
+  );
+}
+
+/** Whether a worker of this machine has nothing to report. */
+function isQuiet(worker: IWorker): boolean {
+  return (
+    worker.status === 'running' &&
+    worker.gpu_index !== null &&
+    spilledBytes(worker) === 0
   );
 }
 
@@ -275,7 +284,6 @@ function Wanted({ cluster }: { cluster: ICluster }): JSX.Element | null {
 
 const MORE: MenuGroups = [
   [
-    CommandIDs.openLayout,
     CommandIDs.openDashboard,
     CommandIDs.closePlots,
     CommandIDs.scale,

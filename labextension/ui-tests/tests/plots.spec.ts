@@ -10,6 +10,7 @@ import {
   clusterCard,
   INVERTED,
   openAnalysis,
+  runFromPalette,
   startOnCpu
 } from './helpers';
 
@@ -104,7 +105,7 @@ test('a layout places the tabs as the settings say, names what is wrong in them,
   // It would be empty on the CPU.
   await expect(plot(page, 'GPU Memory')).toHaveCount(0);
 
-  await chooseAction(card, 'Open Layout of Dask Plots');
+  await runFromPalette(page, 'Open Layout of Dask Plots…');
   const search = page.getByPlaceholder('Search the layouts');
   await expect(search).toBeVisible();
   await search.fill('work');
