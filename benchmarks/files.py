@@ -41,13 +41,17 @@ ROWS, COLUMNS = 181, 360
 
 def make(folder: Path, gigabytes: float, names: list[str]) -> None:
     """Write the files of these rows."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool, ThreadPoolExecutor(3) as kinds:
+        made = []
         if any("Zarr" in name for name in names):
-            _make_zarr(folder, gigabytes, pool)
+            made.append(kinds.submit(_make_zarr, folder, gigabytes, pool))
         if any("images" in name for name in names):
-            _make_images(folder, gigabytes / 2, pool)
-    if not all("Zarr" in name or "images" in name for name in names):
-        _make_climate(folder, gigabytes, with_netcdf=any("netCDF" in name for name in names))
+            made.append(kinds.submit(_make_images, folder, gigabytes / 2, pool))
+        if not all("Zarr" in name or "images" in name for name in names):
+            with_netcdf = any("netCDF" in name for name in names)
+            made.append(kinds.submit(_make_climate, folder, gigabytes, with_netcdf=with_netcdf))
+        for each in made:
+            each.result()
 
 
 def _make_zarr(folder: Path, gigabytes: float, pool: ThreadPoolExecutor) -> None:
@@ -274,13 +278,13 @@ WORK: dict[str, dict[str, Work]] = {
     },
     "copy Zarr, zstd: (x * 2).to_zarr": {OURS: copy_zarr, CORES: copy_zarr},
     "climatology and anomaly by day, written back": {OURS: anomaly, CORES: anomaly, BY_HAND: anomaly_by_hand},
-    "rolling mean of 30 days": {OURS: rolling, CORES: rolling},
     "resample to months": {OURS: resample, CORES: resample},
     "quantile by month": {OURS: quantile, CORES: quantile},
     "read netCDF4, zlib": {OURS: netcdf, CORES: netcdf},
     "images: gaussian": {OURS: gaussian, CORES: gaussian, BY_HAND: images_by_hand("gaussian")},
     "images: median": {OURS: median, CORES: median, BY_HAND: images_by_hand("median")},
     "images: threshold and label": {OURS: label, CORES: label, BY_HAND: images_by_hand("label")},
+    "rolling mean of 30 days": {OURS: rolling, CORES: rolling},
 }
 
 

@@ -4,10 +4,11 @@
     python benchmarks/pdsh.py --scale 0.1 --only ours-cpu,plans-pandas
 
 Needs ``tpchgen-cli`` and Polars for the data, and ``cudf-polars-cu12`` or ``-cu13`` for its queries, which Polars runs
-on the CPU, too. The queries for Dask are those of `workloads.pdsh`. Each side runs in a process of its own, each query
-``--repeat`` times, of which the fastest counts. An answer is right if it has as many rows as that of Polars, and the
-sums of its numeric columns. ``plans`` are the seconds in which all 22 plans are built, optimized and written as graphs;
-nothing is computed.
+on the CPU, too. The queries for Dask are those of `workloads.pdsh`. Each side runs in a process of its own, or with
+``--together`` in one, where they take turns at each query; each query ``--repeat`` times, of which the fastest counts.
+An answer is right if it has as many rows as that of Polars in this run or in an earlier one with the same ``--data``,
+and the sums of its numeric columns. ``plans`` are the seconds in which all 22 plans are built, optimized and written as
+graphs; nothing is computed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import subprocess
 import sys
 import time
 import types
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
@@ -43,28 +46,41 @@ SIDES = (
     "plans-by-hand",
     "plans-pandas",
 )
-"""Also ``ours-cpu``: cells with NumPy and pandas, on the CPU."""
+"""Also ``ours-cpu``, cells with NumPy and pandas on the CPU, and ``polars-cells-cpu``."""
 
 
 def write_tables(folder: Path, scale: float) -> None:
-    """Parquet files, three of each large table for a scale of 10; decimals as float64, days as datetime64[ms]."""
+    """Parquet files, three of each large table for a scale of 10; decimals as float64, days as datetime64[ms].
+
+    At a scale of 100 they take 31 GB, and 40 GB on the way there.
+    """
     import polars as pl
 
     raw = folder / "raw"
     shutil.rmtree(folder, ignore_errors=True)
-    generator = [str(Path(sys.executable).with_name("tpchgen-cli")), "parquet", "-s", str(scale)]
+    beside = Path(sys.executable).with_name("tpchgen-cli")
+    generator = [str(beside) if beside.exists() else "tpchgen-cli", "parquet", "-s", str(scale)]
     large, small = ",".join(TABLES[:-2]), ",".join(TABLES[-2:])
     for tables, parts in ((large, max(2, int(scale // 3))), (small, 1)):
         command = [*generator, "--output-dir", str(raw), "--tables", tables, "--parts", str(parts)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    for table in TABLES:
-        (folder / table).mkdir()
-        files = sorted(glob.glob(f"{raw}/{table}/*.parquet") or glob.glob(f"{raw}/{table}*.parquet"))  # noqa: PTH207
-        for number, file in enumerate(files):
-            frame = pl.read_parquet(file)
-            casts = [pl.col(c).cast(pl.Float64) for c, kind in frame.schema.items() if isinstance(kind, pl.Decimal)]
-            casts += [pl.col(c).cast(pl.Datetime("ms")) for c, kind in frame.schema.items() if kind == pl.Date]
-            frame.with_columns(*casts).write_parquet(folder / table / f"{number:03}.parquet", row_group_size=2_000_000)
+
+    def write(file: str, target: Path) -> None:
+        frame = pl.read_parquet(file)
+        casts = [pl.col(c).cast(pl.Float64) for c, kind in frame.schema.items() if isinstance(kind, pl.Decimal)]
+        casts += [pl.col(c).cast(pl.Datetime("ms")) for c, kind in frame.schema.items() if kind == pl.Date]
+        frame.with_columns(*casts).write_parquet(target, row_group_size=2_000_000, compression="snappy")
+        Path(file).unlink()
+
+    with ThreadPoolExecutor(4) as pool:
+        written = []
+        for table in TABLES:
+            (folder / table).mkdir()
+            files = sorted(glob.glob(f"{raw}/{table}/*.parquet") or glob.glob(f"{raw}/{table}*.parquet"))  # noqa: PTH207
+            targets = (folder / table / f"{number:03}.parquet" for number in range(len(files)))
+            written += map(partial(pool.submit, write), files, targets)
+        for each in written:
+            each.result()
     shutil.rmtree(raw)
 
 
@@ -116,13 +132,13 @@ def of_polars(folder: Path, engine: str) -> Callable[[int], Any]:
     return lambda number: frame(number).collect(engine=chosen)
 
 
-def of_polars_cells(folder: Path) -> Callable[[int], Any]:
+def of_polars_cells(folder: Path, arguments: str = "") -> Callable[[int], Any]:
     """The queries of cudf-polars in cells of one kernel."""
     from IPython.core.interactiveshell import InteractiveShell
 
     shell = InteractiveShell.instance()
     shell.run_line_magic("load_ext", "jupyter_gpudask")
-    shell.run_line_magic("gpudask", "start")
+    shell.run_line_magic("gpudask", f"start {arguments}")
     shell.user_ns["frame"] = frames_of_polars(folder)
 
     def run(number: int) -> Any:
@@ -179,15 +195,16 @@ def plan_only() -> None:
     _collection.FrameBase.compute = _collection.Scalar.compute = compute
 
 
-def run_side(side: str, folder: Path, repeat: int, seconds: float) -> dict[str, Any]:
-    """Seconds and summaries of the queries that one side answers within `seconds`."""
+def start_side(side: str, folder: Path) -> Callable[[int], Any]:
+    """The function that answers a query."""
     if side.startswith("plans"):
         plan_only()
-    run = {
+    started: Callable[[int], Any] = {
         "polars": lambda: of_polars(folder, "cpu"),
         "cudf-polars": lambda: of_polars(folder, "gpu"),
         "dask-engine": lambda: of_polars(folder, "dask"),
         "polars-cells": lambda: of_polars_cells(folder),
+        "polars-cells-cpu": lambda: of_polars_cells(folder, "--cpu"),
         "ours": lambda: of_cells(folder, "", ""),
         "ours-cpu": lambda: of_cells(folder, "--cpu", "--array numpy --dataframe pandas"),
         "by-hand": lambda: of_dask(folder, "cudf", cluster=True),
@@ -195,42 +212,54 @@ def run_side(side: str, folder: Path, repeat: int, seconds: float) -> dict[str, 
         "plans-by-hand": lambda: of_dask(folder, "cudf", cluster=False),
         "plans-pandas": lambda: of_dask(folder, "pandas", cluster=False),
     }[side]()
-    queries: dict[int, Any] = {}
+    return started
+
+
+def run_sides(sides: list[str], folder: Path, repeat: int, seconds: float) -> dict[str, dict[int, Any]]:
+    """Seconds and summaries of the queries that sides answer within `seconds`, in turns; the first try goes round."""
+    runs = {side: start_side(side, folder) for side in sides}
+    queries: dict[str, dict[int, Any]] = {side: {} for side in sides}
     until = time.monotonic() + seconds
-    for _ in range(repeat):
+    for turn in range(repeat):
         for number in QUERIES:
-            if time.monotonic() > until:
-                return queries
-            began = time.perf_counter()
-            try:
-                answer = run(number)
-            except Planned:
-                answer = None
-            except Exception as error:  # noqa: BLE001
-                queries[number] = {"error": f"{type(error).__name__}: {error}"[:300]}
-                continue
-            taken = time.perf_counter() - began
-            before = queries.get(number, {}).get("seconds", taken)
-            queries[number] = {
-                "seconds": round(min(taken, before), 3),
-                "summary": answer if answer is None else summary(answer),
-            }
+            first = turn % len(sides)
+            for side in sides[first:] + sides[:first]:
+                if time.monotonic() > until:
+                    return queries
+                queries[side][number] = run_query(runs[side], number, queries[side].get(number, {}))
     return queries
 
 
+def run_query(run: Callable[[int], Any], number: int, before: dict[str, Any]) -> dict[str, Any]:
+    """Seconds, of this try or of `before` if that was faster, and summary of a query; or its error."""
+    began = time.perf_counter()
+    try:
+        answer = run(number)
+    except Planned:
+        answer = None
+    except Exception as error:  # noqa: BLE001
+        return {"error": f"{type(error).__name__}: {error}"[:300]}
+    taken = time.perf_counter() - began
+    return {
+        "seconds": round(min(taken, before.get("seconds", taken)), 4),
+        "summary": answer if answer is None else summary(answer),
+    }
+
+
 def compare(options: argparse.Namespace) -> dict[str, Any]:
-    """All sides, each in a process of its own: total seconds, and how many answers are those of Polars."""
+    """All sides, each in a process of its own or together: total seconds, and how many answers are those of Polars."""
     sides: dict[str, Any] = {}
-    for side in options.only:
-        out = options.data / f"{side}.json"
-        command = [sys.executable, __file__, "--side", side, "--data", str(options.data), "--out", str(out)]
+    for group in [options.only] if options.together else [[side] for side in options.only]:
+        out = options.data / f"{'+'.join(group)}.json"
+        command = [sys.executable, __file__, "--side", ",".join(group), "--data", str(options.data), "--out", str(out)]
         command += ["--repeat", str(options.repeat), "--seconds", str(options.seconds)]
         out.unlink(missing_ok=True)
         subprocess.run(
             command, check=False, env=os.environ | {"KVIKIO_COMPAT_MODE": "on"}, timeout=options.seconds + 120
         )
-        sides[side] = json.loads(out.read_text()) if out.exists() else {}
-    expected = sides.get("polars", {})
+        sides |= json.loads(out.read_text()) if out.exists() else {side: {} for side in group}
+    earlier = options.data / "polars.json"
+    expected = sides.get("polars") or (json.loads(earlier.read_text())["polars"] if earlier.exists() else {})
     table = {}
     for side, queries in sides.items():
         answered = {number: query for number, query in queries.items() if "seconds" in query}
@@ -241,7 +270,7 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
             )
         table[side] = row
         print(side, row, flush=True)
-    return {"scale": options.scale, "table": table, "queries": sides}
+    return {"scale": options.scale, "together": options.together, "table": table, "queries": sides}
 
 
 def main() -> None:
@@ -250,13 +279,15 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=10)
     parser.add_argument("--data", type=Path, default=Path(gettempdir()) / "pdsh", help="folder of the tables")
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(SIDES), help="sides")
+    parser.add_argument("--together", action="store_true", help="run the sides in one process, in turns")
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=120, help="after which a side begins no further query")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--side", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
-        options.out.write_text(json.dumps(run_side(options.side, options.data, options.repeat, options.seconds)))
+        found = run_sides(options.side.split(","), options.data, options.repeat, options.seconds)
+        options.out.write_text(json.dumps(found))
         os._exit(0)  # by hand: LocalCUDACluster's processes end with this one
     if not (options.data / TABLES[-1]).exists():
         write_tables(options.data, options.scale)

@@ -9,6 +9,7 @@ environment is the number of rows in each of 8 files.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import functools
 import io
 import json
@@ -33,22 +34,21 @@ if TYPE_CHECKING:
 
 _DATA = Path(tempfile.gettempdir()) / "polars-cells"
 _ROWS, _FILES = int(os.environ.get("ROWS", "20000000")), 8
-_LATE = 0.7
-_LONG = (
-    """
-frames = [scan.select((pl.col('a') * i % 1_000_003).unique().len()) for i in range(3, 400)]
-answer = pl.concat(frames).collect()
-""",
-    """
+_LATE, _INTERVAL = 0.5, 0.5
+_LONG = {
+    "groupby": "for i in range(1000): scan.group_by('a').agg(pl.col('k').sum() + i).select(pl.len()).collect()",
+    "join": """
 for i in range(1000):
     part = scan.filter(pl.col('a') % 3 != i % 3)
     part.join(scan, on='a').group_by('k').agg(pl.col('k_right').sum()).collect()
 """,
-    """
+    "sort": """
 for i in range(1000):
     scan.with_columns(b=(pl.col('a') * 7 + i) % 1_000_003).sort('b', 'a').head(1000).collect()
 """,
-)
+    "concat": "pl.concat([scan.select((pl.col('a') * i % 1_000_003).unique().len()) for i in range(3, 400)]).collect()",
+    "sink": "for i in range(1000): scan.sort('a').sink_parquet(f'{data}.sunk')",
+}
 
 
 @contextmanager
@@ -115,15 +115,22 @@ def metric_times(dask_worker: Any) -> list[float]:
     return times
 
 
-def stacks() -> list[str]:
-    """The innermost frames of each thread that runs Polars' engine."""
+def stacks(dask_worker: Any) -> list[str]:
+    """The unmet requests for memory, and the innermost frames of each thread that runs Polars' engine."""
+    from rapidsmpf.memory.buffer import MemoryType
+
     names = {thread.ident: thread.name for thread in threading.enumerate()}
-    shown = []
+    contexts = [each.ctx for name, each in vars(dask_worker).items() if name.startswith("_cudf_polars_mp_context_")]
+    shown = [f"{context.memory(MemoryType.DEVICE).size()} requests" for context in contexts if context is not None]
     for ident, frame in sys._current_frames().items():
         name = names.get(ident, "?")
         if any(each in name for each in ("polars", "rapidsmpf", "dask-executor", "?")):
             calls = [f"{each.name}:{each.lineno}" for each in traceback.extract_stack(frame)[-6:]]
-            shown.append(f"{name}: {' > '.join(calls)}")
+            loops = [
+                each.f_locals["self"] for each, _ in traceback.walk_stack(frame) if each.f_code.co_name == "run_forever"
+            ]
+            ready = [f"{len(loop._ready)} ready, {len(asyncio.all_tasks(loop))} tasks" for loop in loops]
+            shown.append(" ".join([f"{name}: {' > '.join(calls)}", *ready]))
     return shown
 
 
@@ -194,59 +201,66 @@ def try_interrupts(notebook: Notebook, number: int, limit: float) -> dict[str, A
     pids, end = notebook.on_workers(os.getpid), time.monotonic() + limit
     tries: list[dict[str, Any]] = []
     while len(tries) < number and time.monotonic() < end:
-        tried = _interrupt(notebook, _LONG[len(tries) % len(_LONG)])
+        shape = list(_LONG)[len(tries) % len(_LONG)]
+        tried = _interrupt(notebook, _LONG[shape])
         now, late = notebook.on_workers(os.getpid), tried.pop("late")
         restarted, pids = now != pids, now
-        tries.append({**tried, "restarted": restarted, "memory": notebook.on_workers(used_memory)})
-        print("  ", tries[-1], flush=True)
-        if restarted:
-            print(f"   stacks {_LATE} s after the interrupt", *late, sep="\n      ", flush=True)
+        tries.append({"query": shape, **tried, "restarted": restarted, "memory": notebook.on_workers(used_memory)})
+        if restarted or tried["end"] > 2 or tried["next"] > 1 or not tried["right"]:
+            print("  ", tries[-1], *late, sep="\n      ", flush=True)
     notebook.cell("%%gpudask\nfloat(kept.sum().compute())")
-    ends, nexts = ([each[name] for each in tries] for name in ("end", "next"))
-    summary = {
-        "tries": len(tries),
-        "interrupted": sum(each["error"] == "KeyboardInterrupt" for each in tries),
-        "right": sum(each["right"] for each in tries),
-        "restarts": sum(each["restarted"] for each in tries),
-        "end": [statistics.median(ends), max(ends)],
-        "next": [statistics.median(nexts), max(nexts)],
-        "each": tries,
+    summary = {"all": _summary(tries)} | {
+        shape: _summary([each for each in tries if each["query"] == shape]) for shape in _LONG
     }
-    print("  ", {name: value for name, value in summary.items() if name != "each"}, flush=True)
-    return summary
+    for shape, found in summary.items():
+        print("  ", shape, found, flush=True)
+    return {**summary, "each": tries}
+
+
+def _summary(tries: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of interrupted queries: how many ended so, and the median, the 90th percentile and the maximum of the seconds."""
+    found: dict[str, Any] = {"tries": len(tries)}
+    found["interrupted"] = sum(each["error"] == "KeyboardInterrupt" for each in tries)
+    found["next right"] = sum(each["right"] for each in tries)
+    found["restarts"] = sum(each["restarted"] for each in tries)
+    for name in ("end", "next"):
+        seconds = sorted(each[name] for each in tries) or [0.0]
+        found[name] = [statistics.median(seconds), seconds[len(seconds) * 9 // 10], seconds[-1]]
+    return found
 
 
 def _interrupt(notebook: Notebook, query: str) -> dict[str, Any]:
-    delay = random.uniform(0.2, 1.2)
+    delay = random.uniform(0.1, 0.9)
     sent: list[float] = []
     late: list[str] = []
-
-    def look() -> None:
-        with suppress(OSError):  # the worker has ended
-            late.extend(notebook.on_workers(stacks)[0])
+    ended = threading.Event()
 
     def interrupt() -> None:
         sent.append(time.perf_counter())
-        looking.start()
         os.kill(os.getpid(), signal.SIGINT)
-
-    looking = threading.Timer(_LATE, look)
-    looking.daemon = True
+        wait = _LATE
+        while not ended.wait(wait):
+            wait = _INTERVAL
+            with suppress(Exception):  # the worker has ended
+                late.extend([f"after {time.perf_counter() - sent[0]:.1f} s", *notebook.on_workers(stacks)[0]])
 
     timer = threading.Timer(delay, interrupt)
     timer.start()
     with redirect_stdout(io.StringIO()):
         result = notebook.shell.run_cell(f"%%gpudask\n{query}")
-    ended = time.perf_counter()
-    timer.join()
-    looking.cancel()  # if the cell ended sooner
-    with redirect_stdout(io.StringIO()):
+        end = time.perf_counter()
         after = notebook.shell.run_cell("%%gpudask\nscan.select(pl.len()).collect().item()")
+    following = time.perf_counter() - end
+    ended.set()
+    if not sent:
+        timer.cancel()
+        raise RuntimeError(f"the query has ended: {result.error_in_exec!r}")
+    timer.join()
     return {
         "delay": round(delay, 2),
         "error": type(result.error_in_exec).__name__,
-        "end": round(ended - sent[0], 2),
-        "next": round(time.perf_counter() - ended, 2),
+        "end": round(end - sent[0], 2),
+        "next": round(following, 2),
         "right": after.result == _ROWS * _FILES,
         "late": late,
     }
@@ -302,7 +316,7 @@ def try_kill(notebook: Notebook) -> None:
     notebook.cell("%%gpudask\nscan.select(pl.col('k').max()).collect().item()")
     timer = threading.Timer(0.5, os.kill, (notebook.on_workers(os.getpid)[0], signal.SIGKILL))
     timer.start()
-    notebook.cell(f"%%gpudask\n{_LONG[0]}")
+    notebook.cell(f"%%gpudask\n{_LONG['concat']}")
     if timer.is_alive():
         timer.cancel()
         print("   ended before the worker was killed", flush=True)
@@ -351,17 +365,19 @@ def try_card(notebook: Notebook) -> None:
     print("   workers with a query", seen, flush=True)
 
 
-def try_first_query(notebook: Notebook) -> None:
+def try_first_query(notebook: Notebook) -> float:
+    """The seconds from the start of this process to the first answer."""
+    import psutil
+
     query = "pl.LazyFrame({'a': [1, 2, 3], 'b': [1, 1, 2]}).group_by('b').agg(pl.col('a').sum()).sort('b').collect()"
-    ports = notebook.on_workers(listening)
-    notebook.memory()
     notebook.cell(f"%%gpudask\nimport polars as pl\n{query}.rows()")
+    seconds = round(time.time() - psutil.Process().create_time(), 2)
+    print(f"   {seconds} s from nothing", flush=True)
     notebook.cell(f"%%gpudask\n{query}.rows()")
     notebook.memory()
-    print(
-        "   sockets before and with the engine, and of the kernel", ports, notebook.on_workers(listening), listening()
-    )
+    print("   sockets with the engine, and of the kernel", notebook.on_workers(listening), listening())
     print("   those that accept a connection", notebook.on_workers(reachable), flush=True)
+    return seconds
 
 
 def try_restart(notebook: Notebook) -> None:
@@ -392,10 +408,11 @@ def main() -> None:
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), help="parts")
     parser.add_argument("--out", type=Path, help="file for what the interrupts gave")
     options = parser.parse_args()
+    result: dict[str, Any] = header()
     with part("start"):
         notebook = Notebook(options.start)
     with part("the first query, and the same again"):
-        try_first_query(notebook)
+        result["first query"] = try_first_query(notebook)
     write_files(notebook)
     for name, function in PARTS.items():
         if name in options.only:
@@ -403,9 +420,9 @@ def main() -> None:
                 function(notebook)
         if name == "costs" and options.interrupts:
             with part("interrupts"):
-                result = try_interrupts(notebook, options.interrupts, options.seconds)
-                if options.out:
-                    options.out.write_text(json.dumps({**header(), "interrupts": result}, indent=1))
+                result["interrupts"] = try_interrupts(notebook, options.interrupts, options.seconds)
+    if options.out:
+        options.out.write_text(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import ensure_dict
 
 from .decompositions import ONLY_R, ONLY_VALUES, with_taller_blocks, without_unused_parts
+from .partitions import fuse_partitions
 from .program import with_programs
 from .subtrees import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU, ClusterSize, fuse_subtrees, size_for, with_slices_first
 from .workers import WORKER
@@ -85,7 +86,9 @@ class WithOptimizer:
         return with_optimizer(self._expression, self._optimizer)
 
     def __dask_graph__(self) -> Any:
-        return self._changed.__dask_graph__()
+        graph = self._changed.__dask_graph__()
+        fuses = self._optimizer.is_on_gpus and self._optimizer.fuses and _is_of_frames(self._expression)
+        return fuse_partitions(graph, set(flatten(self._expression.__dask_keys__()))) if fuses else graph
 
     def __dask_annotations__(self) -> Any:
         """As Dask's, which asks for them after the graph; and where tasks shall run."""
@@ -97,6 +100,11 @@ class WithOptimizer:
 def may_have_arrays(expression: Any) -> bool:
     """Whether there may be graphs of arrays in it, and not only expressions of dataframes."""
     return isinstance(expression, HLGExpr | _HLGExprSequence | _ExprSequence)
+
+
+def _is_of_frames(expression: Any) -> bool:
+    """Whether it computes dataframes, and nothing else."""
+    return isinstance(expression, _ExprSequence) and not any(map(may_have_arrays, expression.operands))
 
 
 def with_optimizer(expression: Any, optimizer: ArrayOptimizer) -> Any:

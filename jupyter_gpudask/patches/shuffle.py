@@ -6,12 +6,16 @@ dask-cuda also shuffles dataframes by tasks.
 
 from __future__ import annotations
 
+import math
+import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import dask.config
 import numpy as np
 import pandas as pd
+from dask.array._shuffle import _calculate_new_chunksizes
+from dask.array.overlap import sliding_window_view
 from dask.dataframe.dask_expr._shuffle import (
     AssignPartitioningIndex,
     SimpleShuffle,
@@ -48,8 +52,18 @@ def _may_have_partitions_on_gpus() -> bool:
     return bool(getattr(distributed_client._get_global_client(), "is_on_gpus", False))  # noqa: SLF001
 
 
+_WINDOW_BYTES = 2**30
+"""Of the windows of one block. They are views; what is computed of them needs some times as much."""
+
+
 def rechunk(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.rechunk`; arrays on GPUs are rechunked by tasks, and at once where that is better."""
+    """As `dask.array.rechunk`; arrays on GPUs are rechunked by tasks, also where ``p2p`` is chosen.
+
+    They are rechunked at once where that is better.
+
+    Before Dask makes sliding windows, it splits blocks so that all windows of one are no larger than a block was. On a
+    GPU, `_WINDOW_BYTES` are allowed: with a window of 30 there are tens of times fewer tasks.
+    """
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
     array = call.arguments["x"]
@@ -58,7 +72,18 @@ def rechunk(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         choose = getattr(distributed_client._get_global_client(), "rechunk_threshold", None)  # noqa: SLF001
         if call.arguments.get("threshold") is None and choose is not None:
             call.arguments["threshold"] = choose(array.size)
+        call.arguments["chunks"] = _for_windows(array) or call.arguments["chunks"]
     return original(*call.args, **call.kwargs)
+
+
+def _for_windows(x: Any) -> tuple[Any, ...]:
+    """The chunks for Dask's sliding windows, if it rechunks `x` for them; else nothing."""
+    caller = sys._getframe(3).f_back  # noqa: SLF001 - of the method of the array, which has called the function
+    if caller is None or caller.f_code is not sliding_window_view.__code__ or not caller.f_locals["automatic_rechunk"]:
+        return ()
+    free = {axis for axis, depth in enumerate(caller.f_locals["depths"]) if depth == 0}
+    most = max(_WINDOW_BYTES // x.dtype.itemsize, math.prod(map(max, x.chunks)))
+    return tuple(_calculate_new_chunksizes(x.chunks, list(caller.f_locals["safe_chunks"]), free, most))
 
 
 def split_in_order(frame: Any, groups: Any, number: int, *, ignore_index: bool) -> dict[int, Any]:

@@ -166,9 +166,9 @@ PATCHES = (
             ),
         ),
         reason="In the peer-to-peer shuffle, the scheduler unpickles CuPy metadata, which creates a CUDA context, and "
-        "the workers write blocks to files. When cuDF splits a dataframe, it changes the order of the rows, so "
-        "drop_duplicates does not keep the first rows. It hashes the codes of categories, so rows of one category go "
-        "to several partitions.",
+        "the workers write blocks to files. For sliding windows, Dask splits blocks into parts that are too small for "
+        "a GPU. When cuDF splits a dataframe, it changes the order of the rows, so drop_duplicates does not keep the "
+        "first rows. It hashes the codes of categories, so rows of one category go to several partitions.",
         upstream=("https://github.com/NVIDIA/cudf/pull/15469", "cudf-order-of-split-rows"),
         test="switch/test_arrays.py::test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses",
     ),
@@ -240,6 +240,20 @@ PATCHES = (
         "from CuPy arrays.",
         upstream=("cupy-assignment-to-empty", "dask-metadata-on-host", "dask-meta-follows-input"),
         test="switch/test_metadata_of_functions.py::test_a_function_is_called_with_metadata_on_the_host",
+    ),
+    Patch(
+        "metadata of merges",
+        (
+            Change(
+                "dask.dataframe.dask_expr._merge:Merge._meta",
+                f"{_HERE}.frames.merge_metadata:once_for_each_schema",
+                how="value",
+            ),
+        ),
+        reason="Dask computes the metadata of a merge again whenever its optimizer rewrites an operand, which is a "
+        "third of the time of a plan with merges.",
+        upstream=("dask-metadata-of-merges",),
+        test="switch/test_metadata_of_frames.py::test_the_metadata_of_a_merge_is_computed_once",
     ),
     Patch(
         "numeric functions of CuPy",

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _STOP_TIME = 0.6
 """Seconds for which an interrupted cell waits until its query has ended."""
-_MORE_TIME = 3.0
+_MORE_TIME = 6.0
 """Seconds after these in which a worker is restarted if it has not ended."""
 _RESPONSE_MARGIN = 0.6
 _STOP_TIMEOUT = 1.6

@@ -115,26 +115,42 @@ class PolarsRankPlugin(WorkerPlugin):
         """Interrupt a call, by default the running one; whether it ends within `limit` seconds.
 
         A call whose message has not arrived yet, or that waits for the thread, ends when it begins. RapidsMPF's actors
-        end when they have computed their current chunks. Other compiled code ends later.
+        end when they have computed their current chunks, or wait for memory. Other compiled code ends later.
         """
         if id_ is not None:
             self._interrupted.append(id_)
         run, end = self._run, time.monotonic() + limit
         if run is None or id_ not in (None, run.key):
             return True
+        refusing: set[asyncio.Task[None]] = set()
         while self._run is run and time.monotonic() < end:
             if not _cancel_actors():
                 run.interrupt()
+            elif not refusing:
+                refusing = {asyncio.create_task(memory.shutdown()) for memory in self._memories()}
             await asyncio.sleep(_INTERVAL)
+            refusing = {each for each in refusing if not each.done()}
         if self._run is run:
             return False
         if self._thread is not None:
             self._thread.submit(gc.collect)  # coroutines that were cancelled refer to each other, and to device memory
         return True
 
+    def _memories(self) -> list[Any]:
+        """What RapidsMPF's actors ask for device memory; a cancelled one waits until its request is met or refused.
+
+        Each unmet request waits for a tenth of a second for its turn, and a large query has hundreds.
+        """
+        contexts = [vars(self._worker)[name].ctx for name in self._contexts()]
+        device = sys.modules["rapidsmpf.memory.buffer"].MemoryType.DEVICE if contexts else None
+        return [context.memory(device) for context in contexts if context is not None]
+
+    def _contexts(self) -> list[str]:
+        return [name for name in vars(self._worker) if name.startswith(CONTEXT)]
+
     async def release(self) -> bool:
         """End the contexts of engines whose kernels have left; whether that was possible in time."""
-        contexts = [name for name in vars(self._worker) if name.startswith(CONTEXT)]
+        contexts = self._contexts()
         if not await self.interrupt(_STOP_TIMEOUT):
             return False
         if contexts:

@@ -39,18 +39,18 @@ def made_in_cell():
 
 
 @pytest.mark.parametrize(
-    ("fallback", "downcast", "on_host"),
-    [("host", "integer", {"ToNumeric": 3}), ("host", None, {}), ("error", "integer", {})],
+    ("fallback", "lower", "on_host"),
+    [("host", 1.5, {"Clip": 3}), ("host", 2, {}), ("error", 1.5, {})],
 )
-def test_an_operation_whose_result_differs_is_computed_on_the_host(cell, fallback, downcast, on_host):
+def test_an_operation_whose_result_differs_is_computed_on_the_host(cell, fallback, lower, on_host):
     ran_on_host = cell(fallback)
     frame = made_in_cell()
     assert place_of(frame) == "gpu"
-    result = dd.to_numeric(frame.k, downcast=downcast)
+    result = frame.k.clip(lower)
     assert place_of(result) == "gpu"
     assert ran_on_host() == on_host
-    assert result.compute().tolist() == FRAME.k.tolist()
-    assert place_of(dd.to_numeric(OUTSIDE.k, downcast=downcast)) == "host"
+    assert result.compute().tolist() == FRAME.k.clip(lower).tolist()
+    assert place_of(OUTSIDE.k.clip(lower)) == "host"
     assert ran_on_host() == on_host
 
 
@@ -78,11 +78,11 @@ def test_outside_of_cells_the_same_operations_run_on_the_host():
     frame, before = to_gpu(OUTSIDE), fallback_log.blocks.copy()
     outside = set_outside(CellRecord(results="host", fallback="host"))
     try:
-        result = dd.to_numeric(frame.k, downcast="integer")
-        assert [place.operation for place in fallback_log.blocks - before] == ["ToNumeric"]
+        result = frame.k.clip(1.5)
+        assert [place.operation for place in fallback_log.blocks - before] == ["Clip"]
         assert place_of(result) == "gpu"
         assert type(result.compute()) is pd.Series
-        assert place_of(dd.to_numeric(OUTSIDE.k, downcast="integer")) == "host"
+        assert place_of(OUTSIDE.k.clip(1.5)) == "host"
         assert len(fallback_log.blocks - before) == 1
     finally:
         set_outside(outside)
@@ -100,8 +100,8 @@ def test_the_line_and_the_reason_are_noted(cell):
 
 def test_strict_refuses_what_differs(cell):
     cell("strict")
-    with pytest.raises(NotOnGpuError, match=r"ToNumeric .*cannot run on the GPU: cuDF's to_numeric has other dtypes"):
-        dd.to_numeric(made_in_cell().k, downcast="integer")
+    with pytest.raises(NotOnGpuError, match=r"Clip .*cannot run on the GPU: cuDF rounds the bounds of clip"):
+        made_in_cell().k.clip(1.5)
 
 
 @pytest.mark.parametrize("fallback", ["host", "error", "strict"])

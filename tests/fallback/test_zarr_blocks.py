@@ -1,5 +1,7 @@
 """Blocks of Zarr arrays that go to the GPU are read into page-locked memory, and are what Zarr reads."""
 
+import resource
+
 import dask
 import dask.array as da
 import device
@@ -8,6 +10,7 @@ import pytest
 import zarr
 from dask.array.core import slices_from_chunks
 from dask.core import flatten
+from numcodecs import Delta, Zlib
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
 
 from jupyter_gpudask.fallback import page_locked, zarr_blocks
@@ -22,25 +25,27 @@ NUMBERS = np.random.default_rng(0).normal(size=(7, 5)) * 100
 
 @pytest.fixture
 def reads(request, monkeypatch):
-    """The shapes of the blocks that are read into page-locked memory, and those of all arrays there."""
+    """The shapes of the blocks that are read into page-locked memory, and those of all arrays there; and of the blocks
+    whether they are read without Zarr."""
     if device.HAS_GPU:
         monkeypatch.setattr(page_locked, "_LEAST", 1)
     else:
         request.getfixturevalue("pool")
-    blocks, arrays = [], []
+    blocks, arrays, files = [], [], []
 
     def noted(function, shapes):
         def call(*args):
             made = function(*args)
             if made is not None:
-                shapes.append(made.shape)
+                shapes.append(getattr(made, "shape", made))
             return made
 
         return call
 
     monkeypatch.setattr(zarr_blocks, "_read", noted(zarr_blocks._read, blocks))
+    monkeypatch.setattr(zarr_blocks, "_read_files", noted(zarr_blocks._read_files, files))
     monkeypatch.setattr(page_locked, "empty", noted(page_locked.empty, arrays))
-    return blocks, arrays
+    return blocks, arrays, files
 
 
 def blocks_of(array):
@@ -54,6 +59,17 @@ def in_file(folder, values=NUMBERS, chunks=(3, 2), **options):
     array = zarr.create_array(folder / "x.zarr", shape=values.shape, chunks=chunks, dtype=values.dtype, **options)
     array[...] = values
     return array
+
+
+def in_store(store, **options):
+    array = zarr.create_array(store, shape=NUMBERS.shape, chunks=(3, 2), dtype=NUMBERS.dtype, **options)
+    array[...] = NUMBERS
+    return array
+
+
+def obstore(url):
+    store = pytest.importorskip("obstore.store")
+    return zarr.storage.ObjectStore(store.from_url(url, **({"mkdir": True} if url.startswith("file") else {})))
 
 
 def stored(folder, *args, **options):
@@ -94,6 +110,16 @@ READ = {
     "big-endian file": lambda folder: stored(folder, serializer=BytesCodec(endian="big")),
     "shards": lambda folder: stored(folder, chunks=(3, 1), shards=(6, 5)),
     "format 2": lambda folder: stored(folder, zarr_format=2),
+    "format 2, big-endian": lambda folder: stored(folder, NUMBERS.astype(">f8"), zarr_format=2),
+    "format 2, zlib": lambda folder: stored(folder, zarr_format=2, compressors=Zlib()),
+    "format 2, filter": lambda folder: stored(folder, zarr_format=2, filters=[Delta("f8")]),
+    "gzip": lambda folder: stored(folder, compressors=GzipCodec()),
+    "in memory": lambda folder: da.from_zarr(in_store(zarr.storage.MemoryStore())),
+    "fsspec": lambda folder: da.from_zarr(zarr.storage.FsspecStore.from_url(f"file://{in_file(folder).store.root}")),
+    "fsspec, in memory": lambda folder: da.from_zarr(in_store(f"memory://{folder}")),
+    "obstore": lambda folder: da.from_zarr(in_store(obstore(f"file://{folder}"))),
+    "obstore, in memory": lambda folder: da.from_zarr(in_store(obstore("memory://"))),
+    "group": lambda folder: da.from_zarr(in_store(str(folder), name="a/b")),
     "file": lambda folder: da.from_zarr(str(in_file(folder).store_path)),
     "gaps": with_gaps(5),
     "gaps of NaN": with_gaps(np.nan),
@@ -105,6 +131,7 @@ READ = {
     "new axis": lambda folder: stored(folder)[:, None],
     "xarray": lambda folder: opened(folder, lambda x: x, _FillValue=None),
     "xarray, part": lambda folder: opened(folder, lambda x: x.isel(time=slice(1, 6), y=2), _FillValue=None),
+    "xarray, steps": lambda folder: opened(folder, lambda x: x.isel(time=slice(None, None, 2)), _FillValue=None),
     "xarray, other chunks": lambda folder: opened(folder, lambda x: x.chunk(time=2), _FillValue=None),
     "xarray, masked": lambda folder: opened(folder, lambda x: x),
     "xarray, scaled": lambda folder: opened(folder, lambda x: x, dtype="int16", scale_factor=0.5, _FillValue=-9999),
@@ -112,6 +139,11 @@ READ = {
 
 
 DECODED = {"xarray, scaled"}
+
+BY_ZARR = {
+    *("gzip and checksum", "transposed", "big-endian file", "shards", "format 2, big-endian", "format 2, filter"),
+    *("in memory", "fsspec, in memory", "obstore, in memory"),
+}
 
 
 @pytest.mark.parametrize("name", READ)
@@ -123,8 +155,9 @@ def test_blocks_are_what_zarr_reads_and_are_read_into_page_locked_memory(tmp_pat
         wanted = np.asarray(expected[place])
         assert block.dtype == wanted.dtype
         np.testing.assert_array_equal(device.cupy.asnumpy(block), wanted)
-    blocks, arrays = reads
+    blocks, arrays, files = reads
     assert blocks
+    assert set(files) == {name not in BY_ZARR}
     # What xarray decodes after that is copied there again, and nothing else.
     assert len(arrays) == len(blocks) * (1 + (name in DECODED))
 
@@ -149,6 +182,15 @@ def test_other_arrays_are_read_as_before(tmp_path, cell, reads, name):
     assert not reads[0]
 
 
+@pytest.mark.usefixtures("reads")
+@pytest.mark.parametrize("key", [(slice(None, None, 2), 3), (-2, slice(1, -1)), (6, 0)])
+def test_parts_with_steps_and_single_places_are_those_of_zarr(tmp_path, key):
+    array = in_file(tmp_path)
+    np.testing.assert_array_equal(zarr_blocks.Reader(array, array)[key], NUMBERS[key])
+    with pytest.raises(IndexError):
+        zarr_blocks.Reader(array, array)[7, 0]
+
+
 def test_an_error_of_the_file_is_that_of_zarr(tmp_path, cell, reads):
     cell()
     array = stored(tmp_path)
@@ -159,9 +201,50 @@ def test_an_error_of_the_file_is_that_of_zarr(tmp_path, cell, reads):
     assert not reads[0]
 
 
+@pytest.mark.parametrize("codec", [None, ZstdCodec(), BloscCodec(), GzipCodec()])
+def test_a_file_with_too_few_or_too_many_elements_is_refused_by_zarr(tmp_path, cell, reads, codec):
+    in_file(tmp_path, NUMBERS[:2], chunks=(2, 2), compressors=codec)
+    cell()
+    for chunks in ((3, 2), (1, 2)):
+        array = stored(tmp_path / str(chunks), NUMBERS[:2], chunks=chunks, compressors=codec)
+        for file in (tmp_path / str(chunks) / "x.zarr" / "c").glob("*/*"):
+            file.write_bytes((tmp_path / "x.zarr" / "c" / "0" / "0").read_bytes())
+        with pytest.raises(ValueError, match="reshape"):
+            list(blocks_of(array))
+    assert not reads[0]
+
+
 def test_zarr_configured_for_arrays_on_gpus_is_left_as_it_is(tmp_path, cell, reads):
     cell()
     array = stored(tmp_path)
     with zarr.config.set({"ndbuffer": "zarr.buffer.gpu.NDBuffer", "buffer": "zarr.buffer.gpu.Buffer"}):
         assert zarr_blocks._read(zarr.open_array(tmp_path / "x.zarr"), (slice(0, 3), slice(0, 2))) is None
     assert len(list(blocks_of(array))) == len(reads[0]) == 9
+
+
+@pytest.mark.parametrize("key", [(slice(0, 3), slice(0, 2)), (slice(1, 6), slice(None)), (slice(None), 4), ([0, 4], 1)])
+def test_a_target_takes_what_zarr_takes(tmp_path, key):
+    plain, array = (in_file(tmp_path / name, zarr_format=2) for name in ("plain", "cell"))
+    target = zarr_blocks.with_threads(array)
+    assert isinstance(target, zarr_blocks.Target)
+    assert dask.base.tokenize(target) == dask.base.tokenize(array)
+    plain[key] = target[key] = NUMBERS[key] + 1
+    np.testing.assert_array_equal(array[:], plain[:])
+    with pytest.raises(ValueError, match=r"shape|elements"):
+        target[key] = np.ones((2, 9))
+
+
+def test_files_that_were_written_before_the_disk_takes_no_more_are_whole(tmp_path):
+    values = np.random.default_rng(0).integers(0, 99, (2, 10**6))
+    values[0] = 7
+    array = zarr.create_array(tmp_path / "x.zarr", shape=values.shape, chunks=(1, 10**6), dtype=int)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10**5, limit[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            zarr_blocks.with_threads(array)[:, :] = values
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert (array[0] == 7).all()
+    assert not array[1].any()
+    assert not list(tmp_path.rglob("*.partial"))

@@ -9,6 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from dask.array import core, dispatch, linspace
+from dask.array.lib.stride_tricks import sliding_window_view
 from device import MARKS, block_of, cupy
 from distributed import Client, wait
 from draws import ALL, draw
@@ -268,6 +269,24 @@ def test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses(client
         with dask.config.set({"array.rechunk.method": "p2p"}):
             assert (way(inside), way(outside)) == ("tasks", "p2p")
         assert (way(inside, method="p2p"), way(outside, method="tasks")) == ("tasks", "tasks")
+
+
+def test_windows_on_gpus_have_larger_blocks_up_to_a_limit():
+    """Dask splits blocks of 8 MB, so that the 30 windows of each are no larger than that."""
+
+    def blocks(size, **options):
+        x = da.ones((200, size, 100), chunks=(100, size, 100), dtype=float)
+        return sliding_window_view(x, 30, axis=0, **options).numblocks[1:]
+
+    on_cpu = blocks(100)
+    with switched_to("cupy", "pandas"):
+        on_gpu, larger, unchanged = blocks(100), blocks(10_000), blocks(10_000, automatic_rechunk=False)
+        windows = sliding_window_view(da.arange(40, chunks=10).reshape(8, 5), 3, axis=0)
+        found = windows.mean(axis=-1).compute(scheduler="sync")
+    assert on_cpu[:2] > on_gpu[:2] == unchanged[:2] == (1, 1)
+    assert larger[:2] > (1, 1)
+    expected = np.lib.stride_tricks.sliding_window_view(np.arange(40).reshape(8, 5), 3, axis=0).mean(axis=-1)
+    np.testing.assert_array_equal(cupy.asnumpy(found), expected)
 
 
 @pytest.mark.parametrize("method", ["linear", "lower", "nearest"])

@@ -7,6 +7,8 @@ computed by pandas and by cuDF, without Dask and without this package; `of` move
 from __future__ import annotations
 
 import datetime as dt
+import io
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +49,11 @@ def _texts(lib: Library, *texts: str) -> Any:
 def _selected_by_levels(lib: Library) -> Any:
     series = lib.of(pd.DataFrame({"a": [1, 2], "b": [3, 4], "x": [5, 6]})).set_index(["a", "b"]).x
     return len(series[series > 5])
+
+
+def _hashed(lib: Library) -> Any:
+    series = lib.series([1])
+    return int(pd.util.hash_pandas_object(series, index=False)[0] if lib.module is pd else series.hash_values().iloc[0])
 
 
 ROWS = {
@@ -164,7 +171,39 @@ ROWS = {
     "differences, DescribeNonNumeric": lambda lib: _texts(lib, "a", "b", "a").describe(),
     "differences, DescribeNumeric": lambda lib: lib.of(pd.Series(TIMES)).describe(),
     "differences, VarColumns": lambda lib: lib.frame(a=[1.0], b=[2.0]).var(axis=1, ddof=2),
-    # concat
+    "differences._accessor, compiled patterns": lambda lib: _texts(lib, "A").str.count(re.compile("a", re.IGNORECASE)),
+    "differences._isin": lambda lib: lib.series(["a", None, "b"], dtype="category").isin(["z"]),
+    "differences._replace, booleans": lambda lib: str(lib.series([True, False]).replace(1, 5).dtype),
+    "differences._variance": lambda lib: len(lib.frame(a=[1.0, 2.0])[[]].var()),
+    "differences._elemwise": lambda lib: np.cosh(lib.of(pd.Series(np.linspace(0, 20, 10_000)))),
+    "differences._grouped, ties": lambda lib: (
+        lib.of(pd.DataFrame({"k": np.arange(20_000) % 3, "x": 1.0})).groupby("k").x.idxmax()
+    ),
+    "differences.NuniqueApprox": _hashed,
+    "differences.SeriesQuantile": lambda lib: isinstance(
+        lib.series([1, 2], dtype="Int64").values, pd.api.extensions.ExtensionArray
+    ),
+    "differences._dropna, more than all columns": lambda lib: len(lib.frame(a=[1.0, 1], b=[1.0, 2]).dropna(thresh=3)),
+    "arithmetic.with_unsigned_integers": lambda lib: str(lib.series([1], dtype="uint8").cumsum().dtype),
+    "arithmetic.with_units": lambda lib: str(lib.module.to_datetime(_texts(lib, "2024-01-01")).dtype),
+    "missing_values.WhereAsPandas": lambda lib: str(lib.series([1, 2]).where(lib.series([True, True]), NAN).dtype),
+    "missing_values.MaskAsPandas": lambda lib: str(lib.series([1, 2]).mask(lib.series([False, False]), NAN).dtype),
+    "groupby.SizeAsPandas": lambda lib: lib.frame(k=[1]).groupby("k").size().to_frame().columns[0],
+    "groupby.StdAsPandas": lambda lib: np.sqrt(lib.frame(a=[NAN, 4.0], b=[1.0, NAN])),
+    "texts.called, spaces": lambda lib: _texts(lib, "\u3000a").str.strip(),
+    "texts.SplitMapAsPandas, spaces": lambda lib: len(_texts(lib, "a\u3000b").str.split().iloc[0]),
+    "texts.called, missing booleans of files": lambda lib: (
+        lib.module.read_csv(io.BytesIO(b"s,n\na,1\n,2\n"), dtype={"s": "string"}).s.str.contains("a").isna().any()
+    ),
+    "fewer_partitions.counted": lambda lib: len(lib.series(["a"], dtype="category")[:0].value_counts()),
+    "concat.StackPartitionAsPandas": lambda lib: str(
+        lib.module.concat([lib.frame(a=[True]), lib.frame(b=[1])]).a.dtype
+    ),
+    "as_pandas.PropertyMapAsPandas, days of a year": lambda lib: str(lib.of(pd.Series(TIMES)).dt.dayofyear.dtype),
+    "reductions.MinAsPandas": lambda lib: lib.of(pd.DataFrame({"a": np.array([], "int64")})).min(),
+    "reductions.NLargestAsPandas": lambda lib: len(
+        lib.of(pd.DataFrame({("x", "max"): [1, 3], ("y", "min"): [1, 2]})).nlargest(1, ("x", "max"))
+    ),
 }
 
 

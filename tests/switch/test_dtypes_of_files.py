@@ -1,5 +1,6 @@
 """The dtypes of text files: cuDF infers those of each block, a cell has those of Dask on the CPU."""
 
+import cudf_stand_in
 import dask
 import dask.dataframe as dd
 import pandas as pd
@@ -67,6 +68,19 @@ def test_a_block_of_other_dtypes_than_the_first_rows_is_the_error_of_dask(tmp_pa
         with pytest.raises(ValueError, match="Mismatched dtypes found") as caught:
             each.compute()
     assert "dtype=" in str(caught.value)
+
+
+def test_columns_keep_their_dtypes_beside_a_new_column_of_times(tmp_path, monkeypatch):
+    monkeypatch.setattr(cudf_stand_in, "to_datetime", pd.to_datetime, raising=False)
+    (tmp_path / "1.csv").write_text("n,flag\n1,0\n2,1\n")
+
+    def read_with_times():
+        frame = dd.read_csv(str(tmp_path / "1.csv"), dtype={"flag": bool})
+        return frame.assign(time=lambda f: dd.to_datetime(f.n, unit="D"))
+
+    expected, frame = on_both(read_with_times)
+    result = to_host(frame).compute()
+    assert frame.dtypes.to_dict() == result.dtypes.to_dict() == expected.compute().dtypes.to_dict()
 
 
 def test_columns_that_have_numbers_as_names_are_converted(tmp_path):

@@ -92,3 +92,27 @@ def test_the_functions_of_an_aggregation_are_inspected():
     functions = [lambda groups: groups.sum(), lambda sums: sums.sum()]
     assert not names_gpu_library(dd.Aggregation("plain", *functions))
     assert names_gpu_library({"x": [dd.Aggregation("for GPUs", chunk, functions[1])]})
+
+
+def test_the_metadata_of_a_merge_is_computed_once(monkeypatch):
+    merged = []
+    merge = pd.DataFrame.merge
+    monkeypatch.setattr(pd.DataFrame, "merge", lambda *args, **kwargs: [merged.append(1), merge(*args, **kwargs)][1])
+
+    def join(frame):
+        other = dd.from_pandas(frame.rename(columns={"x": "once"}), npartitions=1)
+        joined = dd.from_pandas(frame, npartitions=2).merge(other, on="k", how="left").merge(other, on="k")
+        return joined[joined.x > 1].once_x.sum()
+
+    frame = NUMBERS.assign(k=NUMBERS.k.astype("int16"))
+    join(frame).optimize()
+    assert 2 <= len(merged) <= 6
+    merged.clear()
+    join(frame).optimize()
+    assert not merged
+    different = join(frame.assign(x=frame.x.astype("float32")))
+    assert merged
+    assert different.compute() == join(frame).compute()
+    meta = dd.from_pandas(frame, npartitions=1).merge(dd.from_pandas(frame, npartitions=1), on="k")._meta
+    meta["new"] = 1
+    assert "new" not in dd.from_pandas(frame, npartitions=1).merge(dd.from_pandas(frame, npartitions=1), on="k").columns

@@ -1,5 +1,6 @@
 """How Parquet files are planned as partitions of GPUs, in the kernel; the partitions are read as stand-ins for cuDF."""
 
+import pickle
 from types import SimpleNamespace
 
 import dask
@@ -9,6 +10,8 @@ import pandas as pd
 import pyarrow.fs
 import pytest
 from cudf_stand_in import Frame, as_stand_in, gpu_cell
+from dask._expr import FinalizeCompute
+from dask.base import collections_to_expr
 from dask.dataframe.io.parquet.arrow import ArrowDatasetEngine
 
 from jupyter_gpudask.inspection.frames import ToGpu
@@ -93,6 +96,19 @@ def test_a_plan_for_other_workers_has_other_keys(cell, folder):
         keys.append(set(map(str, (frame + frame).optimize().__dask_graph__())))
     assert keys[1] == keys[2]
     assert not keys[0] & keys[1]
+
+
+def test_a_worker_that_does_not_know_the_memory_has_the_same_plan(cell, folder):
+    def sent():
+        frame = dd.read_parquet(folder)
+        rows = frame[(frame.a >= 5) & (frame.a < 90)]
+        plan = FinalizeCompute(collections_to_expr([(rows.a * rows.b).sum()])).optimize()
+        return pickle.dumps(plan), set(map(str, plan.__dask_graph__()))
+
+    cell(1, memory=64 * 2**30)
+    plan, keys = sent()
+    cell(9, memory=32 * 1000)
+    assert set(map(str, pickle.loads(plan).__dask_graph__())) == keys  # noqa: S301 - of this test
 
 
 def test_no_key_is_one_of_pandas(cell, folder):

@@ -110,24 +110,6 @@ def test_the_variance_of_booleans_is_that_of_0_and_1(split_every):
     assert variance.compute().to_dict() == {"p": pytest.approx(data.var()), "x": 0}
 
 
-class Counted(Series):
-    """As a Series of cuDF, whose index loses its name when dataframes are made of it."""
-
-    @property
-    def _constructor(self):
-        return Counted
-
-    def value_counts(self, **options):
-        return Series(self.to_pandas().value_counts(**options).rename_axis(None))
-
-
-def test_the_mode_of_a_series_has_its_name():
-    series = dd.from_pandas(FRAME.k, npartitions=3)
-    mode = to_gpu_as(Counted, series).mode()
-    assert type(mode.expr).__name__ == "ModeAsPandas"
-    pd.testing.assert_series_equal(pd.Series(mode.compute()), FRAME.k.mode())
-
-
 NUMBERS = pd.DataFrame({"a": [3.0, None, 4, 2, None, None, 5, 6, 1], "b": [1, 2, 3, 4, 5, 6, 7, 8, 9], "c": np.nan})
 
 

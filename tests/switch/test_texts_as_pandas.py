@@ -80,6 +80,10 @@ ON_GPU = [
     lambda s: s.str.count(r"[a-c]"),
     lambda s: s.str.extract(r"(\d)", expand=False),
     lambda s: s.str.extract(r"(?P<letter>[a-z])(?P<digit>\d)"),
+    lambda s: s.str.extract("(a)?(1)"),
+    lambda s: s.str.extract("((a)|(b))+"),
+    lambda s: s.str.partition("."),
+    lambda s: s.str.rpartition("a"),
     lambda s: s.str.replace(r"\s+", "_", regex=True),
     lambda s: s.str.replace(r"([a-z])(\d)", "-", regex=True),
     lambda s: s.str.replace("a", r"\1"),
@@ -114,13 +118,11 @@ ON_HOST = [
     lambda s: s.str.fullmatch("a+ b+"),
     lambda s: s.str.count("x*"),
     lambda s: s.str.count("A", flags=2),
-    lambda s: s.str.extract("(a)?(1)"),
     lambda s: s.str.replace(r"([a-z])(\d)", r"\2\1", regex=True),
     lambda s: s.str.replace(r"(?P<a>[a-z])\d", r"\g<a>", regex=True),
     lambda s: s.str.replace("A", "z", case=False, regex=True),
     lambda s: s.str.replace("b*", "-", regex=True),
     lambda s: s.str.split(pat="([.-])", n=1, expand=True),
-    lambda s: s.str.partition("."),
 ]
 
 

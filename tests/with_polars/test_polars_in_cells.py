@@ -55,6 +55,28 @@ def test_a_query_runs_on_the_workers_in_the_cell_that_imports_polars_and_not_aft
     assert (after.value, after.displayed) == ("(0, None)", [])
 
 
+def test_queries_run_on_the_workers_after_on_and_in_the_context_manager_too(kernel):
+    pids = kernel.ok("sorted(client.run(os.getpid).values())").value
+    kernel.ok("import jupyter_gpudask\nimport polars as pl\n%gpudask on")
+    try:
+        assert kernel.ok(f"{WHERE}.collect().item()").value in pids
+    finally:
+        kernel.ok("%gpudask off")
+    assert kernel.ok(f"with jupyter_gpudask.gpu(): found = {WHERE}.collect().item()\nfound").value in pids
+    assert kernel.ok(f"{WHERE}.collect().item()").value == "0"
+
+
+def test_queries_of_a_script_run_on_the_workers(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(f"import os\nimport polars as pl\nprint({WHERE}.collect().item() in (0, os.getpid()))\n")
+    folders = {name: str(tmp_path) for name in ("TMPDIR", "JUPYTER_RUNTIME_DIR")}
+    environment = fake_gpu_environment(cupy=True, FAKE_GPUS="1", **folders)
+    environment["PYTHONPATH"] = os.pathsep.join([STAND_IN, environment["PYTHONPATH"]])
+    command = [sys.executable, "-m", "jupyter_gpudask", str(script)]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    assert ran.stdout == "False\n"
+
+
 def test_eager_methods_stay_on_the_cpu_because_polars_asks_for_no_engine(kernel):
     """If this fails, Polars lets an engine run eager methods, and the how-to must say so."""
     cell = (
@@ -189,7 +211,7 @@ def test_compare_runs_a_query_on_both_and_accepts_another_order_of_rows(kernel):
     assert re.search(r"where +NO", table)
 
 
-@pytest.mark.parametrize("where", ["slowly", "chunks"])
+@pytest.mark.parametrize("where", ["slowly", "chunks", "memory"])
 def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel, where):
     kernel.ok("import polars as pl")
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
@@ -283,7 +305,7 @@ def test_a_profile_has_what_each_worker_did_for_the_queries(kernel):
 
 def test_the_engine_follows_a_restart_and_scaling(kernel):
     kernel.ok("import polars as pl")
-    for command in ("restart", "scale 1", "scale 2"):
+    for command in ("restart", "adapt 1 2", "scale 1", "scale 2"):
         kernel.ok(f"%gpudask {command}")
         assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
 

@@ -23,6 +23,7 @@ from distributed import Client, Future, futures_of, wait
 from distributed.protocol.pickle import dumps
 
 from ...fallback.values import to_gpu
+from ...fallback.zarr_blocks import with_threads
 from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import name_of, place_of, to_host
 from ...inspection.user_code import user_frame
@@ -178,8 +179,11 @@ def store(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     _set_lock_order(targets)
     client = _client_of(sources, options.get("scheduler"))
     here = [number for number, target in enumerate(targets) if not _is_reached_by_workers(target)]
+    if not given["return_stored"]:
+        targets = [target if number in here else with_threads(target) for number, target in enumerate(targets)]
     if client is None or not here or not len(sources) == len(targets) == len(regions):
-        return original(*args, **kwargs)
+        call.arguments |= {"sources": sources, "targets": targets}
+        return original(*call.args, **call.kwargs)
     if not given["compute"]:
         _warn(_LATER)
         return original(*args, **kwargs)

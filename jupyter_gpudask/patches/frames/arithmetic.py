@@ -122,9 +122,13 @@ def with_floats(expression: Any) -> Any:
     return Converted(expression, changed if expression.ndim > 1 else next(iter(changed.values())))
 
 
-def with_large_integers(expression: Any) -> Any:
-    """A sum or product of the rows so far, of integers of 64 bits, as in NumPy; in cuDF it may overflow."""
-    small = {name: _large(dtype) for name, dtype in _dtypes(expression.frame._meta) if _is_small(dtype)}  # noqa: SLF001
+def with_unsigned_integers(expression: Any) -> Any:
+    """A sum or product of the rows so far, of unsigned integers of 64 bits where they are smaller: cuDF's is signed."""
+    small = {
+        name: "uint64" if isinstance(dtype, np.dtype | pd.ArrowDtype) else "UInt64"
+        for name, dtype in _dtypes(expression.frame._meta)  # noqa: SLF001
+        if _is_small(dtype) and dtype.kind == "u"
+    }
     if not small:
         return expression
     converted = Converted(expression.frame, small if expression.ndim > 1 else next(iter(small.values())))
@@ -142,12 +146,6 @@ def with_units(expression: Any) -> Any:
     if not times:
         return frame
     return Converted(frame, times if frame.ndim > 1 else next(iter(times.values())))
-
-
-def _large(dtype: Any) -> str:
-    """The dtype of 64 bits for integers, signed or not, and nullable or not."""
-    name = "uint64" if dtype.kind == "u" else "int64"
-    return name if isinstance(dtype, np.dtype | pd.ArrowDtype) else name.replace("u", "U").replace("i", "I")
 
 
 def _dtypes(operand: Any) -> Iterator[tuple[Any, Any]]:

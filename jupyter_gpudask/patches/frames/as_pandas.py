@@ -18,11 +18,11 @@ from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, Pr
 from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._cumulative import CumProd, CumSum
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._groupby import GetGroup, GroupByBase, GroupByTransform, Std
+from dask.dataframe.dask_expr._groupby import GroupByBase, GroupByTransform, Std
 from dask.dataframe.dask_expr._merge import Merge
-from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Var
+from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, NLargest, NSmallest, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
-from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise, SplitMap
+from dask.dataframe.dask_expr._str_accessor import CatBlockwise, SplitMap
 
 from ...inspection.frames import has_lists
 from ...inspection.placement import is_type_of_gpu
@@ -31,13 +31,12 @@ from .arithmetic import (
     Arithmetic,
     is_converted,
     with_floats,
-    with_large_integers,
     with_units,
+    with_unsigned_integers,
 )
 from .concat import concatenation
 from .fewer_partitions import DISTINCT
 from .groupby import (
-    GetGroupAsPandas,
     StdAsPandas,
     aggregated,
     in_order,
@@ -48,7 +47,6 @@ from .groupby import (
 )
 from .missing_values import (
     COMPARED_BY_UFUNC,
-    CatAsPandas,
     CatBlockwiseAsPandas,
     Comparison,
     Logical,
@@ -72,7 +70,6 @@ from .reductions import (
     IdxMinAsPandas,
     MaxAsPandas,
     MinAsPandas,
-    ModeAsPandas,
     NLargestAsPandas,
     NSmallestAsPandas,
     VarianceAsPandas,
@@ -95,7 +92,7 @@ def as_pandas(expression: Any) -> Any:
 def replaced(expression: Any) -> Any:
     """The expression that has pandas' result on a GPU; most are returned as they are."""
     if type(expression) in (CumProd, CumSum):
-        expression = with_large_integers(expression)
+        expression = with_unsigned_integers(expression)
     kinds = _ARITHMETIC if type(expression) in _ARITHMETIC and is_converted(expression) else _KINDS
     if kind := kinds.get(type(expression)):
         return kind(*expression.operands)
@@ -164,14 +161,12 @@ class AlignedMethodAsPandas(_expr.MethodOperatorAlign):
 _KINDS = {
     **_COMPARING,
     **CUMULATIVE,
-    GetGroup: GetGroupAsPandas,
     Std: StdAsPandas,
     IdxMax: IdxMaxAsPandas,
     IdxMin: IdxMinAsPandas,
     Var: VarianceAsPandas,
     Max: MaxAsPandas,
     Min: MinAsPandas,
-    Mode: ModeAsPandas,
     NLargest: NLargestAsPandas,
     NSmallest: NSmallestAsPandas,
     DescribeNumeric: DescribeAsPandas,
@@ -182,7 +177,6 @@ _KINDS = {
     _expr.WhereAlign: WhereAlignAsPandas,
     _expr.OpAlignPartitions: AlignedAsPandas,
     _expr.MethodOperatorAlign: AlignedMethodAsPandas,
-    Cat: CatAsPandas,
     CatBlockwise: CatBlockwiseAsPandas,
     SplitMap: SplitMapAsPandas,
     _expr.Or: _with_operation(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
@@ -234,8 +228,14 @@ def _with_columns_in_order(expression: Merge) -> Any:
     return expression if by_columns and expression.how != "right" else ColumnsInOrder(expression)
 
 
+def _without_rows(expression: _expr.ToDatetime) -> Any:
+    """Times with metadata that has no row; with that of Dask, the booleans beside a new column of times are objects."""
+    return expression.substitute_parameters({"meta": expression.operand("meta")[:0]})
+
+
 _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
     **DISTINCT,
+    _expr.ToDatetime: _without_rows,
     Concat: concatenation,
     Merge: _with_columns_in_order,
     _expr.Eval: functools.partial(evaluated_text, replaced=replaced),
@@ -328,8 +328,11 @@ class FunctionMapAsPandas(FunctionMap):
     def operation(*operands: Any) -> Any:
         """The result for one partition; the dtype is `None` if it has texts."""
         series, accessor, name, args, kwargs, dtype = operands
-        is_of_texts = accessor == "str"
-        result = called(series, name, args, kwargs, dtype) if is_of_texts else FunctionMap.operation(*operands[:-1])
+        is_nullable = getattr(dtype, "kind", "") == "b" and not isinstance(dtype, np.dtype)
+        if accessor == "str":
+            result = called(series, name, args, kwargs, is_nullable=is_nullable)
+        else:
+            result = FunctionMap.operation(*operands[:-1])
         return result if dtype is None else with_dtype(result, dtype)
 
 

@@ -143,12 +143,9 @@ def _resample(expression: Any) -> str:
     return "cuDF resamples with the names of functions" if any(map(callable, functions)) else ""
 
 
-_POWERS = {"float_power", "power"}
-"""NaN to the power of 0 is 1, and so is 1 to the power of NaN."""
-
 _WITH_NAN = {
-    *_POWERS,
     "copysign",
+    "float_power",  # NaN to the power of 0 is 1, and so is 1 to the power of NaN
     "fmax",
     "fmin",
     "heaviside",
@@ -180,7 +177,8 @@ def _ufunc(expression: Any) -> str:
         return "cuDF's fmod has the sign of the divisor"
     if name == "float_power" and not any(map(_has_fractions, given)):
         return "cuDF's float_power of integers is computed with integers"
-    is_plain = name in _POWERS and isinstance(given[0], Expr) and isinstance(given[-1], int | float) and given[-1] != 0
+    is_power = name == "float_power" and isinstance(given[0], Expr)
+    is_plain = is_power and isinstance(given[-1], int | float) and given[-1] != 0
     if name in _WITH_NAN and not is_plain and any(_kinds(frame) & set("fmM") for frame in expression.dependencies()):
         return f"cuDF has missing values where {name} has none"
     if name in ("floor_divide", "remainder"):
@@ -205,8 +203,8 @@ def _has_fractions(operand: Any) -> bool:
 def _dropna(expression: Any) -> str:
     if expression.thresh is None:
         return "cuDF's dropna ignores thresh=None"
-    columns = expression.subset if isinstance(expression.subset, list | tuple) else expression.frame.columns
-    too_many = isinstance(expression.thresh, int) and expression.thresh > len(columns)
+    is_of_all = isinstance(expression.thresh, int) and expression.subset is None
+    too_many = is_of_all and expression.thresh > len(expression.frame.columns)
     return "cuDF's dropna ignores a thresh of more values than there are columns" if too_many else ""
 
 
@@ -217,12 +215,7 @@ def _operator(expression: Any) -> str:
     if name in ("floordiv", "mod", "rfloordiv", "rmod"):
         sides = [expression.operand(side) for side in names if side in ("left", "right", "frame", "other")]
         return _by_zero(*(sides[::-1] if name.startswith("r") else sides))
-    filled = name in ("pow", "rpow") and "fill_value" in names and expression.operand("fill_value") is not None
-    return "cuDF's pow fills values that both operands lack" if filled else ""
-
-
-_WITH_ALL_COLUMNS = {"Count", "First", "Last", "Max", "Min", "NUnique", "Prod", "Size", "Sum"}
-"""Methods of groups by which cuDF keeps a column that has the name of a computed key."""
+    return ""
 
 
 def _grouped(expression: Any) -> str:
@@ -230,14 +223,7 @@ def _grouped(expression: Any) -> str:
         return "cuDF's idxmin and idxmax of groups return any of several equal values"
     if type(expression).__name__ in ("Corr", "Cov"):
         return "cuDF passes no arguments to functions of groups"
-    names = [key._meta.name for key in expression.by if isinstance(key, Expr)]  # noqa: SLF001
-    if expression.frame.ndim == 1 and expression.frame.name in names:
-        return "cuDF drops a Series whose key has its name"
-    columns = expression.frame.columns if expression.frame.ndim > 1 else ()
-    same = any(isinstance(key, Expr) and set(key.columns) & set(columns) for key in expression.by)
     name = type(expression).__name__.removesuffix("AsPandas")
-    if same and name not in _WITH_ALL_COLUMNS:
-        return "cuDF drops a column whose name is that of a computed key"
     return _dropped(expression) if name in _OF_ALL_DTYPES else ""
 
 
@@ -364,10 +350,7 @@ def _replace(expression: Any) -> str:
     values = [one for arg in (given, value) if isinstance(arg, dict) for one in arg.values()]
     if any(isinstance(one, dict) for one in values):
         return "cuDF replaces no values of single columns"
-    if "b" in _kinds(expression.frame):
-        return "cuDF makes integers of booleans"
-    values += value if isinstance(value, list | tuple) else [value]
-    return "cuDF replaces no value by a missing one" if any(map(_is_missing, values)) else ""
+    return "cuDF makes integers of booleans" if "b" in _kinds(expression.frame) else ""
 
 
 def _by_zero(left: Any, right: Any) -> str:
@@ -380,10 +363,6 @@ def _by_zero(left: Any, right: Any) -> str:
     )
     may_be_zero = not np.isscalar(right) or right == 0
     return "cuDF makes floats of nullable integers that are divided by 0" if is_nullable and may_be_zero else ""
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and np.isnan(value))
 
 
 _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
@@ -412,7 +391,6 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "SeriesQuantile": lambda found: "" if _are_of_numpy(found) else "Dask merges quantiles of NumPy's dtypes only",
     "SetIndex": _sorted_by_categories,
     "SortValues": _sorted_by_categories,
-    "ToNumeric": lambda found: "cuDF's to_numeric has other dtypes with downcast" if found.downcast else "",
     "UFuncAlign": _ufunc,
     "UFuncElemwise": _elemwise,
     "Var": _variance,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial, reduce
-from operator import and_
+from functools import partial
 from typing import Any
 
 import numpy as np
 from dask.dataframe.dask_expr._expr import Blockwise, Elemwise, Filter
 from dask.dataframe.dask_expr._groupby import (
     DecomposableGroupbyAggregation,
-    GetGroup,
     GroupbyAggregation,
     GroupByBase,
     GroupByTransform,
@@ -23,29 +21,10 @@ from dask.dataframe.dask_expr._groupby import (
 )
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
-from dask.dataframe.groupby import _finalize_std, _finalize_var, _groupby_raise_unaligned
+from dask.dataframe.groupby import _finalize_std, _finalize_var
 from dask.dataframe.tseries.resample import ResampleReduction
 
 from .missing_values import OfColumns
-
-
-def rows_of_group(df: Any, *by_key: Any, get_key: Any = None, columns: Any = None) -> Any:
-    """The rows of a group of one partition, with the operands of Dask's function.
-
-    cuDF 26.10 finds no group by the tuple that Dask passes, and Dask takes that for a partition without such rows.
-    """
-    if any(getattr(key, "ndim", 0) == 1 and not key.index.equals(df.index) for key in by_key):
-        _groupby_raise_unaligned(df, by=list(by_key))
-    values = get_key if isinstance(get_key, tuple) else (get_key,)
-    pairs = zip((key if getattr(key, "ndim", 0) == 1 else df[key] for key in by_key), values, strict=True)
-    rows = df[reduce(and_, ((column == value).fillna(value=False) for column, value in pairs))]
-    return rows[columns] if df.ndim > 1 else rows
-
-
-class GetGroupAsPandas(GetGroup):
-    """The rows of one group."""
-
-    operation = staticmethod(rows_of_group)
 
 
 class StdAsPandas(Std):

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from dask.base import normalize_token
 from dask.dataframe.dask_expr import _expr
-from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise
+from dask.dataframe.dask_expr._str_accessor import CatBlockwise
 from dask.utils import funcname
 
 from ...fallback.missing import DifferentResultError
@@ -227,30 +227,6 @@ class CatBlockwiseAsPandas(CatBlockwise):
     """``.str.cat`` with other columns, which runs on the host where cuDF has a text and pandas has none."""
 
     operation = staticmethod(concatenated)  # type: ignore[assignment]
-
-
-class CatAsPandas(Cat):
-    """``.str.cat`` of all texts, without the missing ones, for which cuDF has a separator, too.
-
-    A partition without texts is missing, and adds no separator; that of Dask is an empty text, which does.
-    """
-
-    @staticmethod
-    def reduction_chunk(ser: Any, sep: Any = None, na_rep: Any = None) -> Any:
-        """The texts of one partition."""
-        texts = ser.dropna() if na_rep is None else ser
-        return texts.str.cat(sep=sep, na_rep=na_rep) if len(texts) else None
-
-    @staticmethod
-    def reduction_combine(ser: Any, sep: Any = None, **_: Any) -> Any:
-        """The texts of several partitions."""
-        texts = ser.dropna()
-        return texts.str.cat(sep=sep) if len(texts) else None
-
-    @staticmethod
-    def reduction_aggregate(ser: Any, sep: Any = None, **_: Any) -> Any:
-        """The texts of all partitions."""
-        return CatAsPandas.reduction_combine(ser, sep) or ""
 
 
 class MaskAsPandas(_expr.Mask):

@@ -17,7 +17,7 @@ from dask.dataframe.core import idxmaxmin_chunk
 from dask.dataframe.dask_expr import _cumulative
 from dask.dataframe.dask_expr._describe import DescribeNumeric
 from dask.dataframe.dask_expr._expr import Projection, Sqrt
-from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Reduction, Var
+from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, NLargest, NSmallest, Reduction, Var
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 from dask.utils import is_dataframe_like
 
@@ -157,23 +157,6 @@ class NSmallestAsPandas(NLargestAsPandas):
 
     reduction_chunk = NSmallest.reduction_chunk
     reduction_aggregate = NSmallest.reduction_aggregate
-
-
-def named_mode(counts: Any, *, dropna: bool = True, name: Any = None) -> Any:
-    """The most frequent values, of the counts of all partitions."""
-    return Mode.reduction_aggregate(counts, dropna).rename(name)
-
-
-class ModeAsPandas(Mode):
-    """The most frequent values of a Series, with its name, which cuDF loses."""
-
-    reduction_aggregate = staticmethod(named_mode)  # type: ignore[assignment]
-
-    @property
-    def aggregate_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
-        """The options of `reduction_aggregate`."""
-        meta = self.frame._meta  # noqa: SLF001
-        return {"dropna": self.dropna, "name": meta.name if meta.ndim == 1 else None}
 
 
 class LastAsPandas(_cumulative.TakeLast):

@@ -15,7 +15,6 @@ import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 from dask.dataframe.dask_expr._accessor import FunctionMap
 from dask.dataframe.dask_expr._str_accessor import SplitMap
@@ -101,8 +100,6 @@ def pattern_of(method: str, text: str) -> Pattern:
         reason = "cuDF reads names of groups otherwise"
     elif method == "split" and groups:
         reason = "cuDF's str.split has no groups"
-    elif method == "extract" and sum(1 for _ in _outer_groups(parsed)) < groups:
-        reason = "cuDF's str.extract has other texts for a group that does not take part"
     of_spaces = {kind for kind in kinds if kind.endswith("SPACE")}
     of_kinds = {kind for kind in kinds - of_spaces if "BOUNDARY" in kind or "CATEGORY" in kind}
     return Pattern(reason, bool(of_kinds), bool(of_spaces), bool(kinds & _WITH_NEWLINE))
@@ -128,15 +125,6 @@ def _nodes(parsed: Any) -> Iterator[tuple[Any, Any]]:
             yield from _nodes(argument[-1])
 
 
-def _outer_groups(parsed: Any) -> Iterator[int]:
-    """The groups that take part in every match, with at least one character."""
-    for operation, argument in parsed:
-        if str(operation) == "SUBPATTERN":
-            if argument[0] is not None and argument[-1].getwidth()[0]:
-                yield argument[0]
-            yield from _outer_groups(argument[-1])
-
-
 def _is_plain(operation: Any, argument: Any, text: str) -> bool:
     """Whether one operation means the same in cuDF."""
     name = str(operation)
@@ -159,8 +147,6 @@ def _is_plain(operation: Any, argument: Any, text: str) -> bool:
 
 def reason_of_arguments(name: str, args: Any, kwargs: Mapping[str, Any]) -> str:
     """Why a method of texts runs on the host, whatever the texts are; empty if it does not."""
-    if name in ("partition", "rpartition"):
-        return f"cuDF's str.{name} has missing texts for empty ones"
     given = _given(name, args, kwargs)
     if given.get("flags", 0):
         return "cuDF ignores or reads flags of a pattern otherwise"
@@ -196,8 +182,8 @@ def _pattern(name: str, given: Mapping[str, Any]) -> str | None:
     return text if is_pattern else None
 
 
-def called(series: Any, name: str, args: Any, kwargs: Mapping[str, Any], dtype: Any = None) -> Any:
-    """A method of the texts of one partition, whose result has the dtype `dtype` in pandas.
+def called(series: Any, name: str, args: Any, kwargs: Mapping[str, Any], *, is_nullable: bool = False) -> Any:
+    """A method of the texts of one partition, whose result can be missing if `is_nullable`.
 
     Raises
     ------
@@ -211,15 +197,11 @@ def called(series: Any, name: str, args: Any, kwargs: Mapping[str, Any], dtype: 
     result = FunctionMap.operation(series, "str", name, args, kwargs)
     if name == "join" and is_on_gpu and hasattr(result, "mask"):  # cuDF has a missing text for an empty one
         return result.mask(result.isna() & series.notna(), "")
-    return _with_missing(result, series, given.get("na")) if _is_nullable_boolean(dtype) else result
-
-
-def _is_nullable_boolean(dtype: Any) -> bool:
-    return getattr(dtype, "kind", "") == "b" and not isinstance(dtype, np.dtype)
+    return _with_missing(result, series, given.get("na")) if is_nullable else result
 
 
 def _with_missing(result: Any, series: Any, of_missing: Any) -> Any:
-    """Booleans that are missing where a text is, unless the call has a value for these; cuDF has false."""
+    """Booleans that are missing where a text is, unless the call has a value for these; of files, cuDF has false."""
     is_missing = (of_missing is None or pd.isna(of_missing)) and hasattr(result, "mask") and series.isna().any()
     return result.mask(series.isna()) if is_missing else result
 

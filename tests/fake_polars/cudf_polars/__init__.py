@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import polars as pl
+from rapidsmpf.memory.buffer import MemoryType
 from rapidsmpf.streaming.core.actor import run_actor_network
 
 
@@ -64,24 +65,28 @@ def evaluate(serialized, uid, dask_worker=None):
     context.statistics.add_stat("shuffle-payload-send", 2**20)
     context.statistics.add_stat("copy-device-to-pinned_host-bytes", 2**21)
     lf = pl.LazyFrame.deserialize(io.BytesIO(serialized))
-    if "slowly" in lf.collect_schema().names():
+    columns = lf.collect_schema().names()
+    if "slowly" in columns:
         end = time.monotonic() + 20
         while time.monotonic() < end:
             time.sleep(0.01)
-    if "chunks" in lf.collect_schema().names():
-        run_actor_network([compute_chunks(), compute_chunks()])
-    if "large" in lf.collect_schema().names():
+    memory = context.ctx.memory(MemoryType.DEVICE)
+    actors = {
+        "chunks": [compute_chunks, compute_chunks],
+        "memory": [memory.reserve_or_wait] * 5,
+        "lingers": [compute_chunks, end_slowly],
+        "grouped": [compute_chunks, run_out_of_memory],
+    }
+    for name in actors.keys() & columns:
+        run_actor_network([actor() for actor in actors[name]])
+    if "large" in columns:
         raise MemoryError("std::bad_alloc: out_of_memory: CUDA error at: mm.hpp:171: cudaErrorMemoryAllocation")
-    if "lingers" in lf.collect_schema().names():
-        run_actor_network([compute_chunks(), end_slowly()])
-    if "grouped" in lf.collect_schema().names():
-        run_actor_network([compute_chunks(), run_out_of_memory()])
-    if "locked" in lf.collect_schema().names():
+    if "locked" in columns:
         sum(range(10**9))  # one call that holds the GIL
-    if "stuck" in lf.collect_schema().names():
+    if "stuck" in columns:
         time.sleep(20)
-    if "killed" in lf.collect_schema().names() and rank == 0 and not Path(os.environ["FAKE_KILLED"]).exists():
+    if "killed" in columns and rank == 0 and not Path(os.environ["FAKE_KILLED"]).exists():
         Path(os.environ["FAKE_KILLED"]).touch()
         os._exit(1)
-    frame = lf.with_columns(pid=pl.lit(os.getpid())).collect() if "pid" in lf.collect_schema().names() else lf.collect()
+    frame = lf.with_columns(pid=pl.lit(os.getpid())).collect() if "pid" in columns else lf.collect()
     return rank, frame if rank == 0 else frame.clear()

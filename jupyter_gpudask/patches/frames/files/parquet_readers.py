@@ -119,21 +119,21 @@ class ReadParquetOnGpu(ReadParquetFSSpec):
             return None
         client = _client()
         workers = 1 if client is None or client.asynchronous else len(client.nthreads()) or 1
-        return parent.substitute(self, FewPartitions(self, workers))
+        joined = min(math.ceil(1 / self._fusion_compression_factor), _MOST)
+        several = len(self._partitions)
+        fewer = max(math.ceil(several / joined), min(several, workers))
+        return parent.substitute(self, FewPartitions(self, fewer))
 
 
 class FewPartitions(FusedIO):
-    """As `FusedIO`; the number of workers is a parameter, so that a plan for other workers has other keys."""
+    """As `FusedIO`; the number of partitions is a parameter: a worker does not know the memory of all GPUs."""
 
-    _parameters = ["_expr", "_workers"]  # noqa: RUF012 - as in Dask
+    _parameters = ["_expr", "_fewer"]  # noqa: RUF012 - as in Dask
 
     @functools.cached_property
     def _fusion_buckets(self) -> Sequence[Any]:
-        reader = self.operand("_expr")
-        several = reader._partitions  # noqa: SLF001
-        joined = min(math.ceil(1 / reader._fusion_compression_factor), _MOST)  # noqa: SLF001
-        fewer = max(math.ceil(len(several) / joined), min(len(several), self.operand("_workers")))
-        boundaries = RepartitionToFewer._compute_partition_boundaries(fewer, len(several))  # noqa: SLF001
+        several = self.operand("_expr")._partitions  # noqa: SLF001
+        boundaries = RepartitionToFewer._compute_partition_boundaries(self.operand("_fewer"), len(several))  # noqa: SLF001
         return [several[start:stop] for start, stop in pairwise(boundaries)]
 
     def _task(self, name: Key, index: int) -> Task:

@@ -7,6 +7,7 @@ import uuid
 import polars as pl
 from rapidsmpf.communicator.ucxx import barrier, get_root_ucxx_address, new_communicator
 from rapidsmpf.statistics import Statistics
+from rapidsmpf.streaming.core.context import Context
 
 import cudf_polars
 
@@ -25,11 +26,13 @@ def _setup_worker(root_address, ranks, *, uid, dask_worker=None):
         nranks=len(ranks), root_ucxx_address=root_address, **_OPTIONS
     )
     barrier(communicator)
-    setattr(dask_worker, attribute, Context(ranks.index(dask_worker.address), threading.get_ident(), communicator))
+    rank = ranks.index(dask_worker.address)
+    setattr(dask_worker, attribute, WorkerContext(rank, threading.get_ident(), communicator))
 
 
-class Context:
+class WorkerContext:
     def __init__(self, rank, thread, communicator):
+        self.ctx = Context()
         self.rank, self.thread, self.comm, self.statistics = rank, thread, communicator, Statistics()
         self.mr = types.SimpleNamespace(current_allocated=2**20)
 

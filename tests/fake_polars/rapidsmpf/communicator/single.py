@@ -1,5 +1,5 @@
 class Communicator:
-    pass
+    ctx = None
 
 
 def new_communicator(options, progress_thread):  # noqa: ARG001 - as the real one

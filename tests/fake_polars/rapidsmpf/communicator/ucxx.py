@@ -5,6 +5,8 @@ import socket
 class Communicator:
     """Listens on all interfaces, as the real one."""
 
+    ctx = None  # of the real one's context, of which it is a part
+
     def __init__(self):
         self.listener = socket.create_server(("", 0))
         self.transports = os.environ.get("UCX_TLS")

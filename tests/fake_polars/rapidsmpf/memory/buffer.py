@@ -1,0 +1,5 @@
+import enum
+
+
+class MemoryType(enum.Enum):
+    DEVICE = 0
