@@ -258,15 +258,22 @@ def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
     def twin(image, sigma):
         return type(image), "on the GPU", sigma
 
-    def other(image, size):
+    def median_filter(image, size):
         return image, size
+
+    def rotate(image, angle):
+        return image, angle
 
     def zoom(image, zoom, order=3):
         return image, zoom, order
 
-    scipy = types.SimpleNamespace(gaussian_filter=gaussian_filter, median_filter=other, zoom=zoom)
+    functions = gaussian_filter, median_filter, rotate, zoom
+    scipy = types.SimpleNamespace(**{each.__name__: each for each in functions})
     cupyx = types.SimpleNamespace(
-        gaussian_filter=twin, median_filter=lambda image, size, mode: None, zoom=lambda image, zoom, order=1: None
+        gaussian_filter=twin,
+        median_filter=lambda image, size, mode: None,
+        rotate=lambda image, angle, texture_memory=False: None,
+        zoom=lambda image, zoom, order=1: None,
     )
     for name in ("scipy", "cupyx", "cupyx.scipy"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
@@ -277,7 +284,8 @@ def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
     assert function(cupy.ones(2), 1) == (cupy.ndarray, "on the GPU", 1)
     assert function(np.ones(2), 1) == (np.ndarray, "on the host", 1)
     assert with_twin(functools.partial(gaussian_filter, sigma=2))(cupy.ones(2)) == (cupy.ndarray, "on the GPU", 2)
-    assert with_twin(other) is other
+    assert type(with_twin(rotate)) is Twins
+    assert with_twin(median_filter) is median_filter, "SciPy's lacks a parameter"
     assert with_twin(zoom) is zoom, "another default gives another result"
     assert with_twin(len) is len
 
