@@ -7,7 +7,7 @@ PRIVATE_NAMES = {
         "Alias DataNode DependenciesMapping Dict GraphNode GraphNode.fuse List NestedContainer Set Task TaskRef Tuple "
         "_execute_subgraph _identity_cast convert_legacy_graph cull fuse_linear_task_spec parse_input"
     ),
-    "dask.array._shuffle": "_calculate_new_chunksizes",
+    "dask.array._shuffle": "_calculate_new_chunksizes _getitem",
     "dask.array.linalg": "_wrapped_qr",
     "dask.array.optimization": "_optimize_slices",
     "dask.array.percentile": "_percentile",
