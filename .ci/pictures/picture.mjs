@@ -51,7 +51,7 @@ function playOutputs({ outputs, start, slower }) {
 
 /** Pictures in equal intervals: the panel beside the notebook. */
 async function film(page) {
-  const { outputs } = JSON.parse(readFileSync(recording, 'utf8'));
+  const { outputs = [] } = JSON.parse(readFileSync(recording, 'utf8'));
   const count = Math.round((end - start) * perSecond);
   await page.evaluate(playOutputs, { outputs, start, slower });
   writeFileSync(`${folder}/.begin`, ''); // replay.py waits for it
