@@ -225,6 +225,12 @@ def test_a_cell_computes_on_the_cluster_whatever_the_user_did_to_the_default_cli
         with_cluster.ok("other.close()")
 
 
+def test_a_status_in_the_middle_of_a_cell_is_shown_and_a_note_is_not(with_cluster):
+    shown = with_cluster.ok("%gpudask status\nstatus = %gpudask status\n%gpudask off\n1")
+    assert [text.splitlines()[0].split()[0] for text in shown.displayed] == ["worker"]
+    assert shown.value == "1"
+
+
 def test_the_newest_status_in_a_notebook_is_updated_until_the_cluster_is_closed(with_cluster):
     kernel = with_cluster
     kernel.ok("older = %gpudask status\nolder")
