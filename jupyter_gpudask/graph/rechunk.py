@@ -18,6 +18,7 @@ from dask.array._shuffle import _getitem as take
 from dask.array.chunk import getitem
 from dask.array.core import concatenate_shaped
 from dask.tokenize import tokenize
+from dask.utils import key_split
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -87,8 +88,8 @@ def take_contiguous(block: Any, index: tuple[slice, ...]) -> Any:
 
 def with_joined_parts(
     graph: Mapping[Any, GraphNode], wanted: Collection[Any], workers: dict[Any, int]
-) -> tuple[dict[Any, GraphNode], bool]:
-    """The same graph, in which a worker gets what it needs of a block on another one in one piece; whether it changed.
+) -> tuple[dict[Any, GraphNode], set[Any]]:
+    """The same graph, in which a worker gets what it needs of a block on another one in one piece; the pieces' keys.
 
     The piece is taken where the block is, and cut into the parts where they are needed. `workers` gets those of pieces.
     """
@@ -103,20 +104,23 @@ def with_joined_parts(
         source, worker = source_of(task), workers[users[key][0]]
         if workers.get(source, worker) != worker:
             groups[source, worker, is_slice(task)].append(key)
-    changed = dict(graph)
+    changed, pieces = dict(graph), set()
     for (source, worker, are_slices), keys in groups.items():
         made = _joined_slices(graph, keys) if are_slices else _joined_takes(graph, keys)
         if made is None or len(keys) == 1:
             continue
         function, index, parts = made
-        # Its content follows from its name, as other graphs may have other pieces of the same block.
-        name = (*(source if isinstance(source, tuple) else (source,)), tokenize(index))
+        # Its content follows from its name, as other graphs may have other pieces of the same block. It is not in the
+        # group of the block: Dask's scheduler takes a group for roots, or none of its tasks.
+        layer, *place = source if isinstance(source, tuple) else (source,)
+        name = (f"{key_split(keys[0])}-{tokenize(layer)}", *place, tokenize(index))
         workers[name] = workers[source]
+        pieces.add(name)
         changed[name] = Task(name, function, TaskRef(source), index)
         for key, part in zip(keys, parts, strict=True):
             workers[key] = worker
             changed[key] = Task(key, getitem, TaskRef(name), part)
-    return changed, len(changed) > len(graph)
+    return changed, pieces
 
 
 def _joined_slices(graph: Mapping[Any, Any], keys: Sequence[Any]) -> Any:

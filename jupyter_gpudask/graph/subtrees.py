@@ -147,6 +147,7 @@ def _is_number(argument: Any) -> bool:
 
 _MOST_LEAVES = 64
 _MOST_INPUTS = 16
+_MANY_PIECES = 4
 _TASKS_PER_THREAD = 4
 
 ELEMENTS_ON_GPU = 10**8
@@ -233,13 +234,14 @@ def fuse_subtrees(
     leaves = sum(1 for key in single if single.isdisjoint(dependencies[key]))
     most_leaves = min(_MOST_LEAVES, leaves // (_TASKS_PER_THREAD * max(1, size.threads)))
     if most_leaves < 2:
-        return dict(given), _of_roots(given, choose_workers(order, dependencies, size.workers, others))
+        return dict(given), _to_place(given, choose_workers(order, dependencies, size.workers, others))
     tasks = graph
     graph, originals = with_copies(graph, wanted, most_repeated)
     if originals:
         dependencies = DependenciesMapping(graph)
         order = _depth_first(graph, dependencies, wanted)
-    anywhere = set()
+    anywhere: set[Any] = set()
+    pieces: set[Any] = set()
     if size.workers > 1 and has_room(
         largest, size.memory // size.workers
     ):  # to create a block takes less than to send it
@@ -250,8 +252,8 @@ def fuse_subtrees(
     if size.workers > 1:
         graph, more = with_copies(graph, wanted, most_repeated, workers)
         originals |= more
-        graph, are_joined = with_joined_parts(graph, wanted, workers)
-        if more or are_joined:
+        graph, pieces = with_joined_parts(graph, wanted, workers)
+        if more or pieces:
             dependencies = DependenciesMapping(graph)
             order = _depth_first(graph, dependencies, wanted)
     subtrees = _find_subtrees(
@@ -276,7 +278,7 @@ def fuse_subtrees(
         for key, subtree in subtrees.items()
     }
     fused = without_copies(fused, originals, tasks, workers)
-    return fused, _of_roots(fused, workers)
+    return fused, _to_place(fused, workers, pieces)
 
 
 def _with_views(graph: Mapping[Any, GraphNode], members: Sequence[Any]) -> dict[Any, GraphNode]:
@@ -292,14 +294,22 @@ def _with_views(graph: Mapping[Any, GraphNode], members: Sequence[Any]) -> dict[
     return changed
 
 
-def _of_roots(graph: Mapping[Any, GraphNode], workers: Mapping[Any, int]) -> dict[Any, int]:
-    """The workers of tasks that need no others of the graph, or only given values."""
+def _to_place(
+    graph: Mapping[Any, GraphNode], workers: Mapping[Any, int], pieces: frozenset[Any] | set[Any] = frozenset()
+) -> dict[Any, int]:
+    """The workers of tasks that need no others of the graph, or only given values; and of those that need many pieces.
+
+    Dask counts a piece anew for each task that needs it, and would have half of them computed where all is missing.
+    """
     return {
         key: workers[key]
         for key, task in graph.items()
         if key in workers
         and not isinstance(task, DataNode | Alias)
-        and all(other not in graph or isinstance(graph[other], DataNode) for other in task.dependencies)
+        and (
+            all(other not in graph or isinstance(graph[other], DataNode) for other in task.dependencies)
+            or len(task.dependencies & pieces) >= _MANY_PIECES
+        )
     }
 
 

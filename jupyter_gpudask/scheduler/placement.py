@@ -100,7 +100,11 @@ class PlacementPlugin(SchedulerPlugin):
         for key in annotations.get(WORKER, ()):
             task = scheduler.tasks[key]
             address = _worker_of(task, scheduler)
-            if address and task.state == "released" and not task.dependencies and not _is_restricted(task):
+            if not address or task.state not in {"released", "waiting"} or _is_restricted(task):
+                continue
+            if task.dependencies:
+                _restrict(task, address)
+            elif task.state == "released":
                 own[address].append(task)
         begun = {}
         for address, tasks in own.items():
@@ -108,8 +112,7 @@ class PlacementPlugin(SchedulerPlugin):
             most = max(1, scheduler.WORKER_SATURATION * worker.nthreads)
             free = len(tasks) if math.isinf(most) else math.ceil(most) - len(worker.processing)
             for task in sorted(tasks, key=_priority)[: max(0, free)]:
-                task.worker_restrictions = {address}
-                task.loose_restrictions = True  # if the worker ends, another one takes the task
+                _restrict(task, address)
                 begun[task.key] = "waiting"
         scheduler.transitions(begun, stimulus_id)
 
@@ -141,6 +144,12 @@ def locate(scheduler: Any, keys: Sequence[Any], number: int) -> dict[Any, int]:
 def _address_of(task: Any, scheduler: Any) -> str | None:
     worker = next(iter(task.who_has or ()), task.processing_on)
     return _worker_of(task, scheduler) if worker is None else worker.address
+
+
+def _restrict(task: Any, address: str) -> None:
+    """Let a task run on one worker; if the worker ends, another one takes it."""
+    task.worker_restrictions = {address}
+    task.loose_restrictions = True
 
 
 def _is_restricted(task: Any) -> bool:

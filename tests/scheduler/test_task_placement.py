@@ -17,11 +17,19 @@ from jupyter_gpudask.graph.subtrees import ClusterSize
 from jupyter_gpudask.graph.workers import WORKER
 from jupyter_gpudask.scheduler import placement
 
+SETTINGS = {
+    "distributed.scheduler.validate": True,
+    "distributed.scheduler.work-stealing": False,
+    # as for large blocks, whose transfers take longer than tasks
+    "distributed.scheduler.bandwidth": "1 MB",
+    "distributed.scheduler.unknown-task-duration": "1 us",
+}
+
 
 @pytest.fixture
 def client():
     with (
-        dask.config.set({"distributed.scheduler.validate": True, "distributed.scheduler.work-stealing": False}),
+        dask.config.set(SETTINGS),
         LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
@@ -89,7 +97,7 @@ class OptimizingClient(Client):
     """As that of a kernel."""
 
     def _graph_to_futures(self, expr, *args, **kwargs):
-        optimizer = ArrayOptimizer(ClusterSize(2, 2))
+        optimizer = ArrayOptimizer(ClusterSize(2, 2, 10**9), is_on_gpus=True)
         return super()._graph_to_futures(WithOptimizer(expr, optimizer), *args, **kwargs)
 
 
@@ -104,6 +112,21 @@ def test_arrays_are_the_same_and_only_what_must_moves(client):
             np.testing.assert_array_equal(array.compute(scheduler=each), expected)
             moved.append(sum(client.run(received).values()))
     assert moved[1] < 0.75 * moved[0]
+
+
+@pytest.mark.parametrize("wanted", ["rows of columns", "rows from everywhere"])
+def test_each_worker_gets_one_piece_of_a_block_of_another_one(client, wanted):
+    columns = da.fft.fft(da.random.RandomState(1).random_sample((200, 200), chunks=(200, 10)), axis=0)
+    if wanted == "rows of columns":
+        array = columns.rechunk((10, 200), threshold=100, method="tasks")
+    else:
+        array = da.concatenate([columns[:, n::7] for n in range(7)], axis=1)
+    expected = array.compute(scheduler="sync")
+    with OptimizingClient(client.cluster, set_as_default=False) as optimizing:
+        client.run(received)
+        np.testing.assert_array_equal(array.compute(scheduler=optimizing), expected)
+    # half of the array for the blocks, and half for the result
+    assert 0 < sum(client.run(received).values()) < 1.2 * array.nbytes
 
 
 def twice(block):
