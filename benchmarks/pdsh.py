@@ -258,6 +258,7 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
             command, check=False, env=os.environ | {"KVIKIO_COMPAT_MODE": "on"}, timeout=options.seconds + 120
         )
         sides |= json.loads(out.read_text()) if out.exists() else {side: {} for side in group}
+        print({side: len(sides[side]) for side in group}, "queries", flush=True)
     earlier = options.data / "polars.json"
     expected = sides.get("polars") or (json.loads(earlier.read_text())["polars"] if earlier.exists() else {})
     table = {}

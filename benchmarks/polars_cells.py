@@ -143,7 +143,7 @@ class Notebook:
         self.shell = InteractiveShell.instance()
         self.shell._showtraceback = lambda kind, error, _: print(f"   {kind.__name__}: {error}"[:300], flush=True)
         self.shell.run_line_magic("load_ext", "jupyter_gpudask")
-        self.shell.run_cell(f"started = %gpudask start {start}\nclient = started.client")
+        self.shell.run_cell(f"import polars as pl\nstarted = %gpudask start {start}\nclient = started.client")
 
     def cell(self, code: str) -> Any:
         began = time.perf_counter()
@@ -195,10 +195,10 @@ def try_files(notebook: Notebook) -> None:
     notebook.memory()
 
 
-def try_interrupts(notebook: Notebook, number: int, limit: float) -> dict[str, Any]:
-    """Interrupt queries until `limit` seconds have passed; the seconds to their ends and of the next queries."""
+def try_interrupts(notebook: Notebook, number: int, end: float) -> dict[str, Any]:
+    """Interrupt queries until the time `end`; the seconds to their ends and of the next queries."""
     notebook.cell("%%gpudask\nimport dask.array as da\nkept = da.ones(10**7, chunks=10**7).persist()")
-    pids, end = notebook.on_workers(os.getpid), time.monotonic() + limit
+    pids = notebook.on_workers(os.getpid)
     tries: list[dict[str, Any]] = []
     while len(tries) < number and time.monotonic() < end:
         shape = list(_LONG)[len(tries) % len(_LONG)]
@@ -370,7 +370,7 @@ def try_first_query(notebook: Notebook) -> float:
     import psutil
 
     query = "pl.LazyFrame({'a': [1, 2, 3], 'b': [1, 1, 2]}).group_by('b').agg(pl.col('a').sum()).sort('b').collect()"
-    notebook.cell(f"%%gpudask\nimport polars as pl\n{query}.rows()")
+    notebook.cell(f"%%gpudask\n{query}.rows()")
     seconds = round(time.time() - psutil.Process().create_time(), 2)
     print(f"   {seconds} s from nothing", flush=True)
     notebook.cell(f"%%gpudask\n{query}.rows()")
@@ -403,11 +403,14 @@ PARTS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interrupts", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=200, help="after which no query is interrupted any more")
+    parser.add_argument(
+        "--seconds", type=float, default=200, help="after which, since the start, no query is interrupted any more"
+    )
     parser.add_argument("--start", default="", help="options of %%gpudask start")
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), help="parts")
     parser.add_argument("--out", type=Path, help="file for what the interrupts gave")
     options = parser.parse_args()
+    began = time.monotonic()
     result: dict[str, Any] = header()
     with part("start"):
         notebook = Notebook(options.start)
@@ -420,7 +423,7 @@ def main() -> None:
                 function(notebook)
         if name == "costs" and options.interrupts:
             with part("interrupts"):
-                result["interrupts"] = try_interrupts(notebook, options.interrupts, options.seconds)
+                result["interrupts"] = try_interrupts(notebook, options.interrupts, began + options.seconds)
     if options.out:
         options.out.write_text(json.dumps(result, indent=1))
 

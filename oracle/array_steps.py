@@ -207,7 +207,8 @@ class ArrayDraw(Draw):
         if self.v.dtype.kind == "c" and dtype not in ("complex128", "bool"):
             return None
         # A conversion of what an integer cannot hold is undefined.
-        if dtype in ("int64", "int32", "uint8") and self.v.size and not ((self.v >= 0) & (self.v < 128)).all():
+        lowest = -128 if self.v.dtype.kind == "f" else 0
+        if dtype in ("int64", "int32", "uint8") and self.v.size and not ((self.v >= lowest) & (self.v < 128)).all():
             dtype = "bool"
         return f"v = v.astype({dtype!r})"
 

@@ -25,7 +25,8 @@ def kind(series: Any) -> str:
     dtype = getattr(series, "dtype", None)
     if isinstance(dtype, pd.CategoricalDtype):
         return "C"
-    return "?" if dtype is None else "s" if isinstance(dtype, pd.StringDtype) else str(dtype.kind)
+    is_text = isinstance(dtype, pd.StringDtype) or str(dtype) == "string[pyarrow]"
+    return "?" if dtype is None else "s" if is_text else str(dtype.kind)
 
 
 class FrameDraw(Draw):
@@ -229,9 +230,23 @@ class FrameDraw(Draw):
         return read, selected + (f"; v = v[v[{key!r}].notnull() & (v[{key!r}] {sign} 1)]" if filters else "")
 
     def through_csv(self) -> tuple[str, str] | None:
-        read = "v.to_csv(folder + '/*.csv', index=False); v = dd.read_csv(folder + '/*.csv')"
-        host = "import io; v = pd.read_csv(io.StringIO(v.to_csv(index=False)))"
+        time, other = self.quoted("M"), self.quoted("iufbs")
+        options = self.of("", time and f", parse_dates=[{time}]", other and f", dtype={{{other}: str}}") or ""
+        read = f"v.to_csv(folder + '/*.csv', index=False); v = dd.read_csv(folder + '/*.csv'{options})"
+        host = f"import io; v = pd.read_csv(io.StringIO(v.to_csv(index=False)){options})"
         return (read, host) if all(isinstance(name, str) for name in self.v.columns) else None
+
+    def aggregation_of_user(self) -> tuple[str, str] | None:
+        key, of_texts = self.quoted("iubs"), self.rng.random() < 0.5
+        column = self.quoted("s" if of_texts else "iuf")
+        if key is None or column is None or key == column:
+            return None
+        joined = "lambda x: '+'.join(sorted(x.dropna()))"
+        mean = "lambda g: (g.count(), g.sum()), lambda n, t: (n.sum(), t.sum()), lambda n, t: t / n"
+        made = f"lambda g: g.apply({joined}), lambda g: g.apply({joined})" if of_texts else mean
+        grouped = f"v = v.groupby({key})[{column}].agg("
+        host = joined if of_texts else "lambda x: x.sum() / x.count()"
+        return f"{grouped}dd.Aggregation('of_user', {made}))", f"{grouped}{host})"
 
     def where_frame(self) -> str | None:
         names, other = self.names("iuf"), self.of("", ", 0", ", -1.5")
@@ -305,9 +320,10 @@ class FrameDraw(Draw):
         key, names, how = self.name("M"), self.names("iuf"), self.word(_IN_BINS)
         if key is None or not names:
             return None
-        selected, rule = self.of(f"[{names!r}]", f"[{names[0]!r}]"), self.word("W MS QS YS ME 30D 7D 12h 90D")
+        selected, rule = self.of(f"[{names!r}]", f"[{names[0]!r}]"), self.word("W MS QS YS ME QE 30D 7D 12h 90D")
         options = self.of("", "", ", closed='right'", ", label='right'")
-        call = f"{selected}.resample({rule!r}{options}).{how}()"
+        several = self.of("", "", "['sum', 'count']", "['min', 'nunique']")
+        call = f"{selected}.resample({rule!r}{options}).{f'agg({several})' if several else f'{how}()'}"
         if self.rng.random() < 0.2:
             call = f"{selected}.rolling('{self.of(3, 40)}D').{self.word('sum count mean max')}()"
         times = sorted(self.v[key].dropna().unique())
@@ -462,7 +478,7 @@ F:index_of_extreme F:correlations F:index_of_rows F:partitions_of_user F:apply_t
 F:through_parquet*2 F:through_csv S:series_arithmetic*3 S:series_from_left S:series_method_with_fill
 S:series_condition*2 S:series_where*2 S:series_convert*2 S:series_numbers*2 S:series_text*8 S:series_times*6
 S:series_of_times*2 S:series_categories*6 S:value_counts*2 S:unique S:series_reduction*4 F:assign_method*12
-S:series_map FS:replace_values*3 F:by_time*8 F:group_by_derived*3 F:collect F:melt
+S:series_map FS:replace_values*3 F:by_time*16 F:group_by_derived*3 F:collect F:melt F:aggregation_of_user*2
 S:series_of_texts*4 S:series_of_differences S:series_to_frame S:series_rename S:series_missing S:series_group
 S:series_quantile S:series_function
 """
@@ -472,7 +488,7 @@ _ORDER = {
     "needs_order": "fill_forward group_and_accumulate accumulate roll head_or_tail",
     "opens_order": "group_and_transform drop_duplicates merge join set_index sort_values largest value_counts unique "
     "collect melt",
-    "order_of_library": "group_and_reduce group_and_aggregate group_by_derived series_group",
+    "order_of_library": "aggregation_of_user group_and_reduce group_and_aggregate group_by_derived series_group",
 }
 
 for _lists, _name, _weight in entries(_TABLE):

@@ -212,6 +212,7 @@ _DEPENDS_ON_ORDER = re.compile(r"first|last|idxm|drop_duplicates|\.iloc|argm")
 _DTYPES_OF_COLUMNS = (
     *("int64", "int32", "float64", "float32", "bool", "str", "str", "datetime64[ns]", "datetime64[ns]", "category"),
     *("timedelta64[ns]", "Int64", "UInt8", "Float64", "boolean", "int64[pyarrow]"),
+    *("datetime64[s]", "Int8", "Float32", "string", "string[pyarrow]", "bool[pyarrow]", "double[pyarrow]"),
 )
 
 
@@ -289,13 +290,13 @@ def _values(rng: random.Random, dtype: str, rows: int) -> tuple[Any, ...]:
         "int": lambda: rng.randint(-4, 9),
         "uint": lambda: rng.randint(0, 9),
         "bool": lambda: rng.random() < 0.5,
-        "float": lambda: rng.choice([0.0, -0.0, 1.0, 2.5, -1.5, 3.25, 100.0, rng.randint(-9, 9) / 4]),
+        "float|double": lambda: rng.choice([0.0, -0.0, 1.0, 2.5, -1.5, 3.25, 100.0, rng.randint(-9, 9) / 4]),
         "timedelta": lambda: f"{rng.randint(-2, 40)}h",
         "datetime": lambda: (
             f"202{rng.randint(0, 4)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02} 0{rng.randint(0, 9)}:30:00"
         ),
     }
-    one = next((made for name, made in of_dtypes.items() if dtype.lower().startswith(name)), lambda: rng.choice(_TEXTS))
+    one = next((made for name, made in of_dtypes.items() if re.match(name, dtype.lower())), lambda: rng.choice(_TEXTS))
     return tuple(None if rng.random() < missing else one() for _ in range(rows))
 
 

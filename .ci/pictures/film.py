@@ -33,7 +33,7 @@ FRAMES = 4  # pictures a second of the film
 @contextmanager
 def server(recording: Path, start: float, folder: Path) -> Iterator[str]:
     """JupyterLab with the replay; gives its address."""
-    [(notebook, sources)] = json.loads(recording.read_text())["cells"].items()
+    notebook, sources = next(iter(json.loads(recording.read_text())["cells"].items()))
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)"}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), folder / notebook)

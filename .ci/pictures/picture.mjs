@@ -19,7 +19,8 @@ const notebook = content.find(({ type }) => type === 'notebook').name;
 
 /** Show below the cells what a kernel sent: what it had sent before at once, and the rest as slowly as the server sends its part. */
 function playOutputs({ outputs, start, slower }) {
-  const { widgets } = window.jupyterapp.shell.currentWidget.content;
+  const notebook = window.jupyterapp.shell.currentWidget.content;
+  const { widgets } = notebook;
   const indices = new Map();
   const play = ({ cell, began, count, type, transient, ...content }) => {
     const { model } = widgets[cell];
@@ -27,6 +28,8 @@ function playOutputs({ outputs, start, slower }) {
     const id = transient?.display_id;
     if (began) {
       widgets[cell].setPrompt('*');
+      notebook.activeCellIndex = cell;
+      notebook.scrollToCell(widgets[cell], 'smart');
     } else if (count) {
       model.executionCount = count;
       widgets[cell].setPrompt(`${count}`);
@@ -48,7 +51,7 @@ function playOutputs({ outputs, start, slower }) {
 
 /** Pictures in equal intervals: the panel beside the notebook. */
 async function film(page) {
-  const { outputs } = JSON.parse(readFileSync(recording, 'utf8'));
+  const { outputs = [] } = JSON.parse(readFileSync(recording, 'utf8'));
   const count = Math.round((end - start) * perSecond);
   await page.evaluate(playOutputs, { outputs, start, slower });
   writeFileSync(`${folder}/.begin`, ''); // replay.py waits for it

@@ -72,8 +72,9 @@ def work(runtime: Path, kernel_id: str, sources: list[str], keep: Any) -> None:
     """Run the cells in a kernel of the server, and keep what they show."""
     client = BlockingKernelClient(connection_file=str(runtime / f"kernel-{kernel_id}.json"))
     client.load_connection_file()
-    client.start_channels()
-    client.wait_for_ready(timeout=60)
+    client.start_channels(hb=False)
+    client.kernel_info(reply=True, timeout=60)
+    time.sleep(1)  # until its other channel is connected, too
     for index, code in enumerate(sources):
         keep({"cell": index, "began": True})
         reply = client.execute_interactive(code, timeout=120, output_hook=partial(show, index, keep))

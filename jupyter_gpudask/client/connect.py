@@ -13,7 +13,7 @@ from distributed.client import AllExit
 from distributed.protocol.pickle import dumps
 
 from ..protocol.messages import Ready
-from ..protocol.state import JoinedState, TlsCredentials
+from ..protocol.state import ClusterState, TlsCredentials
 from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state, worker_names
 from ..scheduler.settings import SchedulerPathPlugin, shorten_logs
 from ..worker.environment import examine_libraries, has_gpu, versions_of
@@ -122,9 +122,9 @@ def connect_joined(address: str, security: Security | None, timeout: float) -> K
     return client
 
 
-async def read_state(client: KernelClient, start_timeout: float) -> JoinedState:
+async def read_state(client: KernelClient, start_timeout: float) -> ClusterState:
     """The state of the cluster; to be run in the event loop of the client, as the functions below."""
-    state: JoinedState = await client._run_on_scheduler(read_joined_state, client.id, start_timeout)  # noqa: SLF001
+    state: ClusterState = await client._run_on_scheduler(read_joined_state, client.id, start_timeout)  # noqa: SLF001
     return state
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dask.base import normalize_token
 from dask.utils import funcname
 
+from . import groups
 from .values import has_gpu_data, is_aggregation, is_of_installed_package
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ MOST_VALUES = 500
 """What is looked at of one function, at most."""
 
 _THIS_PACKAGE = f"{__name__.partition('.')[0]}."
+
+_Compose: Any = import_module("toolz.functoolz").Compose
 
 PACKAGES = ("scipy.ndimage", "scipy.signal", "scipy.fft", "scipy.special")
 """Packages whose functions have twins in the package of the same name in ``cupyx``."""
@@ -115,7 +118,7 @@ def _is_set(cell: Any) -> bool:
 
 
 class Twins:
-    """A function of SciPy, for data on the host, and its counterpart in CuPy, for data on the GPU."""
+    """A function of SciPy or flox, for data on the host, and its counterpart with CuPy, for data on the GPU."""
 
     def __init__(self, function: Callable[..., Any], twin: Callable[..., Any]) -> None:
         self.function = function
@@ -131,22 +134,26 @@ class Twins:
         return "twins", normalize_token(self.function)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Twins, (self.function, self.twin)
+        return with_twin, (self.function,)
 
 
 def with_twin(function: Any) -> Any:
-    """A function of SciPy that uses its twin for data on the GPU; any other function as it is."""
+    """A function of SciPy or flox that uses its twin for data on the GPU; any other function as it is."""
     if isinstance(function, functools.partial):
         inner = with_twin(function.func)
         return function if inner is function.func else functools.partial(inner, *function.args, **function.keywords)
-    twin = _twin_of(function)
+    if isinstance(function, _Compose):
+        parts = function.first, *function.funcs
+        changed = tuple(map(with_twin, parts))
+        return function if changed == parts else type(function)(changed[::-1])
+    twin = groups.twin_of(function) or _twin_of(function)
     return function if twin is None else Twins(function, twin)
 
 
 def _twin_of(function: Any) -> Callable[..., Any] | None:
     """The function of the same name in the package ``cupyx.scipy`` if its parameters have the same names and defaults.
 
-    The default of a parameter decides on the result, such as the order of a spline.
+    The default of a parameter decides on the result, such as the order of a spline. CuPy's may have more parameters.
     """
     name = getattr(function, "__name__", "")
     package = next((each for each in PACKAGES if getattr(sys.modules.get(each), name, None) is function), None)
@@ -154,7 +161,9 @@ def _twin_of(function: Any) -> Callable[..., Any] | None:
         return None
     try:
         twin: Callable[..., Any] | None = getattr(import_module(f"cupyx.{package}"), name, None)
-        return twin if twin is not None and _parameters(twin) == _parameters(function) else None
+        own, of_twin = _parameters(function), _parameters(twin) if twin is not None else []
+        can_leave_out = inspect.Parameter.empty not in [default for _, default in of_twin[len(own) :]]
+        return twin if of_twin[: len(own)] == own and can_leave_out else None
     except (ImportError, ValueError, TypeError):  # no CuPy, or a compiled function without a signature
         return None
 

@@ -193,7 +193,8 @@ class HostFallback:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._is_of_user is None:  # once for all tasks of the graph
             self._is_of_user = has_function_of_user(self.function)
-        return _restored, (self.function, self.layer, self.cell, self.refuse, self._is_of_user)
+        kind = () if type(self) is HostFallback else (type(self),)
+        return _restored, (self.function, self.layer, self.cell, self.refuse, self._is_of_user, *kind)
 
 
 class PackageFallback(HostFallback):
@@ -217,10 +218,6 @@ class PackageFallback(HostFallback):
         finally:
             del failure
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        restored, arguments = super().__reduce__()
-        return restored, (*arguments, PackageFallback)
-
 
 class DelayedCall(HostFallback):
     """The same for a function of the user in a task of `dask.delayed`: it may have side effects, so it runs once.
@@ -239,10 +236,6 @@ class DelayedCall(HostFallback):
     def after_failure(self, failure: Exception, /, *_args: Any, **_kwargs: Any) -> Any:
         """Raises `failure`."""
         raise failure
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        restored, arguments = super().__reduce__()
-        return restored, (*arguments, DelayedCall)
 
 
 def _to_host(values: Any) -> Any:

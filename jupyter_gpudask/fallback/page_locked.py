@@ -77,8 +77,11 @@ def release_unused() -> None:
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Any:
-    """An array in page-locked memory; `None` if there is none, or it is not worth it."""
-    if not _LEAST <= math.prod(shape) * dtype.itemsize <= _MOST:
+    """An array in page-locked memory; `None` if there is none, or it is not worth it.
+
+    `None` also for numbers in the order of bytes of other machines, which CuPy takes for those of this one.
+    """
+    if not dtype.isnative or not _LEAST <= math.prod(shape) * dtype.itemsize <= _MOST:
         return None
     try:
         import cupy

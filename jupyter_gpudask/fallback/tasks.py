@@ -211,7 +211,7 @@ class DelayedWrapper(TaskWrapper):
         if not is_function or type(node).__module__.startswith("distributed"):
             return node
         changed = _copied(node)
-        changed.func = DelayedCall(node.func, layer_of(key), cell=self._cell, refuse=self._refuse)
+        changed.func = DelayedCall(node.func)
         return changed
 
     def _program(self, program: Program) -> Program:

@@ -8,6 +8,7 @@ import functools
 import math
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -302,6 +303,8 @@ def _is_installed(package: str) -> bool:
         return False
     if package in sys.stdlib_module_names:
         return True
-    spec = getattr(sys.modules.get(package), "__spec__", None)
+    # A function that is sent by value, such as one with a decorator, does not import its package.
+    module = sys.modules.get(package)
+    spec = getattr(module, "__spec__", None) if module or not package else find_spec(package)
     folders = [getattr(spec, "origin", None) or "", *(getattr(spec, "submodule_search_locations", None) or ())]
     return any(_FOLDERS.intersection(Path(folder).parts) for folder in folders)

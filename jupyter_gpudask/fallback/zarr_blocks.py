@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dask.array.core import getter, getter_inline, getter_nofancy
 from dask.base import normalize_token
+from dask.utils import typename
 
 from . import page_locked
 
@@ -145,10 +146,10 @@ def _read_files(array: Any, parts: tuple[Any, ...], memory: Any) -> bool:
 
 def _root_of(store: Any) -> Any:
     """The folder of a store on this machine, also one of fsspec or obstore; else `None`."""
-    kind, system = type(store).__name__, getattr(store, "fs", None)
-    if kind == "FsspecStore" and type(getattr(system, "sync_fs", system)).__name__ == "LocalFileSystem":
+    kind, system = typename(type(store)), getattr(store, "fs", None)
+    if typename(type(getattr(system, "sync_fs", system))).endswith(".LocalFileSystem"):
         return store.path
-    inner = store.store if kind == "ObjectStore" else store
+    inner = store.store if kind.endswith(".ObjectStore") else store
     return getattr(inner, {"zarr": "root", "obstore": "prefix"}.get(type(inner).__module__.partition(".")[0], ""), None)
 
 
@@ -180,7 +181,7 @@ def with_threads(target: Any) -> Any:
     """A target of `dask.array.store`, as a `Target` if it can be one."""
     kind, store = getattr(sys.modules.get("zarr"), "Array", None), getattr(target, "store", None)
     is_one = kind is not None and type(target) is kind and hasattr(target, "async_array")
-    return Target(target) if is_one and type(store).__name__ == "LocalStore" else target
+    return Target(target) if is_one and typename(type(store)).endswith(".LocalStore") else target
 
 
 _CODECS = ("blosc", "gzip", "lz4", "zlib", "zstd")
@@ -191,7 +192,8 @@ def _decoder(array: Any) -> Callable[[Path, Any], bool] | None:
     """What reads the file of a chunk into an array, and returns whether it has filled it; `None` if that needs Zarr."""
     codecs = array.compressors
     endian = getattr(getattr(array.serializer, "endian", None), "value", sys.byteorder)  # of formats 3; of 2: the dtype
-    is_plain = type(array.serializer).__name__ in ("BytesCodec", "NoneType") and endian == sys.byteorder
+    is_plain = array.serializer is None or typename(type(array.serializer)).endswith(".BytesCodec")
+    is_plain = is_plain and endian == sys.byteorder
     is_plain = is_plain and array.dtype.isnative and not array.filters and array.shards is None
     if not is_plain or len(codecs) > 1:
         return None

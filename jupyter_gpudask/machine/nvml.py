@@ -3,10 +3,6 @@
 Opening and closing NVML for each reading takes tens of milliseconds, and a driver without persistence mode initializes
 the GPUs again after the last process has closed them. While NVML is open, GPUs cannot be reset and MIG mode cannot be
 changed. Source: NVIDIA Management Library API reference, "Initialization and Cleanup"; NVIDIA Driver Persistence.
-
-GPUs since Hopper measure PCIe traffic with GPU Performance Monitoring (GPM), as the average between two samples. A
-sample takes a few tenths of a millisecond. On other GPUs, NVML measures for 20 ms in each direction. Source: NVIDIA
-Management Library API reference, "GPM Functions" and nvmlDeviceGetPcieThroughput.
 """
 
 from __future__ import annotations
@@ -57,13 +53,9 @@ def count_gpus() -> int:
 
 
 class Nvml:
-    """Counts the users of NVML in all threads; a thread closes it when there was none for `_IDLE` seconds.
-
-    - `openings`: how often NVML was opened: what NVML gave out before the last time is no longer valid.
-    """
+    """Counts the users of NVML in all threads; a thread closes it when there was none for `_IDLE` seconds."""
 
     def __init__(self) -> None:
-        self.openings = 0
         self._lock = threading.Lock()
         self._users = 0
         self._is_open = False
@@ -77,7 +69,6 @@ class Nvml:
             if not self._is_open:
                 pynvml.nvmlInit()
                 self._is_open, self._is_stale = True, False
-                self.openings += 1
             self._users += 1
             self._until = time.monotonic() + _IDLE
             if self._closer is None:
@@ -160,107 +151,28 @@ def read_energy(uuid: str) -> float | None:
         return None
 
 
-_GPM_METRICS = (pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC, pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC)
 _DIRECTIONS = (pynvml.NVML_PCIE_UTIL_TX_BYTES, pynvml.NVML_PCIE_UTIL_RX_BYTES)
-_GPM_UNIT = 2**20
 _THROUGHPUT_UNIT = 1000
 
 
-class PcieMeter:
-    """Measures PCIe traffic repeatedly. It blocks, and is not thread-safe."""
+def measure_pcie(uuids: Iterable[str]) -> dict[str, int]:
+    """The traffic of GPUs over PCIe, sent and received, in bytes per second; it blocks for 20 ms in each direction.
 
-    def __init__(self) -> None:
-        self._samples: dict[str, Any] = {}
-        self._opening = 0
-
-    def read(self, uuids: Iterable[str]) -> dict[str, int]:
-        """The traffic of these GPUs, sent and received, in bytes per second.
-
-        `uuids`: ``GPU-...``; MIG instances have no such metric. The result is by UUID, without the GPUs of which it is
-        not known. Of those with GPM it is the average since the previous call, and therefore not known the first time;
-        of others that of a short part of the call.
-        """
-        wanted = [uuid for uuid in uuids if uuid.startswith("GPU-")]
-        try:
-            with open_nvml() as nvml:
-                return self._read(nvml, wanted)
-        except GpuUnavailableError:
-            return {}
-
-    def close(self) -> None:
-        """Release the samples."""
-        for sample in self._samples.values():
-            _free(sample)
-        self._samples.clear()
-
-    def _read(self, nvml: Nvml, uuids: list[str]) -> dict[str, int]:
-        if nvml.openings != self._opening:  # NVML may not compare samples of before it was closed with new ones
-            self.close()
-            self._opening = nvml.openings
-        rates: dict[str, int] = {}
-        others: dict[str, Any] = {}
-        for uuid in uuids:
-            try:
-                handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-                if not _has_gpm(handle):
-                    others[uuid] = handle
-                elif (rate := self._average(uuid, handle)) is not None:
-                    rates[uuid] = rate
-            except pynvml.NVMLError:
-                _free(self._samples.pop(uuid, None))
-        return rates | _measure(others)
-
-    def _average(self, uuid: str, handle: Any) -> int | None:
-        """The rate since the previous sample; `None` if there is none."""
-        sample = pynvml.nvmlGpmSampleAlloc()
-        try:
-            pynvml.nvmlGpmSampleGet(handle, sample)
-        except pynvml.NVMLError:
-            _free(sample)
-            raise
-        previous, self._samples[uuid] = self._samples.get(uuid), sample
-        try:
-            return None if previous is None else _difference(previous, sample)
-        finally:
-            _free(previous)
-
-
-def _has_gpm(handle: Any) -> bool:
-    try:
-        return bool(pynvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
-    except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
-        return False
-
-
-def _difference(before: Any, now: Any) -> int | None:
-    request = pynvml.c_nvmlGpmMetricsGet_t()
-    request.version = pynvml.NVML_GPM_METRICS_GET_VERSION
-    request.numMetrics = len(_GPM_METRICS)
-    request.sample1, request.sample2 = before, now
-    for number, metric in enumerate(_GPM_METRICS):
-        request.metrics[number].metricId = metric
-    pynvml.nvmlGpmMetricsGet(request)
-    answers = [request.metrics[number] for number in range(len(_GPM_METRICS))]
-    if any(answer.nvmlReturn != pynvml.NVML_SUCCESS for answer in answers):
-        return None
-    rate: float = sum(answer.value for answer in answers)
-    return round(rate * _GPM_UNIT)
-
-
-def _measure(handles: dict[str, Any]) -> dict[str, int]:
-    """Measure the rates of all these GPUs at the same time."""
-    if not handles:
+    `uuids`: ``GPU-...``; MIG instances have no such metric. The result is by UUID, without the GPUs of which it is not
+    known. Source: NVIDIA Management Library API reference, nvmlDeviceGetPcieThroughput.
+    """
+    wanted = [uuid for uuid in uuids if uuid.startswith("GPU-")]
+    if not wanted:
         return {}
-    with ThreadPoolExecutor(len(handles), thread_name_prefix="gpudask-pcie") as threads:
-        rates = threads.map(_throughput, handles.values())
-        return {uuid: rate for uuid, rate in zip(handles, rates, strict=True) if rate is not None}
+    try:
+        with open_nvml(), ThreadPoolExecutor(len(wanted), thread_name_prefix="gpudask-pcie") as threads:
+            rates = threads.map(_throughput, wanted)
+            return {uuid: rate for uuid, rate in zip(wanted, rates, strict=True) if rate is not None}
+    except GpuUnavailableError:
+        return {}
 
 
-def _throughput(handle: Any) -> int | None:
-    rates = [ask(pynvml.nvmlDeviceGetPcieThroughput, handle, each) for each in _DIRECTIONS]
+def _throughput(uuid: str) -> int | None:
+    handle = ask(pynvml.nvmlDeviceGetHandleByUUID, uuid)
+    rates = [None if handle is None else ask(pynvml.nvmlDeviceGetPcieThroughput, handle, each) for each in _DIRECTIONS]
     return None if None in rates else sum(filter(None, rates)) * _THROUGHPUT_UNIT
-
-
-def _free(sample: Any) -> None:
-    if sample is not None:
-        ask(pynvml.nvmlGpmSampleFree, sample)  # NVML may have been closed in the meantime

@@ -303,61 +303,54 @@ def parse_line(line: str) -> tuple[str, dict[str, Any]]:
     if command == "on":
         check_on_options(rest)
         return command, {"options": rest.strip()}
-    return _parse_connect(line) if command == "connect" else _parse_command(line)
+    return _parse_command(line)
 
 
 def _parse_command(line: str) -> tuple[str, dict[str, Any]]:
-    from ..protocol.spec import flag_of, start_options  # here, because it imports pydantic
+    from ..protocol.spec import start_options  # here, because it imports pydantic
 
-    parser = Parser("%gpudask")
+    parser, options = Parser("%gpudask"), start_options()
     parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)
-    parser.add_argument("numbers", nargs="*")
-    parser.add_argument("--workers", dest="count")
-    for flag in (*COMMANDS["held"].flags, *COMMANDS["logs"].flags):
-        parser.add_argument(flag)
-    for flag, option in start_options().items():
-        if option.is_repeatable:
-            parser.add_argument(flag, dest=option.field, action="append")
-        elif option.value_is_optional:
-            parser.add_argument(flag, dest=option.field, nargs="?", const="")
+    parser.add_argument("words", nargs="*")
+    takers = {"--workers": "start"} | dict.fromkeys(options, "start")
+    takers |= {flag: name for name, command in COMMANDS.items() for flag in command.flags if flag not in takers}
+    for flag in takers:
+        if flag in options and options[flag].is_repeatable:
+            parser.add_argument(flag, dest=flag, action="append")
+        elif flag in options and options[flag].value_is_optional:
+            parser.add_argument(flag, dest=flag, nargs="?", const="")
         else:
-            parser.add_argument(flag, dest=option.field)
+            parser.add_argument(flag, dest=flag)
     given = {name: value for name, value in parse_words(parser, line).items() if value is not None}
-    command, lines = given.pop("command"), given.pop("lines", None)
-    arguments: dict[str, Any] = _parse_numbers(parser, command, given.pop("numbers"))
-    release = names_in(given.pop("release", ""))
-    if command != "held" and release:
-        raise usage_error("release-not-taken", command=command, names=",".join(release))
-    if lines is not None and command != "logs":
-        raise usage_error("lines-not-taken", command=command, lines=lines)
-    if lines is not None:
+    command, words = given.pop("command"), given.pop("words")
+    for flag in given:
+        if flag not in COMMANDS[command].flags and (command not in ("start", "restart") or takers[flag] != "start"):
+            raise usage_error("not-taken", command=command, option=flag, taker=takers[flag])
+    arguments = _parse_words(parser, command, words)
+    if (lines := given.pop("--lines", None)) is not None:
         most = _limit("send_logs", "lines")
         if not (re.fullmatch("[0-9]+", lines) and 1 <= int(lines) <= most):
             raise usage_error("lines-out-of-range", lines=lines, most=f"{most:,}")
         arguments["lines"] = int(lines)
-    if given and command not in ("start", "restart"):
-        raise usage_error(
-            "options-of-start", command=command, option="--workers" if "count" in given else flag_of(next(iter(given)))
-        )
-    return command, arguments | ({"release": release} if release else {}) | _fill_in(given)
+    if "--release" in given:
+        arguments["release"] = names_in(given.pop("--release"))
+    if "address" in arguments and "--scheduler-file" in given:
+        raise usage_error("address-and-file")
+    return command, arguments | _fill_in(given)
 
 
-def _parse_numbers(parser: Parser, command: str, words: list[str]) -> dict[str, int]:
-    """The words after a command: the numbers of workers that it takes."""
+def _parse_words(parser: Parser, command: str, words: list[str]) -> dict[str, Any]:
+    """The words after a command: an address, or the numbers of workers that it takes."""
+    if command == "connect" and len(words) <= 1:
+        return {"address": words[0]} if words else {}
+    wanted = COMMANDS[command].numbers
     for word in words:
-        if not re.fullmatch("-?[0-9]+", word):
+        if not wanted or not re.fullmatch("-?[0-9]+", word):
             parser.error(f'%gpudask {command} takes no argument "{word}"')
-    numbers, wanted = [int(word) for word in words], COMMANDS[command].numbers
-    if numbers and not wanted:
-        raise usage_error("number-not-taken", command=command, number=numbers[0])
-    if len(numbers) != len(wanted):
-        raise usage_error("one-number" if len(wanted) == 1 else "two-numbers")
-    for name, number in zip(wanted, numbers, strict=True):
-        most = _limit(command, name)
-        if not 1 <= number <= most:
-            raise usage_error("workers-out-of-range", command=command, workers=number, most=most)
-    if sorted(numbers) != numbers:
-        raise usage_error("wrong-order", minimum=numbers[0], maximum=numbers[1])
+    numbers = [int(word) for word in words]
+    most = min((_limit(command, name) for name in wanted), default=0)
+    if len(numbers) != len(wanted) or sorted(numbers) != numbers or not all(1 <= each <= most for each in numbers):
+        raise usage_error("numbers", command=command, arguments=COMMANDS[command].arguments, most=most)
     return dict(zip(wanted, numbers, strict=True))
 
 
@@ -369,29 +362,20 @@ def _limit(verb: str, argument: str) -> int:
 
 
 def _fill_in(given: dict[str, Any]) -> dict[str, Any]:
-    """The options with the values that they have if they are typed without one."""
-    count = given.pop("count", None)
-    if "workers" in given:  # from --cpu, with or without a number
-        given["engine"] = "cpu"
-        if not given["workers"]:
-            del given["workers"]
-    if count is not None:
-        given["workers"] = count
-    for name in {"dashboard", "wait"} & given.keys():
-        given[name] = given[name] or "yes"
-    return given
+    """The options by name, with the values that they have if they are typed without one."""
+    from ..protocol.spec import start_options
 
-
-def _parse_connect(line: str) -> tuple[str, dict[str, Any]]:
-    parser = Parser("%gpudask")
-    parser.add_argument("command")
-    parser.add_argument("address", nargs="?")
-    for flag in COMMANDS["connect"].flags:
-        parser.add_argument(flag)
-    given = {name: value for name, value in parse_words(parser, line).items() if value is not None}
-    if {"address", "scheduler_file"} <= given.keys():
-        raise usage_error("address-and-file")
-    return given.pop("command"), given
+    options = start_options()
+    filled = {options[flag].field if flag in options else flag[2:].replace("-", "_"): given[flag] for flag in given}
+    if "--cpu" in given:  # with or without a number
+        filled["engine"] = "cpu"
+        if not given["--cpu"]:
+            del filled["workers"]
+    if "--workers" in given:
+        filled["workers"] = given["--workers"]
+    for name in {"dashboard", "wait"} & filled.keys():
+        filled[name] = filled[name] or "yes"
+    return filled
 
 
 def make_matcher(namespace: Mapping[str, Any]) -> Callable[[CompletionContext], SimpleMatcherResult]:

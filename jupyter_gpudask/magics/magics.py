@@ -84,8 +84,9 @@ class GpuDaskMagics(Magics):
         name, arguments = parse_line(line)
         with _as_usage_errors():
             view = self._commands.run(name, arguments)
-        # A start has shown its line already.
-        if name not in {"start", "restart", "connect"} and is_value_dropped(self._shell.user_ns):
+        # A table, in the middle of a cell; a start has shown its line already.
+        is_table = not isinstance(view, Note) and name not in {"start", "restart", "connect"}
+        if is_table and is_value_dropped(self._shell.user_ns):
             display(view)
         return view
 

@@ -18,7 +18,7 @@ from .output import FONT_SIZE, Note, TableView, View, format_table, html_table, 
 
 if TYPE_CHECKING:
     from ..client.calls import HeldReport
-    from ..protocol.state import ClusterState, GpuState, JoinedState, WorkerState
+    from ..protocol.state import ClusterState, GpuState, WorkerState
 
 _DASH = "–"
 _REST = "(no variable)"
@@ -59,16 +59,16 @@ class StatusView(View):
         heads: tuple[str, ...] = self._HEADS
         names = names_of(workers, with_hosts=False)  # they have a column
         rows = [_row(name, worker) for name, worker in zip(names, workers, strict=True)]
-        joined = _as_joined(self.state)
-        if joined is not None:
+        is_joined = self.state.others_unfinished is not None
+        if is_joined:
             heads = (*heads, "others")
-            rows = [(*row, str(worker.others)) for row, worker in zip(rows, joined.workers, strict=True)]
+            rows = [(*row, str(worker.others)) for row, worker in zip(rows, workers, strict=True)]
         if any(worker.status != "running" for worker in workers):
             heads = (*heads, "status")
             status = ["ok" if worker.status == "running" else worker.status for worker in workers]
             rows = [(*row, each) for row, each in zip(rows, status, strict=True)]
         hosts = [worker.host for worker in workers]
-        return (heads, rows) if joined is None and len(set(hosts)) < 2 else _with_hosts(heads, rows, hosts)
+        return _with_hosts(heads, rows, hosts) if is_joined or len(set(hosts)) > 1 else (heads, rows)
 
     def _notes(self) -> list[str]:
         """What the table does not show: all tasks, lost hosts, jobs without a worker, adaptive scaling."""
@@ -78,9 +78,8 @@ class StatusView(View):
         notes = [f"Tasks: {running:,} running, {waiting:,} waiting.", *state.notes]
         if state.adaptive_range is not None:
             notes.append("Adaptive: {} to {} workers, as the work requires.".format(*state.adaptive_range))
-        joined = _as_joined(state)
-        if joined is not None:
-            notes.append(f"Unfinished tasks of others: {joined.others_unfinished:,}.")
+        if state.others_unfinished is not None:
+            notes.append(f"Unfinished tasks of others: {state.others_unfinished:,}.")
         return notes
 
 
@@ -96,12 +95,6 @@ def _row(name: str, worker: WorkerState) -> tuple[str, ...]:
         str(worker.executing),
         str(worker.waiting),
     )
-
-
-def _as_joined(state: ClusterState) -> JoinedState | None:
-    from ..protocol.state import JoinedState
-
-    return state if isinstance(state, JoinedState) else None
 
 
 def _with_hosts(

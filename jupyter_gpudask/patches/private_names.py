@@ -7,7 +7,7 @@ PRIVATE_NAMES = {
         "Alias DataNode DependenciesMapping Dict GraphNode GraphNode.fuse List NestedContainer Set Task TaskRef Tuple "
         "_execute_subgraph _identity_cast convert_legacy_graph cull fuse_linear_task_spec parse_input"
     ),
-    "dask.array._shuffle": "_calculate_new_chunksizes",
+    "dask.array._shuffle": "_calculate_new_chunksizes _getitem",
     "dask.array.linalg": "_wrapped_qr",
     "dask.array.optimization": "_optimize_slices",
     "dask.array.percentile": "_percentile",
@@ -26,17 +26,17 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._expr": (
         "Add And And.operation AsType Assign Between Blockwise Diff Div Elemwise Eval Expr Fillna Filter FloorDiv "
         "Fused Index Isin Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul OpAlignPartitions Or Or.operation "
-        "Pow Projection Query Replace ResetIndex Shift Sqrt Sub ToBackend ToDatetime UFuncAlign UFuncElemwise Where "
-        "WhereAlign determine_column_projection"
+        "Pow Projection Query Replace ResetIndex Round Shift Sqrt Sub ToBackend ToDatetime UFuncAlign UFuncElemwise "
+        "Where WhereAlign determine_column_projection"
     ),
     "dask.dataframe.dask_expr._groupby": (
-        "DecomposableGroupbyAggregation GroupByBase GroupByTransform GroupbyAggregation Head Prod Size Std Sum "
-        "groupby_slice_transform"
+        "DecomposableGroupbyAggregation GetGroup GroupByBase GroupByTransform GroupbyAggregation Head Prod Size Std "
+        "Sum groupby_slice_transform"
     ),
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
     "dask.dataframe.dask_expr._reductions": (
-        "CustomReduction DropDuplicates IdxMax IdxMin Max Min Min.reduction_chunk NLargest NSmallest "
-        "NSmallest.reduction_aggregate NSmallest.reduction_chunk Reduction Unique ValueCounts Var"
+        "CustomReduction DropDuplicates IdxMax IdxMin Max Min Min.reduction_chunk Mode Mode.reduction_aggregate "
+        "NLargest NSmallest NSmallest.reduction_aggregate NSmallest.reduction_chunk Reduction Unique ValueCounts Var"
     ),
     "dask.dataframe.dask_expr._repartition": (
         "Repartition RepartitionToFewer RepartitionToFewer._compute_partition_boundaries"
@@ -47,7 +47,7 @@ PRIVATE_NAMES = {
         "_select_columns_or_index"
     ),
     "dask.dataframe.dask_expr._str_accessor": "CatBlockwise CatBlockwise.operation SplitMap",
-    "dask.dataframe.groupby": "_finalize_std _finalize_var",
+    "dask.dataframe.groupby": "_finalize_std _finalize_var _groupby_raise_unaligned",
     "dask.dataframe.indexing": "_maybe_partial_time_string",
     "distributed.client": "_get_global_client _set_global_client",
     "distributed.comm.tcp": "_close_comm",

@@ -31,7 +31,7 @@ from ..quantities import format_bytes
 from ..scheduler.cells import StuckWorker, restart_busy
 from ..scheduler.results import report_held
 from ..worker.polars_ports import PortsError, Ranks
-from ..worker.polars_rank import call_rank, interrupt_rank
+from ..worker.polars_rank import call_rank, interrupt_rank, prepare_rank
 from ..worker.polars_statistics import begin_statistics, kept_bytes, take_statistics
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _STOP_TIME = 0.6
 """Seconds for which an interrupted cell waits until its query has ended."""
-_MORE_TIME = 6.0
+_MORE_TIME = 10.0
 """Seconds after these in which a worker is restarted if it has not ended."""
 _RESPONSE_MARGIN = 0.6
 _STOP_TIMEOUT = 1.6
@@ -224,8 +224,11 @@ class _Engines:
         BackendUnavailableError
             This process has no cudf-polars, or one that does not support this Polars.
         """
-        engine_class = _engine_class()
         client = default_client()
+        if client not in self._engines:
+            loop: Any = client.loop
+            asyncio.run_coroutine_threadsafe(_prepare_ranks(client), loop.asyncio_loop)
+        engine_class = _engine_class()
         with self._lock:
             engine = self._engines.get(client)
             if engine is not None and not engine.client.check():
@@ -318,6 +321,12 @@ def _describe_memory(client: Client) -> str:
     )
 
 
+async def _prepare_ranks(client: Client) -> None:
+    """Let the workers import cudf-polars while the kernel does so, too."""
+    with suppress(Exception):  # the first call in a worker shows the error
+        await client._run(prepare_rank, on_error="ignore")  # noqa: SLF001
+
+
 def _wait_for_workers(client: Client, number: int) -> None:
     with suppress(TimeoutError):  # a cluster may be smaller now
         client.wait_for_workers(number, timeout=_RESTART_TIMEOUT)
@@ -399,7 +408,7 @@ class _Translation:
 
     def __init__(self, execute: Callable[..., None]) -> None:
         self._execute = execute
-        self.error: Exception | None = None  # that is raised in the place of Polars', which has only the text
+        self.error: BaseException | None = None  # that is raised in the place of Polars', which has only the text
         self.lacking: list[tuple[str, str]] = []
 
     def __call__(self, plan: Any, started: int | None) -> None:
@@ -413,6 +422,9 @@ class _Translation:
                 return
             operation, reason = self.lacking[0]
             self.error = NotOnGpuError(operation, "", reason, user_line()) if record.fallback == "strict" else error
+            raise
+        except KeyboardInterrupt as error:
+            self.error = error
             raise
 
 

@@ -279,7 +279,7 @@ class GpuMetrics(_Answer):
     """Metrics of a GPU in the history; see `GpuState`.
 
     - `nvlink`, `pcie`: traffic over NVLink, and over PCIe, sent and received, in bytes per second since the previous
-      sample. On GPUs before Hopper whose driver has no 64-bit counter for PCIe, it is that of 20 ms in each direction.
+      sample. If the driver has no 64-bit counter for PCIe, it is that of 20 ms in each direction.
     """
 
     utilization: float | None = None

@@ -163,6 +163,8 @@ class WorkerState(_Model):
     - `out_of_memory`: the number of its tasks that ran out of device memory, since the cluster was started.
     - `status`: its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
     - `host`: the host of the worker, as the scheduler reaches it.
+    - `others`: the number of tasks of other clients that it runs, or that are assigned to it, if the kernel is
+      connected to a cluster of somebody else; `executing` and `waiting` count those of the kernel only.
     """
 
     name: str
@@ -187,6 +189,7 @@ class WorkerState(_Model):
     out_of_memory: int = 0
     status: str = "running"
     host: str = ""
+    others: int | None = None
 
     def with_gpu(self, gpu: GpuState | None) -> Self:
         """The state with the metrics of its GPU; unchanged without one."""
@@ -278,7 +281,7 @@ class ClusterState(_Model):
     - `jobs`: the jobs of a batch system, or the pods of Kubernetes, whose workers are not up, and the newest jobs that
       have ended, at most 20.
     - `others_unfinished`: the number of unfinished tasks of other clients, if the kernel is connected to a cluster of
-      somebody else.
+      somebody else; the other counts of tasks and `result_bytes` are those of the kernel.
     - `adaptive_range`: the smallest and the largest number of workers, while workers are closed and started as the work
       requires.
     - `seconds_without_workers`: for how long the cluster has had no worker, if that is longer than its start timeout.
@@ -298,7 +301,7 @@ class ClusterState(_Model):
     worker_exits: tuple[WorkerExit, ...] = ()
     lost_hosts: tuple[LostHost, ...] = ()
     jobs: tuple[JobState, ...] = ()
-    others_unfinished: int = 0
+    others_unfinished: int | None = None
     adaptive_range: tuple[int, int] | None = None
     seconds_without_workers: float | None = None
     closes_at: float | None = None
@@ -331,24 +334,6 @@ class ClusterState(_Model):
     def logged(self) -> tuple[str, ...]:
         """What has a log: the names of the workers, and the ids of the jobs without a worker."""
         return (*(worker.name for worker in self.workers), *(job.id for job in self.jobs))
-
-
-class JoinedWorkerState(WorkerState):
-    """One worker of a joined cluster; `executing` and `waiting` count the tasks of this client only.
-
-    - `others`: the number of tasks of other clients that it runs, or that are assigned to it.
-    """
-
-    others: int = 0
-
-
-class JoinedState(ClusterState):
-    """The state of a cluster that somebody else started; counts of tasks and `result_bytes` are those of this client.
-
-    - `workers`: its workers, by host.
-    """
-
-    workers: tuple[JoinedWorkerState, ...] = ()
 
 
 class TlsCredentials(_Model):

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.spec import engine_with
-from ..protocol.state import JoinedState, JoinedWorkerState
+from ..protocol.state import ClusterState, WorkerState
 from ..worker.graphs import MaterializePlugin
 from ..worker.host_threads import HostThreadsPlugin
 from ..worker.interruption import InterruptionPlugin
@@ -170,7 +170,7 @@ def worker_names(dask_scheduler: Any) -> dict[str, str]:
     return {address: str(worker.name) for address, worker in dask_scheduler.workers.items()}
 
 
-def read_joined_state(client: str, start_timeout: float, dask_scheduler: Any) -> JoinedState:
+def read_joined_state(client: str, start_timeout: float, dask_scheduler: Any) -> ClusterState:
     """The state of the cluster for a client; no worker is asked.
 
     - `start_timeout`: seconds after which the state says that the cluster has no worker.
@@ -182,7 +182,7 @@ def read_joined_state(client: str, start_timeout: float, dask_scheduler: Any) ->
         _read_joined_worker(worker, plugin, sizes[address]) for address, worker in dask_scheduler.workers.items()
     ]
     unfinished = count_unfinished_in(dask_scheduler.task_groups.values())
-    return JoinedState(
+    return ClusterState(
         engine=engine_with(gpus=any(worker.gpu_index is not None for worker in workers)),
         status="ready",
         time=time.time(),
@@ -197,13 +197,12 @@ def read_joined_state(client: str, start_timeout: float, dask_scheduler: Any) ->
     )
 
 
-def _read_joined_worker(worker: Any, plugin: JoinedClientPlugin, result_bytes: int) -> JoinedWorkerState:
+def _read_joined_worker(worker: Any, plugin: JoinedClientPlugin, result_bytes: int) -> WorkerState:
     own = {task for task in worker.processing if task.key in plugin.tasks}
     executing = sum(task in own for task in worker.executing)
-    state = read_worker(worker, _gpu_of(worker, plugin.devices), result_bytes=result_bytes).model_copy(
-        update={"executing": executing, "waiting": len(own) - executing}
-    )
-    return JoinedWorkerState(**state.model_dump(), others=len(worker.processing) - len(own))
+    counts = {"executing": executing, "waiting": len(own) - executing, "others": len(worker.processing) - len(own)}
+    state = read_worker(worker, _gpu_of(worker, plugin.devices), result_bytes=result_bytes)
+    return state.model_copy(update=counts)
 
 
 def _gpu_of(worker: Any, devices: Mapping[str, dict[str, Any] | None]) -> GpuState | None:

@@ -19,7 +19,7 @@ from jupyter_server.base.websocket import WebSocketMixin
 from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from ..machine.nvml import PcieMeter
+from ..machine.nvml import measure_pcie
 from ..protocol.rest import ClusterInfo, GpuList
 from .history import History
 from .manager import ClusterManager
@@ -117,30 +117,28 @@ class Broadcaster:
         thread = ThreadPoolExecutor(1, thread_name_prefix="gpudask-broadcaster")
         self._manager.request_states(self._interval)
         self._monitor.max_age = self._interval
-        pcie = PcieMeter()
         try:
             while True:
                 start = loop.time()
                 try:
-                    await self._broadcast(thread, pcie)
+                    await self._broadcast(thread)
                 except Exception:  # one failure must not end the stream of all subscribers
                     logger.exception("Reading the GPUs and clusters failed")
                 await asyncio.sleep(max(0.0, start + self._interval - loop.time()))
         finally:
-            thread.submit(pcie.close)
             thread.shutdown(wait=False)
             self._last = None
             if self._task is None or self._task.done():
                 self._manager.request_states(0)
                 self._monitor.max_age = 0.0
 
-    async def _broadcast(self, thread: ThreadPoolExecutor, pcie: PcieMeter) -> None:
+    async def _broadcast(self, thread: ThreadPoolExecutor) -> None:
         notebooks = await self._manager.kernels.notebooks()
         self._manager.rename(notebooks)
         gpus = await self._monitor.read_gpus(notebooks, thread)
         previous_time = self._last.time if self._last else 0.0
         self._last, changes, full = await asyncio.get_running_loop().run_in_executor(
-            thread, self._compose, gpus, pcie, notebooks, set(self._subscribers.values())
+            thread, self._compose, gpus, notebooks, set(self._subscribers.values())
         )
         for subscriber, since in list(self._subscribers.items()):
             # One that subscribed or fell behind in the meantime gets a full message next time.
@@ -151,7 +149,7 @@ class Broadcaster:
                 await asyncio.sleep(0)  # sending to all of them at once would block the loop for milliseconds
 
     def _compose(
-        self, gpus: GpuList, pcie: PcieMeter, notebooks: Mapping[str, tuple[str, ...]], starts: set[float | None]
+        self, gpus: GpuList, notebooks: Mapping[str, tuple[str, ...]], starts: set[float | None]
     ) -> tuple[_Snapshot, str, dict[float, str]]:
         """Take a snapshot; compose the message with its changes, and a full message for each start of the history."""
         manager, last = self._manager, self._last
@@ -161,7 +159,7 @@ class Broadcaster:
         }
         snapshot = _Snapshot(time.time(), gpus.model_dump_json(), infos)
         machine = read_machine()
-        rates = pcie.read(gpu.uuid for gpu in gpus.gpus if gpu.pcie_bytes is None)
+        rates = measure_pcie(gpu.uuid for gpu in gpus.gpus if gpu.pcie_bytes is None)
         self._history.add(snapshot.time, gpus, infos.values(), machine, rates)
         changed = [kernel_id for kernel_id, info in infos.items() if not last or last.clusters.get(kernel_id) != info]
         # One by one: a single long conversion to JSON would not let the loop's thread run.

@@ -313,7 +313,9 @@ def spec_on_this_machine(options: dict[str, Any], running: Ready | None) -> Clus
 
 
 class BackgroundImports:
-    """Imports Dask and, for GPUs, CuPy and cuDF early, so that the first cell does not wait for these imports.
+    """Imports Dask and, for GPUs, CuPy early, so that the first cell does not wait for these imports.
+
+    It imports cudf-polars, too, if the user has imported Polars.
 
     The kernel runs no user code meanwhile, so no import meets another one that is half done.
     """
@@ -363,6 +365,9 @@ class BackgroundImports:
                 set_first_device(self._gpus)
                 if self._spec.spilling == "cudf":  # for a kernel that imports cuDF, as results on GPUs do
                     os.environ.setdefault("CUDF_SPILL", "on")
+                if "polars" in sys.modules:
+                    with suppress(Exception):  # the first query shows the error
+                        importlib.import_module("cudf_polars.engine.dask")
         except BaseException as error:  # noqa: BLE001 - raised by `wait`
             self._error = error
 

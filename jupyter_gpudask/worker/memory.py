@@ -27,16 +27,18 @@ _log = logging.getLogger(__name__)
 class AllocatorStatistics:
     """RMM's statistics of this process: allocated bytes and their peak.
 
-    RMM has a stack of counters: `push_statistics` starts a new one, which gives the peak since then. The innermost
+    RMM has a stack of counters: `push_counters` starts a new one, which gives the peak since then. The innermost
     counter is the one of this class.
+
+    - `adaptor`: the allocator that counts.
     """
 
     def __init__(self) -> None:
         import rmm.statistics
 
         _use_growing_pool()
-        self._statistics = rmm.statistics
-        rmm.statistics.enable_statistics()
+        self._rmm = rmm
+        self.adaptor: Any = None
         self._used_at_push = 0
         self._push()
 
@@ -47,20 +49,28 @@ class AllocatorStatistics:
     def take_peak(self) -> int:
         """The largest number of bytes that were allocated since the last call."""
         recent = int(self._used_at_push + self._counts().peak_bytes)
-        self._statistics.pop_statistics()
+        self.adaptor.pop_counters()
         self._push()
         return recent
 
     def _push(self) -> None:
         self._used_at_push = self._counts().current_bytes
-        self._statistics.push_statistics()
+        self.adaptor.push_counters()
 
     def _counts(self) -> Any:
-        if self._statistics.get_statistics() is None:  # a task has set another allocator
-            self._statistics.enable_statistics()
-            self._used_at_push = 0
-            self._statistics.push_statistics()
-        return self._statistics.get_statistics()
+        current = self._rmm.mr.get_current_device_resource()
+        # While a query of Polars runs, its allocator is the current one; it allocates from this one.
+        if current is not self.adaptor and (self.adaptor is None or not _is_of_polars(current)):
+            self._rmm.statistics.enable_statistics()
+            is_first, self.adaptor = self.adaptor is None, self._rmm.mr.get_current_device_resource()
+            if not is_first:  # a task has set another allocator
+                self._used_at_push = 0
+                self.adaptor.push_counters()
+        return self.adaptor.allocation_counts
+
+
+def _is_of_polars(resource: Any) -> bool:
+    return type(resource).__module__.startswith("rapidsmpf.")
 
 
 @cache
@@ -115,15 +125,13 @@ def pool_metrics() -> tuple[int | None, int | None]:
     """Bytes that RMM has allocated, and without a pool of fixed size those of transfers; the size of the pool."""
     if "rmm" not in sys.modules:  # only workers of the cuda engine import it
         return None, None
-    import rmm
-
     statistics = _statistics_of_process()
-    resource = rmm.mr.get_current_device_resource()
+    used, resource = statistics.used(), statistics.adaptor
     while hasattr(resource, "upstream_mr") and not hasattr(resource, "pool_size"):
         resource = resource.upstream_mr
     # CUDA's default pool does not report its size.
     size = resource.pool_size() if hasattr(resource, "pool_size") else None
-    return statistics.used() + (0 if size else device_memory.device_bytes()), size
+    return used + (0 if size else device_memory.device_bytes()), size
 
 
 def has_room(nbytes: int = 0) -> bool:

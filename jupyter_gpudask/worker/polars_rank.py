@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import inspect
 import sys
 import threading
@@ -14,6 +15,7 @@ import time
 import traceback
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +100,8 @@ class PolarsRankPlugin(WorkerPlugin):
         finally:
             self._run = None
             self.seconds += time.monotonic() - began
-            self._resource = self._exchange_resource(before)
+            used = self._exchange_resource(before)
+            self._resource = used if self._contexts() else None  # the next engine does not allocate from an ended one's
 
     def _exchange_resource(self, resource: Any) -> Any:
         """Make `resource` the allocator of the process, if there is one; returns the one before."""
@@ -191,6 +194,12 @@ async def call_rank(id_: str, function: Callable[..., Any], ranks: Ranks, dask_w
     if "dask_worker" in inspect.signature(function).parameters:
         function = partial(function, dask_worker=dask_worker)
     return await rank_of(dask_worker).call(id_, function)
+
+
+async def prepare_rank(dask_worker: Worker) -> None:
+    """Import cudf-polars in the thread of this worker's rank, where it was not imported; its first call would do it."""
+    with suppress(ImportError):  # the first call shows the error
+        await rank_of(dask_worker).call("", partial(importlib.import_module, _ENGINE))
 
 
 async def interrupt_rank(id_: str, limit: float, dask_worker: Worker) -> bool:

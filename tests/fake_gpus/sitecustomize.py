@@ -10,8 +10,8 @@ with the pid and the calling module.
 ``FAKE_TRAFFIC_TYPE`` is NVML's type of these counters (64 bits).
 ``FAKE_TRAFFIC`` is how many bytes a second each sends and receives, over NVLink and over PCIe (0); -1 for GPUs that do
 not tell.
-``FAKE_PCIE`` is how the traffic over PCIe is found out: by a counter (``counter``), by GPM as on an H200 (``gpm``), or
-by measuring for a while (``throughput``).
+``FAKE_PCIE`` is how the traffic over PCIe is found out: by a counter (``counter``), or by measuring for a while
+(``throughput``).
 ``FAKE_ENERGY`` is how many joules the counter of each adds whenever it is read (none: GPUs without a counter).
 ``FAKE_GPU_NAMES`` is what the GPUs are called, with commas between.
 ``FAKE_GPUS`` is how many GPUs there are (2), ``FAKE_GPU_USED`` the bytes in use on each, ``FAKE_NVML_ERROR`` the name
@@ -19,7 +19,6 @@ of the NVML error that answers every call, ``FAKE_GPU_PACKAGES`` the importable 
 ``FAKE_BROKEN_PACKAGE`` fails when a worker sets it up.
 """
 
-import ctypes
 import importlib.machinery
 import os
 import sys
@@ -104,42 +103,6 @@ def field_values(_, fields):
     return values
 
 
-class GpmSample:
-    """A sample as a C structure, whose address NVML gets; those that are not freed are in `gpm_samples`."""
-
-    def __init__(self):
-        self.time = ctypes.c_double(0.0)
-        self.pointer = ctypes.cast(ctypes.pointer(self.time), pynvml.c_nvmlGpmSample_t)
-
-
-gpm_samples = {}
-
-
-def address(pointer):
-    return ctypes.cast(pointer, ctypes.c_void_p).value
-
-
-def gpm_alloc():
-    sample = GpmSample()
-    gpm_samples[address(sample.pointer)] = sample
-    return sample.pointer
-
-
-def gpm_get(_, pointer):
-    gpm_samples[address(pointer)].time.value = time.time()
-
-
-def gpm_metrics(request):
-    """The rate between two samples, in MiB/s; the second one must be newer."""
-    before, now = gpm_samples[address(request.sample1)], gpm_samples[address(request.sample2)]
-    if now.time.value <= before.time.value:
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-    for answer in request.metrics[: request.numMetrics]:
-        is_pcie = TRAFFIC >= 0 and answer.metricId in (20, 21)
-        answer.nvmlReturn = pynvml.NVML_SUCCESS if is_pcie else pynvml.NVML_ERROR_NOT_SUPPORTED
-        answer.value = TRAFFIC / 2 / 2**20
-
-
 def throughput(*_):
     """KB/s, of 20 ms."""
     if TRAFFIC < 0 or PCIE != "throughput":
@@ -170,11 +133,6 @@ ANSWERS = {
     "nvmlDeviceGetTotalEnergyConsumption": energy,
     "nvmlDeviceGetFieldValues": field_values,
     "nvmlDeviceGetPcieThroughput": throughput,
-    "nvmlGpmQueryDeviceSupport": lambda handle: types.SimpleNamespace(isSupportedDevice=int(PCIE == "gpm")),
-    "nvmlGpmSampleAlloc": gpm_alloc,
-    "nvmlGpmSampleGet": gpm_get,
-    "nvmlGpmMetricsGet": gpm_metrics,
-    "nvmlGpmSampleFree": lambda pointer: gpm_samples.pop(address(pointer)),
     "nvmlDeviceGetComputeRunningProcesses": lambda handle: [Process] if handle == 0 else [],
     "nvmlDeviceGetComputeRunningProcesses_v2": lambda handle: [],
     "nvmlDeviceGetMigMode": unsupported,
@@ -233,15 +191,9 @@ def fake_rmm():
         "StatisticsResourceAdaptor",
         "TrackingResourceAdaptor",
     )
-    statistics = namespace(
-        "rmm.statistics",
-        enable_statistics=ignore,
-        get_statistics=lambda: counts,
-        push_statistics=ignore,
-        pop_statistics=ignore,
-    )
+    statistics = namespace("rmm.statistics", enable_statistics=ignore)
     resources = {name: type(name, (), {"__init__": ignore}) for name in kinds}
-    resource = object()
+    resource = types.SimpleNamespace(allocation_counts=counts, push_counters=ignore, pop_counters=ignore)
     mr = namespace(
         "rmm.mr", get_current_device_resource=lambda: resource, set_current_device_resource=ignore, **resources
     )

@@ -21,7 +21,7 @@ from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.fallback.host_call import HostFallback
 from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.fallback.tasks import with_fallback
-from jupyter_gpudask.fallback.values import is_of_installed_package
+from jupyter_gpudask.fallback.values import _is_installed, is_of_installed_package
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.overlay import CellRecord
 from jupyter_gpudask.patches.apply import patches
@@ -336,6 +336,14 @@ def test_what_a_notebook_has_defined_is_of_the_user_in_a_worker_started_with_pyt
     for name in ("__main__", "__mp_main__"):
         monkeypatch.setitem(sys.modules, name, main)
         assert not is_of_installed_package(types.FunctionType(square_of_host.__code__, {"__name__": name}))
+
+
+def test_what_was_sent_by_value_is_of_its_package_though_that_is_not_imported(monkeypatch):
+    for name, is_installed in (("toolz", True), ("no_package_of_this_name", False)):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        function = types.FunctionType(square_of_host.__code__, {"__name__": f"{name}.inside"})
+        _is_installed.cache_clear()
+        assert is_of_installed_package(function) == is_installed
 
 
 class Estimator(types.SimpleNamespace):

@@ -20,7 +20,8 @@ from jupyter_gpudask.patches.user_functions import ResultsAt
 
 pytestmark = MARKS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "what-runs-where.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "what-runs-where.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -238,7 +239,7 @@ def test_what_cupy_cannot_compile_is_a_lack():
 
 
 def test_the_page_says_what_the_code_does():
-    table = PAGE.partition("### What counts as lacking")[2].partition("\n- ")[0]
+    table = (DOCS / "gpu-cells.md").read_text().partition("## The fallback")[2].partition("\n- ")[0]
     rows = re.findall(r"^\| (?:`(\w+)`|an error of Numba) \| (.*) \|$", table, re.MULTILINE)
     assert rows
     for name, examples in rows:
@@ -257,15 +258,22 @@ def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
     def twin(image, sigma):
         return type(image), "on the GPU", sigma
 
-    def other(image, size):
+    def median_filter(image, size):
         return image, size
+
+    def rotate(image, angle):
+        return image, angle
 
     def zoom(image, zoom, order=3):
         return image, zoom, order
 
-    scipy = types.SimpleNamespace(gaussian_filter=gaussian_filter, median_filter=other, zoom=zoom)
+    functions = gaussian_filter, median_filter, rotate, zoom
+    scipy = types.SimpleNamespace(**{each.__name__: each for each in functions})
     cupyx = types.SimpleNamespace(
-        gaussian_filter=twin, median_filter=lambda image, size, mode: None, zoom=lambda image, zoom, order=1: None
+        gaussian_filter=twin,
+        median_filter=lambda image, size, mode: None,
+        rotate=lambda image, angle, texture_memory=False: None,
+        zoom=lambda image, zoom, order=1: None,
     )
     for name in ("scipy", "cupyx", "cupyx.scipy"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
@@ -276,7 +284,8 @@ def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
     assert function(cupy.ones(2), 1) == (cupy.ndarray, "on the GPU", 1)
     assert function(np.ones(2), 1) == (np.ndarray, "on the host", 1)
     assert with_twin(functools.partial(gaussian_filter, sigma=2))(cupy.ones(2)) == (cupy.ndarray, "on the GPU", 2)
-    assert with_twin(other) is other
+    assert type(with_twin(rotate)) is Twins
+    assert with_twin(median_filter) is median_filter, "SciPy's lacks a parameter"
     assert with_twin(zoom) is zoom, "another default gives another result"
     assert with_twin(len) is len
 

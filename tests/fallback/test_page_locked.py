@@ -61,3 +61,10 @@ def test_a_block_of_a_file_is_read_into_page_locked_memory_if_it_is_moved(pool, 
     result = task({})
     assert (type(result), abs(result).tolist()) == (cupy.ndarray if copies else np.ndarray, [1, 2, 3])
     assert len(pool.made) == copies
+
+
+def test_numbers_in_the_order_of_bytes_of_other_machines_are_left_where_they_are(pool):
+    values = np.arange(3, dtype=">f8")
+    assert page_locked.locked(values) is values
+    assert page_locked.empty((3,), values.dtype) is None
+    assert not pool.made

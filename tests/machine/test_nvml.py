@@ -144,95 +144,33 @@ def test_the_energy_of_a_cell_is_known_only_if_that_of_each_gpu_is(energies, wor
     )
 
 
-BEGIN_PCIE = """
-import json, time
-import pynvml, sitecustomize
-from jupyter_gpudask.machine import nvml
-nvml._IDLE = {idle}
-from jupyter_gpudask.machine.gpus import list_gpus
-from jupyter_gpudask.machine.nvml import PcieMeter
-gpus = list_gpus()
-uuids = [gpu.uuid for gpu in gpus]
-meter = PcieMeter()
-"""
-MIB = 2**20
-
-
 @pytest.fixture
 def measure(run_python):
-    """Run a script with two pretend GPUs that have no counter of PCIe; what it prints."""
+    """Run a script with pretend GPUs that have no counter of PCIe; what it prints."""
 
-    def measure(script, idle=10.0, **settings):
-        return json.loads(run_python(BEGIN_PCIE.format(idle=idle) + script, fake_gpu_environment(**settings)))
+    def measure(script, **settings):
+        begin = "import json, time\nfrom jupyter_gpudask.machine.nvml import measure_pcie\n"
+        begin += "from jupyter_gpudask.machine.gpus import list_gpus\nuuids = [gpu.uuid for gpu in list_gpus()]\n"
+        return json.loads(run_python(begin + script, fake_gpu_environment(FAKE_PCIE="throughput", **settings)))
 
     return measure
 
 
-def test_gpm_gives_the_average_since_the_previous_call_and_keeps_one_sample_of_each_gpu_until_it_is_closed(measure):
-    script = """
-kept, rates = [], []
-for _ in range(3):
-    rates.append(list(meter.read(uuids).values()))
-    kept.append(len(sitecustomize.gpm_samples))
-    time.sleep(0.05)
-meter.close()
-print(json.dumps([gpus[0].pcie_bytes, gpus[0].nvlink_bytes is None, rates, *kept, len(sitecustomize.gpm_samples)]))
-"""
-    rates = [[], [8 * MIB] * 2, [8 * MIB] * 2]
-    assert measure(script, FAKE_PCIE="gpm", FAKE_TRAFFIC=str(8 * MIB)) == [None, False, rates, 2, 2, 2, 0]
-
-
-def test_a_gpu_that_does_not_respond_loses_its_sample_and_not_those_of_others(measure):
-    script = """
-get, lost = pynvml.nvmlGpmSampleGet, []
-def fail(handle, sample):
-    if handle in lost:
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
-    return get(handle, sample)
-pynvml.nvmlGpmSampleGet = fail
-seen = []
-for gone in ([], [1], [], []):
-    lost[:] = gone
-    seen.append(sorted(meter.read(uuids)))
-    time.sleep(0.01)
-meter.close()
-print(json.dumps([[len(each) for each in seen], len(sitecustomize.gpm_samples)]))
-"""
-    assert measure(script, FAKE_PCIE="gpm") == [[0, 1, 1, 2], 0]
-
-
-def test_samples_of_before_nvml_was_closed_are_not_compared(measure):
-    script = """
-meter.read(uuids)
-time.sleep(1)
-seen = [len(meter.read(uuids)), len(sitecustomize.gpm_samples)]
-time.sleep(0.01)
-print(json.dumps([*seen, len(meter.read(uuids))]))
-"""
-    assert measure(script, idle=0.2, FAKE_PCIE="gpm") == [0, 2, 2]
-
-
-def test_other_gpus_are_measured_for_a_moment_all_at_the_same_time(measure):
+def test_pcie_is_measured_for_a_moment_on_all_gpus_at_the_same_time(measure):
     script = """
 start = time.monotonic()
-rates = meter.read(uuids)
+rates = measure_pcie(uuids)
 print(json.dumps([sorted(set(rates.values())), len(rates), time.monotonic() - start]))
 """
-    rates, count, seconds = measure(script, FAKE_PCIE="throughput", FAKE_TRAFFIC="8000000", FAKE_GPUS="8")
+    rates, count, seconds = measure(script, FAKE_TRAFFIC="8000000", FAKE_GPUS="8")
     assert (rates, count) == ([8000000], 8)
     assert seconds < 8 * 0.04 * slowdown()
 
 
-@pytest.mark.parametrize("kind", ["gpm", "throughput"])
-def test_a_gpu_that_does_not_report_it_and_a_mig_instance_are_left_out(measure, kind):
-    script = """
-meter.read(uuids)
-time.sleep(0.01)
-print(json.dumps([meter.read(uuids), meter.read(["MIG-1"])]))
-"""
-    assert measure(script, FAKE_PCIE=kind, FAKE_TRAFFIC="-1") == [{}, {}]
+def test_a_gpu_that_does_not_report_pcie_and_a_mig_instance_are_left_out(measure):
+    assert measure("print(json.dumps([measure_pcie(uuids), measure_pcie(['MIG-1'])]))", FAKE_TRAFFIC="-1") == [{}, {}]
 
 
 def test_without_a_driver_nothing_is_measured(run_python):
-    script = "from jupyter_gpudask.machine.nvml import PcieMeter; print(PcieMeter().read(['GPU-1']))"
+    script = "from jupyter_gpudask.machine.nvml import measure_pcie; print(measure_pcie(['GPU-1']))"
     assert run_python(script, fake_gpu_environment(FAKE_NVML_ERROR="LIBRARY_NOT_FOUND")).strip() == "{}"

@@ -76,21 +76,21 @@ RMM = """
 import types
 class Counters:
     stack = [[0, 0], [0, 0]]
-    def push_statistics(self): self.stack.append([0, 0])
-    def get_statistics(self):
+    def push_counters(self): self.stack.append([0, 0])
+    @property
+    def allocation_counts(self):
         return types.SimpleNamespace(current_bytes=self.stack[-1][0], peak_bytes=self.stack[-1][1])
-    def pop_statistics(self):
+    def pop_counters(self):
         current, peak = self.stack.pop()
         before = self.stack[-1][0]
         self.stack[-1] = [before + current, max(self.stack[-1][1], before + peak)]
 def count():
     import rmm
-    rmm.counters, rmm.before = Counters(), dict(vars(rmm.statistics))
-    for name in ("push_statistics", "pop_statistics", "get_statistics"):
-        setattr(rmm.statistics, name, getattr(rmm.counters, name))
+    rmm.counters, rmm.before = Counters(), rmm.mr.get_current_device_resource
+    rmm.mr.get_current_device_resource = lambda: rmm.counters
 def count_no_more():
     import rmm
-    vars(rmm.statistics).update(rmm.before)
+    rmm.mr.get_current_device_resource = rmm.before
 def use_for_a_while(gib):
     import rmm
     rmm.counters.stack[-1][1] = max(rmm.counters.stack[-1][1], gib * 2**30)

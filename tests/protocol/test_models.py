@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -12,7 +11,6 @@ from jupyter_gpudask.protocol.messages import (
     PROTOCOL_VERSION,
     Attach,
     AttachOrStart,
-    Event,
     Failed,
     Interpreter,
     LogText,
@@ -20,9 +18,9 @@ from jupyter_gpudask.protocol.messages import (
     parse_request,
 )
 from jupyter_gpudask.protocol.spec import ClassProfile, ClusterSpec, differences, other_options
-from jupyter_gpudask.protocol.state import ClusterState, GpuState, TlsCredentials, WorkerExit, WorkerState, names_of
+from jupyter_gpudask.protocol.state import ClusterState, TlsCredentials, WorkerState, names_of
 from jupyter_gpudask.protocol.transport import EVENT_LIMIT
-from jupyter_gpudask.protocol.verbs import COMMANDS, Start, parse_command
+from jupyter_gpudask.protocol.verbs import Start, parse_command
 
 
 def test_a_spec_survives_the_pipe():
@@ -158,7 +156,7 @@ def test_text_that_is_not_utf_8_is_left_out_of_the_first_line_of_a_kernel():
     assert (same.path, same.environment) == (("/a",), {"A": "1"})
 
 
-def test_the_documented_protocol_has_every_field_and_its_example_is_valid():
+def test_the_example_of_the_documented_protocol_is_valid():
     text = (Path(__file__).parents[2] / "docs" / "supervisor.md").read_text()
     exchange = text[text.index("### An example") :].split("```")[1].strip().splitlines()
     for line in exchange:
@@ -169,10 +167,6 @@ def test_the_documented_protocol_has_every_field_and_its_example_is_valid():
         else:
             spoken = json.loads(parse(message).model_dump_json(exclude_unset=line.startswith(">")))
             assert spoken == json.loads(message)
-    tables = text[text.index("## The protocol") : text.index("### An example")]
-    for model in (*COMMANDS, *get_args(Event), GpuState, WorkerState, WorkerExit, ClusterState):
-        for name in set(model.model_fields) - {"type"}:
-            assert f"`{name}`" in tables, (model, name)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,8 @@ def saved(server, *outputs):
 def test_live_outputs_of_this_package_are_saved_without_their_widget_view_and_others_unchanged(server):
     only = output(jupyter_gpudask={"live": True})
     del only["data"]["text/html"]
-    ours, other, without_html = saved(server, output(jupyter_gpudask={"live": True}), output(), only)
+    empty = {"output_type": "display_data", "data": {}, "metadata": {}}
+    ours, other, without_html = saved(server, empty, output(jupyter_gpudask={"live": True}), output(), only)
     assert ours == {"text/html", "text/plain"}
     assert other == {"text/html", "text/plain", WIDGET}
     assert without_html == {"text/plain", WIDGET}

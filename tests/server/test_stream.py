@@ -85,7 +85,7 @@ def test_the_first_message_is_full_and_the_next_ones_have_only_changes(server):
 def test_the_stream_and_the_states_have_the_metrics_of_gpus_which_only_the_server_reads(own_server, tmp_path):
     log = tmp_path / "nvml.log"
     log.touch()
-    traffic = {"FAKE_PCIE": "gpm", "FAKE_TRAFFIC": "8388608"}
+    traffic = {"FAKE_PCIE": "throughput", "FAKE_TRAFFIC": "8388000"}
     server = own_server(environment=fake_gpu_environment(FAKE_NVML_LOG=str(log), **traffic))
     kernels = [server.kernel(f"{name}.ipynb") for name in "ab"]
     started = [server.start(kernel, engine="cuda", gpus=1, workers=None) for kernel in kernels]
@@ -107,8 +107,8 @@ def test_the_stream_and_the_states_have_the_metrics_of_gpus_which_only_the_serve
             assert seen == [number, 37, 2**30, 140 * 2**30]
     stream.close()
     assert {(sample["utilization"], sample["memory_used"]) for sample in samples} == {(37, 2**30)}
-    assert {sample["pcie"] for sample in samples} - {None} == {8388608}  # of GPUs without a counter
-    assert max(sample["nvlink"] or 0 for sample in samples) == pytest.approx(8388608, rel=0.1)
+    assert {sample["pcie"] for sample in samples} - {None} == {8388000}  # of GPUs without a counter
+    assert max(sample["nvlink"] or 0 for sample in samples) == pytest.approx(8388000, rel=0.1)
 
     lines = [line.split() for line in log.read_text().splitlines()]
     ours = [(int(pid), name) for pid, caller, name in lines if caller.startswith("jupyter_gpudask")]

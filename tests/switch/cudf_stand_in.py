@@ -100,6 +100,10 @@ class Series(pd.Series):
     def mask(self, cond, other=np.nan, **_):
         return self.where(~cond, other)
 
+    def round(self, decimals=0):
+        result = pd.Series(self).round(decimals)
+        return Series(result.astype(getattr(result.dtype, "numpy_dtype", result.dtype)))
+
     def rolling(self, window, **_):
         return Windows(self, window)
 

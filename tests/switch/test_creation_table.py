@@ -1,4 +1,4 @@
-"""The table in docs/magics.md of where collections are created names every creation function of the installed Dask."""
+"""The table of where collections are created, in docs/what-runs-where.md, names every creation function of Dask."""
 
 import inspect
 import re
@@ -10,7 +10,7 @@ import dask.array.creation
 import dask.dataframe as dd
 from test_arrays import ARRAYS
 
-DOCS = Path(__file__).parents[2] / "docs" / "magics.md"
+DOCS = Path(__file__).parents[2] / "docs" / "what-runs-where.md"
 
 # First parameters that are an array, or arrays: such a function computes from them.
 GIVEN = set(

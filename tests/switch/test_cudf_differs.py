@@ -9,13 +9,35 @@ from __future__ import annotations
 import datetime as dt
 import io
 import re
+from importlib import import_module
 from typing import Any, NamedTuple
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from dask.dataframe import dispatch
+from dask.dataframe.dask_expr._expr import RenameFrame
+from dask.dataframe.dask_expr._groupby import GetGroup, _mean_chunk
+from dask.dataframe.dask_expr._reductions import Mode
 
-pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
+from jupyter_gpudask.patches.frames import as_pandas, differences
+from jupyter_gpudask.patches.frames.groupby import (
+    GroupbyAggregationAsPandas,
+    SizeAsPandas,
+    StdAsPandas,
+    in_order,
+    with_sums_of_nothing,
+)
+from jupyter_gpudask.patches.frames.missing_values import (
+    Comparison,
+    Logical,
+    MaskAlignAsPandas,
+    WhereAlignAsPandas,
+    with_one_missing,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class Library(NamedTuple):
@@ -51,6 +73,15 @@ def _selected_by_levels(lib: Library) -> Any:
     return len(series[series > 5])
 
 
+def _index_selected_by_levels(lib: Library) -> Any:
+    frame = lib.of(pd.DataFrame({"a": [1, 2, 3], "b": [3, 4, 5], "x": [5, 6, 7]})).set_index(["a", "b"])
+    return len(frame.index[frame.x > 5])
+
+
+def _shuffled(lib: Library) -> Any:
+    return lib.of(pd.Series(np.arange(9999) * 7919 % 1000))
+
+
 def _hashed(lib: Library) -> Any:
     series = lib.series([1])
     return int(pd.util.hash_pandas_object(series, index=False)[0] if lib.module is pd else series.hash_values().iloc[0])
@@ -58,46 +89,50 @@ def _hashed(lib: Library) -> Any:
 
 ROWS = {
     # arithmetic
-    "arithmetic.Arithmetic, booleans beside fractions": lambda lib: lib.series([True, False]) - 0.5,
-    "arithmetic.Arithmetic, booleans beside integers": lambda lib: lib.series([True, False]) + 127,
-    "arithmetic.Arithmetic, division of small integers": lambda lib: lib.series([16777217], dtype="int32") / 1,
+    "as_pandas.converting, booleans beside fractions": lambda lib: lib.series([True, False]) - 0.5,
+    "as_pandas.converting, booleans beside integers": lambda lib: lib.series([True, False]) + 127,
+    "as_pandas.converting, division of small integers": lambda lib: lib.series([16777217], dtype="int32") / 1,
     "arithmetic.with_floats, shift": lambda lib: str(lib.series([1, 2]).shift().dtype),
     "arithmetic.with_floats, diff": lambda lib: lib.series([-128, 127], dtype="int8").diff(),
+    "arithmetic.with_nullable_dtypes": lambda lib: str(lib.series([1, None], dtype="UInt8").round(0).dtype),
     # missing_values
-    "missing_values.Comparison": lambda lib: (lib.series([1.0, NAN]) != 1).isna().any(),
+    "as_pandas.compared": lambda lib: (lib.series([1.0, NAN]) != 1).isna().any(),
     "missing_values.Logical": lambda lib: (
         (lib.series([True, None], dtype="boolean") | lib.series([None, True], dtype="boolean")).isna().any()
     ),
-    "missing_values.OfColumns": lambda lib: np.sqrt(lib.frame(a=[1.0, NAN], b=[4.0, 9.0])),
-    "missing_values.OneMissing, mean of groups": lambda lib: _computed_nan(lib).groupby("k").y.mean(),
-    "missing_values.OneMissing, count of groups": lambda lib: _computed_nan(lib).groupby("k").y.count(),
-    "missing_values.concatenated": lambda lib: lib.series([None], dtype="str").str.cat(lib.series(["a"], dtype="str")),
+    "as_pandas.of_columns_of_numpy": lambda lib: np.sqrt(lib.frame(a=[1.0, NAN], b=[4.0, 9.0])),
+    "missing_values.with_one_missing, mean of groups": lambda lib: _computed_nan(lib).groupby("k").y.mean(),
+    "missing_values.with_one_missing, count of groups": lambda lib: _computed_nan(lib).groupby("k").y.count(),
+    "missing_values.CatBlockwiseAsPandas": lambda lib: lib.series([None], dtype="str").str.cat(
+        lib.series(["a"], dtype="str")
+    ),
     "missing_values.ReplaceAsPandas": lambda lib: str(lib.series([1, 2]).replace(5, 0.5).dtype),
-    "missing_values.IsinAsPandas": lambda lib: lib.series([1.0, NAN]).isin([1.0, NAN]),
-    "missing_values.with_doubles": lambda lib: lib.series([0.1], dtype="float32").isin([0.1]),
+    "missing_values.found": lambda lib: lib.series([1.0, NAN]).isin([1.0, NAN]),
+    "missing_values.found, floats of 32 bits": lambda lib: lib.series([0.1], dtype="float32").isin([0.1]),
     "missing_values.rolling": lambda lib: lib.series([1.0, np.inf, 1.0, 1.0]).rolling(2).sum(),
     # as_pandas
-    "as_pandas.AsTypeAsPandas, NaN to boolean": lambda lib: lib.series([0.0, NAN]).astype("bool").isna().any(),
-    "as_pandas.AsTypeAsPandas, NaN to a nullable integer": lambda lib: (
-        _computed_nan(lib).y.astype("Int64").isna().any()
-    ),
-    "as_pandas.AsTypeAsPandas, fraction to a nullable integer": lambda lib: lib.series([0.5]).astype("Int64"),
-    "as_pandas.AsTypeAsPandas, NaT to an integer": lambda lib: (
+    "as_pandas.as_type, NaN to boolean": lambda lib: lib.series([0.0, NAN]).astype("bool").isna().any(),
+    "as_pandas.as_type, NaN to a nullable integer": lambda lib: _computed_nan(lib).y.astype("Int64").isna().any(),
+    "as_pandas.as_type, fraction to a nullable integer": lambda lib: lib.series([0.5]).astype("Int64"),
+    "as_pandas.as_type, NaT to an integer": lambda lib: (
         lib.of(pd.Series([TIMES[0], pd.NaT])).astype("int64").isna().any()
     ),
-    "as_pandas.FunctionMapAsPandas": lambda lib: str(lib.series(["ab"], dtype="str").str.len().dtype),
-    "as_pandas.PropertyMapAsPandas, codes": lambda lib: lib.series(["a", None], dtype="category").cat.codes,
-    "as_pandas.ColumnsInOrder": lambda lib: list(
+    "as_pandas.with_dtype_of_pandas, lengths": lambda lib: str(lib.series(["ab"], dtype="str").str.len().dtype),
+    "as_pandas.with_dtype_of_pandas, codes": lambda lib: lib.series(["a", None], dtype="category").cat.codes,
+    "as_pandas.with_columns_in_order": lambda lib: list(
         lib.frame(k=[1, 2], a=[1, 2]).merge(lib.frame(b=[1, 2], k=[2, 3]), on="k", how="right").columns
     ),
     # groupby
-    "groupby.FilledSums": lambda lib: lib.frame(k=[1], x=[NAN]).groupby("k").x.sum(),
-    "groupby.FilledSums, unsigned": lambda lib: str(
+    "groupby.with_sums_of_nothing": lambda lib: lib.frame(k=[1], x=[NAN]).groupby("k").x.sum(),
+    "groupby.with_sums_of_nothing, unsigned": lambda lib: str(
         lib.frame(k=[1], x=np.array([1], "uint8")).groupby("k").x.sum().dtype
     ),
-    "groupby.FilledSums, bins": lambda lib: lib.of(pd.Series([1.0, 2.0, 3.0], index=TIMES)).resample("10D").sum(),
-    "groupby.TransformAsPandas": lambda lib: lib.frame(k=[1], x=[NAN]).groupby("k").x.transform("sum"),
-    "groupby.SelectedByLevels": _selected_by_levels,
+    "groupby.with_sums_of_nothing, bins": lambda lib: (
+        lib.of(pd.Series([1.0, 2.0, 3.0], index=TIMES)).resample("10D").sum()
+    ),
+    "groupby.of_no_number": lambda lib: lib.frame(k=[1], x=[NAN]).groupby("k").x.transform("sum"),
+    "groupby.selected": _selected_by_levels,
+    "groupby.selected, index": _index_selected_by_levels,
     "groupby.in_order": lambda lib: list(
         lib.of(pd.DataFrame({"k": np.arange(300) * 7919 % 300, "x": 1})).groupby("k").sum().index.to_numpy()
     ),
@@ -144,9 +179,9 @@ ROWS = {
     "differences._ufunc, fmax": lambda lib: np.fmax(lib.series([1.0, NAN]), 0.5),
     "differences._ufunc, copysign": lambda lib: np.copysign(lib.series([1.0]), lib.series([NAN])).isna().any(),
     "differences._ufunc, logical_or": lambda lib: np.logical_or(lib.series([NAN]), lib.series([0.0])).isna().any(),
-    "differences._rounded": lambda lib: lib.series([1, 5]).clip(1.5, 3.5),
+    "differences.Clip": lambda lib: lib.series([1, 5]).clip(1.5, 3.5),
     "differences._dropna, None": lambda lib: len(lib.frame(a=[1.0, NAN], b=[1.0, 2.0]).dropna(thresh=None)),
-    "differences._dropped": lambda lib: list(
+    "differences._grouped, ordered categories": lambda lib: list(
         lib.of(pd.DataFrame({"k": [1, 1], "c": pd.Categorical(["a", "b"], dtype=ORDERED), "x": [1, 2]}))
         .groupby("k")
         .max()
@@ -158,8 +193,8 @@ ROWS = {
     "differences._concat, names of indexes": lambda lib: (
         lib.module.concat([lib.of(pd.DataFrame({"x": [1]}, pd.Index([0], name=name))) for name in "ab"]).index.name
     ),
-    "differences._of_several_kinds": lambda lib: lib.module.concat([lib.series([1, 2]), lib.of(pd.Series(TIMES))]),
-    "differences._of_several_kinds, booleans": lambda lib: (
+    "differences._concat, several kinds": lambda lib: lib.module.concat([lib.series([1, 2]), lib.of(pd.Series(TIMES))]),
+    "differences._concat, booleans": lambda lib: (
         type(lib.module.concat([lib.series([1, 2]), lib.series([True])]).iloc[2]).__name__
     ),
     "differences._rename_axis": lambda lib: (
@@ -167,39 +202,71 @@ ROWS = {
     ),
     "differences._replace, texts": lambda lib: lib.series(["a", "b"], dtype="category").replace("a", "b").astype("str"),
     "differences._replace, columns": lambda lib: lib.frame(x=[1, 2], y=[1, 2]).replace({"x": {1: 5}}),
-    "differences._by_zero": lambda lib: str((lib.series([1], dtype="Int64") // lib.series([0], dtype="Int64")).dtype),
-    "differences, DescribeNonNumeric": lambda lib: _texts(lib, "a", "b", "a").describe(),
-    "differences, DescribeNumeric": lambda lib: lib.of(pd.Series(TIMES)).describe(),
-    "differences, VarColumns": lambda lib: lib.frame(a=[1.0], b=[2.0]).var(axis=1, ddof=2),
+    "differences.FloorDiv": lambda lib: str((lib.series([1], dtype="Int64") // lib.series([0], dtype="Int64")).dtype),
+    "differences.DescribeNonNumeric": lambda lib: _texts(lib, "a", "b", "a").describe(),
+    "differences.DescribeNumeric": lambda lib: lib.of(pd.Series(TIMES)).describe(),
+    "differences.VarColumns": lambda lib: lib.frame(a=[1.0], b=[2.0]).var(axis=1, ddof=2),
     "differences._accessor, compiled patterns": lambda lib: _texts(lib, "A").str.count(re.compile("a", re.IGNORECASE)),
     "differences._isin": lambda lib: lib.series(["a", None, "b"], dtype="category").isin(["z"]),
     "differences._replace, booleans": lambda lib: str(lib.series([True, False]).replace(1, 5).dtype),
-    "differences._variance": lambda lib: len(lib.frame(a=[1.0, 2.0])[[]].var()),
+    "differences._variance": lambda lib: str(lib.frame(a=[1.0, 2.0])[[]].var().dtype),
+    "differences._grouped, computed keys": lambda lib: list(
+        _mean_chunk((frame := lib.frame(k=[1, 2, 3], x=[1, 2, 3])), frame.k % 2).columns
+    ),
+    "differences._operator, fill_value": lambda lib: (
+        lib.frame(x=[NAN, 1.0]).pow(lib.frame(x=[NAN, 2.0]), fill_value=0).isna()
+    ),
+    "groupby.GetGroupAsPandas": lambda lib: len(
+        GetGroup.operation(lib.frame(k=[1, 1, 2], x=[1, 2, 3]), "k", get_key=1, columns=["x"])
+    ),
+    "reductions.ModeAsPandas": lambda lib: (
+        Mode.aggregate([Mode.chunk(lib.of(pd.Series([1, 1, 2], name="k")), dropna=True)], dropna=True).name
+    ),
+    "as_pandas.with_dtype_of_pandas, elements": lambda lib: lib.series(["a b"], dtype="string").str.split().str.get(0),
     "differences._elemwise": lambda lib: np.cosh(lib.of(pd.Series(np.linspace(0, 20, 10_000)))),
     "differences._grouped, ties": lambda lib: (
         lib.of(pd.DataFrame({"k": np.arange(20_000) % 3, "x": 1.0})).groupby("k").x.idxmax()
     ),
+    "differences.Mod": lambda lib: str((lib.series([1], dtype="Int64") % lib.series([0], dtype="Int64")).dtype),
+    "differences._operator": lambda lib: str(lib.series([1], dtype="Int64").floordiv(0).dtype),
+    "differences.GetCategories": lambda lib: _shuffled(lib).drop_duplicates().to_numpy(),
+    "differences._sorted_by_categories": lambda lib: len(lib.series(["b", "a"], dtype=ORDERED).quantile([0.0, 1.0])),
     "differences.NuniqueApprox": _hashed,
     "differences.SeriesQuantile": lambda lib: isinstance(
         lib.series([1, 2], dtype="Int64").values, pd.api.extensions.ExtensionArray
     ),
     "differences._dropna, more than all columns": lambda lib: len(lib.frame(a=[1.0, 1], b=[1.0, 2]).dropna(thresh=3)),
-    "arithmetic.with_unsigned_integers": lambda lib: str(lib.series([1], dtype="uint8").cumsum().dtype),
-    "arithmetic.with_units": lambda lib: str(lib.module.to_datetime(_texts(lib, "2024-01-01")).dtype),
+    "reductions.cumulated, unsigned": lambda lib: str(lib.series([1], dtype="uint8").cumsum().dtype),
+    "as_pandas.as_type, units": lambda lib: str(
+        lib.module.read_csv(io.BytesIO(b"t\n2024-01-01\n"), parse_dates=["t"]).t.dtype
+    ),
     "missing_values.WhereAsPandas": lambda lib: str(lib.series([1, 2]).where(lib.series([True, True]), NAN).dtype),
     "missing_values.MaskAsPandas": lambda lib: str(lib.series([1, 2]).mask(lib.series([False, False]), NAN).dtype),
-    "groupby.SizeAsPandas": lambda lib: lib.frame(k=[1]).groupby("k").size().to_frame().columns[0],
+    "groupby.SizeAsPandas": lambda lib: list(
+        RenameFrame.operation(
+            lib.frame(k=[1]).groupby("k").size().reset_index(drop=False, name=None), {None: "None"}
+        ).columns
+    ),
     "groupby.StdAsPandas": lambda lib: np.sqrt(lib.frame(a=[NAN, 4.0], b=[1.0, NAN])),
     "texts.called, spaces": lambda lib: _texts(lib, "\u3000a").str.strip(),
     "texts.SplitMapAsPandas, spaces": lambda lib: len(_texts(lib, "a\u3000b").str.split().iloc[0]),
     "texts.called, missing booleans of files": lambda lib: (
         lib.module.read_csv(io.BytesIO(b"s,n\na,1\n,2\n"), dtype={"s": "string"}).s.str.contains("a").isna().any()
     ),
-    "fewer_partitions.counted": lambda lib: len(lib.series(["a"], dtype="category")[:0].value_counts()),
-    "concat.StackPartitionAsPandas": lambda lib: str(
+    "fewer_partitions.distinct, categories": lambda lib: len(lib.series(["a"], dtype="category")[:0].value_counts()),
+    "concat.concatenation, booleans": lambda lib: str(
         lib.module.concat([lib.frame(a=[True]), lib.frame(b=[1])]).a.dtype
     ),
-    "as_pandas.PropertyMapAsPandas, days of a year": lambda lib: str(lib.of(pd.Series(TIMES)).dt.dayofyear.dtype),
+    "as_pandas.with_dtype_of_pandas, days of a year": lambda lib: str(lib.of(pd.Series(TIMES)).dt.dayofyear.dtype),
+    "fewer_partitions.distinct, NaN": lambda lib: len(
+        (lib.series([0.0, NAN]) / lib.series([0.0, 1.0])).drop_duplicates()
+    ),
+    "groupby.GroupbyAggregationAsPandas": lambda lib: np.sqrt(lib.frame(a=[NAN, 4.0], b=[1.0, NAN])),
+    "reductions.DescribeAsPandas": lambda lib: lib.series([True, False, True]).std(),
+    "reductions.IdxMinAsPandas": lambda lib: lib.frame(a=[1.0, 3.0, 1.0]).idxmin(),
+    "concat.concatenation, join": lambda lib: list(
+        dispatch.concat([lib.frame(a=[1], b=[1]), lib.frame(b=[1])], join="inner")
+    ),
     "reductions.MinAsPandas": lambda lib: lib.of(pd.DataFrame({"a": np.array([], "int64")})).min(),
     "reductions.NLargestAsPandas": lambda lib: len(
         lib.of(pd.DataFrame({("x", "max"): [1, 3], ("y", "min"): [1, 2]})).nlargest(1, ("x", "max"))
@@ -232,6 +299,7 @@ def same(expected: Any, found: Any) -> bool:
     return True
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("rule", ROWS)
 def test_cudf_alone_differs_from_pandas(rule):
     cudf = pytest.importorskip("cudf")
@@ -239,3 +307,50 @@ def test_cudf_alone_differs_from_pandas(rule):
     assert not isinstance(expected, (AttributeError, NameError, SyntaxError)), expected
     found = outcome(ROWS[rule], Library(cudf, cudf.from_pandas))
     assert not same(expected, found), f"cuDF agrees with pandas: {expected!r}. The rule is not needed any more."
+
+
+OF_DASK = {
+    "missing_values.filled": (lambda frame: frame.fillna({"x": 0.0}).x, [1.0, 0.0]),
+    "reductions.NLargestAsPandas": (lambda frame: frame.nlargest(1, "k")["k"], [2]),
+    "reductions.NSmallestAsPandas": (lambda frame: frame.nsmallest(1, "k")["k"], [1]),
+    "as_pandas.without_rows": (lambda frame: dd.to_datetime(frame.k), []),
+}
+"""What Dask alone does otherwise on the CPU: the answer of pandas for `MADE`, or the rows of the metadata."""
+MADE = pd.DataFrame({"k": [1, 2], "x": [1.0, NAN]})
+
+
+@pytest.mark.parametrize("rule", OF_DASK)
+def test_dask_alone_differs_from_pandas(rule):
+    compute, expected = OF_DASK[rule]
+    made = compute(dd.from_pandas(MADE, npartitions=1))
+    try:
+        found = made._meta if not expected else made.compute()
+    except TypeError as error:
+        found = [error]
+    assert list(found) != expected
+
+
+def name_of(rule):
+    """The module and the name of what implements a rule: of a class with an operation, that of the operation."""
+    rule = getattr(rule, "func", rule)
+    operation = getattr(rule, "operation", None)
+    rule = type(operation) if isinstance(operation, Comparison | Logical) else rule
+    return f"{rule.__module__.rpartition('.')[2]}.{rule.__name__}"
+
+
+def names_of_rules():
+    """All rules; what Dask aligns first has the rule of the operation."""
+    aligned = {as_pandas.AlignedAsPandas, as_pandas.AlignedMethodAsPandas, MaskAlignAsPandas, WhereAlignAsPandas}
+    of_groups = (GroupbyAggregationAsPandas, SizeAsPandas, StdAsPandas, in_order, with_sums_of_nothing)
+    rules = {*as_pandas.RULES.values(), *of_groups, with_one_missing, differences._grouped} - aligned
+    yield from (name_of(rule) for rule in rules if "<lambda>" not in name_of(rule))
+    for name, rule in differences._OF_EXPRESSIONS.items():
+        yield f"differences.{name}" if rule.__name__ == "<lambda>" else name_of(rule)
+
+
+def test_no_rule_is_without_a_row():
+    reached = {name.partition(",")[0] for name in [*ROWS, *OF_DASK]}
+    assert set(names_of_rules()) <= reached
+    for module, name in (rule.split(".") for rule in reached):
+        known = import_module(f"jupyter_gpudask.patches.frames.{module}")
+        assert hasattr(known, name) or name in differences._OF_EXPRESSIONS, f"{module}.{name} is no rule"

@@ -1,5 +1,7 @@
 """Groups have the order and the sums of pandas. Here cuDF is a subclass of pandas."""
 
+from types import SimpleNamespace
+
 import dask
 import dask.dataframe as dd
 import numpy as np
@@ -9,7 +11,7 @@ from cudf_stand_in import FRAME, as_stand_in, assert_equal, cases, on_both, to_g
 from dask._collections import new_collection
 
 from jupyter_gpudask.patches.frames.as_pandas import replaced
-from jupyter_gpudask.patches.frames.groupby import FilledSums, with_sums_of_nothing
+from jupyter_gpudask.patches.frames.groupby import FilledSums, FilterAsPandas, with_sums_of_nothing
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
@@ -198,3 +200,10 @@ def test_sizes_of_groups_have_a_name_while_they_are_shuffled(choose, split_out):
     expression = replaced(frame.groupby("k").size(split_out=split_out).expr)
     chunks = [part for part in expression.lower_completely().walk() if part._name.startswith("chunk")]
     assert {part._meta.name for part in chunks} == {"__size__"}
+
+
+def test_an_index_of_several_levels_is_selected_by_a_condition():
+    groups = dd.from_pandas(FRAME, npartitions=2).groupby(["k", "name"])[["x"]].count()
+    assert type(replaced(groups.index.expr[(groups.x > 0).expr])) is FilterAsPandas
+    condition = FRAME.set_index(["k", "name"]).x > 0
+    assert FilterAsPandas.operation(SimpleNamespace(ndim=1), condition).equals(condition.index[condition])

@@ -112,6 +112,46 @@ def test_datasets_that_delayed_functions_open_are_on_the_gpu(tmp_path):
     np.testing.assert_allclose(found, expected)
 
 
+def test_the_accessor_of_cupy_xarray_works_beside_a_cell():
+    pytest.importorskip("cupy_xarray")
+    xr = pytest.importorskip("xarray")
+
+    def results():
+        on_cpu = xr.DataArray(da.from_array(NUMBERS, chunks=(50, 3)).to_backend("numpy"), dims=("t", "x"))
+        moved = on_cpu.cupy.as_cupy()
+        values = [array.mean("t").to_numpy() for array in (on_cpu, moved, moved.cupy.as_numpy())]
+        return (on_cpu.cupy.is_cupy, moved.cupy.is_cupy, place_of((moved + 1).data)), values
+
+    kinds, values = in_cell(results)
+    assert kinds == (False, True, "gpu")
+    np.testing.assert_allclose(values, [NUMBERS.mean(axis=0)] * 3)
+
+
+def test_ufuncs_of_xarray_run_in_the_three_modes():
+    xr = pytest.importorskip("xarray")
+
+    def results():
+        x = xr.DataArray(da.from_array(NUMBERS, chunks=(50, 3)), dims=("t", "x"))
+        with pytest.raises(ValueError, match="chunked array"):
+            xr.apply_ufunc(np.square, x)
+        loaded = xr.apply_ufunc(np.square, x.compute())
+        rows = [xr.apply_ufunc(np.square, x, dask=mode, output_dtypes=[float]) for mode in ("allowed", "parallelized")]
+        centred = xr.apply_ufunc(
+            lambda row: row - row.mean(axis=-1, keepdims=True),
+            x,
+            input_core_dims=[["x"]],
+            output_core_dims=[["x"]],
+            dask="parallelized",
+            output_dtypes=[float],
+        )
+        return {place_of(row.data) for row in (*rows, centred)}, [each.to_numpy() for each in (loaded, *rows, centred)]
+
+    (_, expected), (places, found) = results(), in_cell(results)
+    assert places == {"gpu"}
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
 def test_weights_of_an_image_are_where_it_is(monkeypatch):
     filters = pytest.importorskip("dask_image.ndfilters")
     if not device.HAS_GPU:  # there is no stand-in for CuPy's functions of SciPy

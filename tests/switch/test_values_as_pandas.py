@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 from types import SimpleNamespace
 
+import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from dask.dataframe.dask_expr._concat import Concat
 from jupyter_gpudask.fallback.missing import DifferentResultError
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.patches.frames.as_pandas import AsTypeAsPandas, replaced
-from jupyter_gpudask.patches.frames.missing_values import concatenated
+from jupyter_gpudask.patches.frames.missing_values import cat
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
@@ -84,6 +85,7 @@ COMPUTATIONS = {
         lambda f: f.name.where(f.k < 0) != "b",
         lambda f: f[f.name.where(f.k < 0) == "b"].k,
     ],
+    "rounded numbers of a nullable dtype keep missing values": [lambda f: f.x.astype("Float64").round(0) > 0],
     "missing values are among others of which one is missing": [
         lambda f: f[f.x.isin([1.0, np.nan])].k,
         lambda f: f[f.x.isin([None])].k,
@@ -192,6 +194,22 @@ def test_a_column_that_is_selected_after_fillna_is_filled(columns):
     assert_equal(on_both(compute)[1], compute(FRAME))  # which Dask loses on the CPU
 
 
+class Texts(Series):
+    """As texts of cuDF, whose comparisons are missing where a text is."""
+
+    def _cmp_method(self, other, op):
+        return Series(super()._cmp_method(other, op)).astype("boolean").mask(self.isna())
+
+
+@pytest.mark.parametrize("dtype", ["object", "str"])
+@pytest.mark.parametrize("compare", [lambda s: s == "a", lambda s: s != "a", lambda s: s < "b"])
+def test_comparisons_of_texts_with_nan_are_never_missing(dtype, compare):
+    texts = pd.Series(["a", None, "b"], dtype=dtype)
+    with dask.config.set({"dataframe.convert-string": False}):
+        result = compare(to_gpu_as(Texts, dd.from_pandas(texts, npartitions=1))).compute()
+    assert result.tolist() == compare(texts.astype("str")).tolist()
+
+
 def test_other_arithmetic_keeps_its_expression():
     series = dd.from_pandas(FRAME.k, npartitions=3)
     on_gpu = to_gpu(series)
@@ -246,7 +264,7 @@ def test_an_empty_text_of_a_single_row_may_be_a_missing_one(texts, differs):
     result = Series(texts, dtype="string")
     series = SimpleNamespace(str=SimpleNamespace(cat=lambda others, sep: result))
     with pytest.raises(DifferentResultError, match="empty text") if differs else nullcontext():
-        assert concatenated(series, series, sep=":") is result
+        assert cat(series, series, sep=":") is result
 
 
 def test_texts_of_two_columns_are_concatenated_as_in_pandas():

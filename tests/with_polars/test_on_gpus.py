@@ -83,6 +83,26 @@ def test_a_query_without_enough_memory_says_what_else_is_in_it_and_the_next_one_
     assert kernel.ok(f"%%gpudask\n{COUNT}", timeout=60).value == "16000000"
 
 
+def test_while_a_query_runs_the_state_has_its_memory_and_the_peak_afterwards_is_of_one_engine(kernel):
+    kernel.ok(
+        "session = get_ipython().magics_manager.registry['GpuDaskMagics'].session\nimport threading\nseen = []\n"
+        "def look():\n"
+        "    while not ended.wait(0.1): seen.append(max(each.pool_used for each in session.state().workers))"
+    )
+    query = "for _ in range(60): scan.group_by('a').len().select(pl.len()).collect()"
+    watching = "ended = threading.Event()\nthreading.Thread(target=look).start()"
+    kernel.ok(f"%%gpudask\n{watching}\ntry:\n    {query}\nfinally: ended.set()", timeout=60)
+    assert int(kernel.ok("max(seen)").value) > 2**26
+    kernel.ok("%gpudask free")
+    kernel.ok(f"%%gpudask\n{COUNT}", timeout=60)
+    chain = (
+        "def chain(dask_worker):\n    names = [name for name in vars(dask_worker) if 'cudf_polars' in name]\n"
+        "    return [type(getattr(dask_worker, name).base_mr).__name__ for name in names]\n"
+        "{name for names in client.run(chain).values() for name in names}"
+    )
+    assert kernel.ok(chain).value == "{'StatisticsResourceAdaptor'}"
+
+
 def test_a_profile_has_the_bytes_that_were_read(kernel):
     profiled = kernel.ok("%%gpudask --profile\nscan.select(pl.col('a').sum()).collect().item()")
     assert any(re.match(r"Queries of Polars: GPU .* read from files", shown) for shown in profiled.displayed)

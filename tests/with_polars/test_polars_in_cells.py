@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -66,15 +67,26 @@ def test_queries_run_on_the_workers_after_on_and_in_the_context_manager_too(kern
     assert kernel.ok(f"{WHERE}.collect().item()").value == "0"
 
 
-def test_queries_of_a_script_run_on_the_workers(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(f"import os\nimport polars as pl\nprint({WHERE}.collect().item() in (0, os.getpid()))\n")
+def run_alone(tmp_path, *arguments):
+    """What Python prints, with a pretend GPU that no cluster holds."""
     folders = {name: str(tmp_path) for name in ("TMPDIR", "JUPYTER_RUNTIME_DIR")}
     environment = fake_gpu_environment(cupy=True, FAKE_GPUS="1", **folders)
     environment["PYTHONPATH"] = os.pathsep.join([STAND_IN, environment["PYTHONPATH"]])
-    command = [sys.executable, "-m", "jupyter_gpudask", str(script)]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    assert ran.stdout == "False\n"
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+
+
+def test_queries_of_a_script_run_on_the_workers(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(f"import os\nimport polars as pl\nprint({WHERE}.collect().item() in (0, os.getpid()))\n")
+    assert run_alone(tmp_path, "-m", "jupyter_gpudask", str(script)) == "False\n"
+
+
+@pytest.mark.parametrize("is_imported", [False, True])
+def test_a_start_imports_cudf_polars_if_polars_is_imported(tmp_path, is_imported):
+    code = "import polars\n" * is_imported
+    code += "import jupyter_gpudask, sys\nwith jupyter_gpudask.gpu(): print('cudf_polars.engine.dask' in sys.modules)"
+    assert run_alone(tmp_path, "-c", code) == f"{is_imported}\n"
 
 
 def test_eager_methods_stay_on_the_cpu_because_polars_asks_for_no_engine(kernel):
@@ -211,7 +223,7 @@ def test_compare_runs_a_query_on_both_and_accepts_another_order_of_rows(kernel):
     assert re.search(r"where +NO", table)
 
 
-@pytest.mark.parametrize("where", ["slowly", "chunks", "memory"])
+@pytest.mark.parametrize("where", ["plan", "slowly", "chunks", "memory"])
 def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel, where):
     kernel.ok("import polars as pl")
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
@@ -228,6 +240,7 @@ def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel
 
 def test_a_call_that_is_interrupted_before_it_arrives_does_not_begin():
     rank, called = PolarsRankPlugin(), []
+    rank.setup(types.SimpleNamespace())
 
     async def call():
         assert await rank.interrupt(1, "first")

@@ -83,17 +83,15 @@ class Counters:
         self.stack[-1][0] += amount
         self.stack[-1][1] = max(self.stack[-1])
 
-    def enable_statistics(self):
-        pass
-
-    def get_statistics(self):
+    @property
+    def allocation_counts(self):
         current, peak = self.stack[-1]
         return SimpleNamespace(current_bytes=current, peak_bytes=peak)
 
-    def push_statistics(self):
+    def push_counters(self):
         self.stack.append([0, 0])
 
-    def pop_statistics(self):
+    def pop_counters(self):
         current, peak = self.stack.pop()
         before = self.stack[-1][0]
         self.stack[-1] = [before + current, max(self.stack[-1][1], before + peak)]
@@ -101,8 +99,10 @@ class Counters:
 
 def test_the_peak_is_that_since_it_was_asked_last(monkeypatch):
     counters = Counters()
-    monkeypatch.setitem(sys.modules, "rmm", SimpleNamespace(statistics=counters, mr=mock.MagicMock()))
-    monkeypatch.setitem(sys.modules, "rmm.statistics", counters)
+    current = mock.Mock(return_value=counters)
+    rmm = SimpleNamespace(statistics=mock.Mock(), mr=mock.Mock(get_current_device_resource=current))
+    monkeypatch.setitem(sys.modules, "rmm", rmm)
+    monkeypatch.setitem(sys.modules, "rmm.statistics", rmm.statistics)
     counters.allocate(10)
     pool = AllocatorStatistics()
     counters.allocate(90)
@@ -114,6 +114,13 @@ def test_the_peak_is_that_since_it_was_asked_last(monkeypatch):
     counters.allocate(20)
     assert (pool.used(), pool.take_peak()) == (30, 40)
     assert pool.take_peak() == 30
+    of_polars = type("RmmResourceAdaptor", (), {"__module__": "rapidsmpf.rmm_resource_adaptor"})
+    current.return_value = of_polars()  # which allocates from the other
+    counters.allocate(70)
+    assert (pool.used(), pool.take_peak()) == (100, 100)
+    rmm.statistics.enable_statistics.assert_called_once()
+    current.return_value = counters
+    assert (pool.used(), pool.take_peak()) == (100, 100)
 
 
 IMPORTING = """
@@ -216,15 +223,11 @@ def test_a_worker_survives_plugins_that_come_and_go_in_its_heartbeat():
     assert asyncio.run(change_plugins_in_heartbeats()) == [set(), both, both, set(), set()]
 
 
-def rmm_with(size):
-    resource = SimpleNamespace(pool_size=lambda: size)
-    return SimpleNamespace(mr=SimpleNamespace(get_current_device_resource=lambda: resource))
-
-
 @pytest.mark.parametrize(("used", "expected"), [(49, True), (50, True), (51, False)])
 def test_there_is_room_while_half_of_the_pool_is_free(monkeypatch, used, expected):
-    monkeypatch.setitem(sys.modules, "rmm", rmm_with(100))
-    monkeypatch.setattr(memory, "_statistics_of_process", lambda: SimpleNamespace(used=lambda: used))
+    monkeypatch.setitem(sys.modules, "rmm", SimpleNamespace())
+    statistics = SimpleNamespace(used=lambda: used, adaptor=SimpleNamespace(pool_size=lambda: 100))
+    monkeypatch.setattr(memory, "_statistics_of_process", lambda: statistics)
     assert memory.has_room() is expected
 
 

@@ -12,6 +12,7 @@ that are computed from them. The marks stay in the kernel, and are lost when a g
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +24,7 @@ from dask.array.creation import eye
 from dask.base import is_dask_collection
 from dask.highlevelgraph import HighLevelGraph
 
+from ...fallback.functions import with_twin
 from ...inspection.arguments import bind, calling_frame, first_argument, is_own_frame
 from ...inspection.placement import can_move, place_of, to_gpu, to_host
 from .storing import read_open_file
@@ -150,6 +152,8 @@ def _has_collection_on_host(value: Any) -> bool:
 def blockwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.blockwise`; metadata is inferred from where plain data is placed, and not from the data itself."""
     __tracebackhide__ = True
+    if "flox.core" in sys.modules and array_creation_dispatch.backend == "cupy":
+        args = (with_twin(args[0]), *args[1:])
     first, operands, indices = args[:2], args[2::2], args[3::2]
     if array_creation_dispatch.backend != "cupy" or len(operands) != len(indices):
         return original(*args, **kwargs)

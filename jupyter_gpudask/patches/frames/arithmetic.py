@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from dask.base import normalize_token
-from dask.dataframe.dask_expr._expr import Diff, Elemwise
+from dask.dataframe.dask_expr._expr import Diff
 from dask.utils import funcname
 
 from ...inspection.placement import is_type_of_gpu
+from .rules import SameColumns, dtypes_of, meta_of, of_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 _DIVISIONS = {"div", "divide", "rdiv", "rtruediv", "true_divide", "truediv"}
 
@@ -57,7 +58,7 @@ def is_converted(expression: Any) -> bool:
         _is_boolean(dtype) or _is_small(dtype)
         for part in expression.dependencies()
         if part.ndim
-        for _, dtype in _dtypes(part._meta)  # noqa: SLF001
+        for dtype in dtypes_of(part._meta).values()  # noqa: SLF001
     )
 
 
@@ -79,20 +80,16 @@ def with_numbers(operand: Any, kind: str = "float64", *, small: bool = False) ->
     """A dataframe or Series with numbers of this dtype for booleans, and with `small` for small integers, too."""
     chosen = {
         name: kind if isinstance(dtype, np.dtype) else kind.capitalize()
-        for name, dtype in _dtypes(operand)
+        for name, dtype in dtypes_of(operand).items()
         if _is_boolean(dtype) or (small and _is_small(dtype))
     }
-    if not chosen:
-        return operand
-    return operand.astype(chosen if operand.ndim > 1 else next(iter(chosen.values())))
+    return operand.astype(of_columns(operand, chosen)) if chosen else operand
 
 
-class Converted(Elemwise):
+class Converted(SameColumns):
     """Columns with the dtypes with which pandas computes."""
 
     _parameters = ["frame", "dtypes"]  # noqa: RUF012 - as in Dask
-    _projection_passthrough = True
-    _preserves_partitioning_information = True
 
     @staticmethod
     def operation(frame: Any, dtypes: Any) -> Any:
@@ -102,55 +99,50 @@ class Converted(Elemwise):
         return frame.astype({name: dtype for name, dtype in dtypes.items() if name in frame.columns})
 
 
+def converted(frame: Any, dtypes: dict[Any, Any]) -> Any:
+    """An expression with columns of these dtypes; as it is if there are none."""
+    return Converted(frame, of_columns(frame, dtypes)) if dtypes else frame
+
+
 def with_floats(expression: Any) -> Any:
     """A shift, or the difference from another row; in cuDF it has integers, of which some are missing."""
-    try:
-        given, found = (dict(_dtypes(each._meta)) for each in (expression.frame, expression))  # noqa: SLF001
-    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
+    if meta_of(expression) is None:
         return expression
+    given = dtypes_of(expression.frame._meta)  # noqa: SLF001
     changed = {
         name: str(dtype)
-        for name, dtype in found.items()
+        for name, dtype in dtypes_of(expression._meta).items()  # noqa: SLF001
         if getattr(dtype, "kind", "O") == "f" and getattr(given.get(name), "kind", "O") in "iu"
     }
-    if not changed:
-        return expression
-    small = {name: dtype for name, dtype in changed.items() if _is_small(given[name]) and given[name].kind == "i"}
-    if small and isinstance(expression, Diff):  # the difference of two may be none of their dtype
-        converted = Converted(expression.frame, small if expression.ndim > 1 else next(iter(small.values())))
-        expression = type(expression)(converted, *expression.operands[1:])
-    return Converted(expression, changed if expression.ndim > 1 else next(iter(changed.values())))
+    if isinstance(expression, Diff):  # the difference of two may be none of their dtype
+        small = {name: dtype for name, dtype in changed.items() if _is_small(given[name]) and given[name].kind == "i"}
+        expression = type(expression)(converted(expression.frame, small), *expression.operands[1:])
+    return converted(expression, changed)
 
 
 def with_unsigned_integers(expression: Any) -> Any:
     """A sum or product of the rows so far, of unsigned integers of 64 bits where they are smaller: cuDF's is signed."""
     small = {
         name: "uint64" if isinstance(dtype, np.dtype | pd.ArrowDtype) else "UInt64"
-        for name, dtype in _dtypes(expression.frame._meta)  # noqa: SLF001
+        for name, dtype in dtypes_of(expression.frame._meta).items()  # noqa: SLF001
         if _is_small(dtype) and dtype.kind == "u"
     }
-    if not small:
-        return expression
-    converted = Converted(expression.frame, small if expression.ndim > 1 else next(iter(small.values())))
-    return type(expression)(converted, *expression.operands[1:])
+    return type(expression)(converted(expression.frame, small), *expression.operands[1:])
 
 
 def with_units(expression: Any) -> Any:
     """What it is made of, with times in the units of the metadata; those of cuDF's partitions may have others."""
-    frame = expression.frame
-    times = {
-        name: str(dtype)
-        for name, dtype in _dtypes(frame._meta)  # noqa: SLF001
-        if isinstance(dtype, np.dtype) and dtype.kind in "mM"
-    }
-    if not times:
-        return frame
-    return Converted(frame, times if frame.ndim > 1 else next(iter(times.values())))
+    given = dtypes_of(expression.frame._meta).items()  # noqa: SLF001
+    times = {name: str(dtype) for name, dtype in given if isinstance(dtype, np.dtype) and dtype.kind in "mM"}
+    return converted(expression.frame, times)
 
 
-def _dtypes(operand: Any) -> Iterator[tuple[Any, Any]]:
-    """The names and dtypes of the columns."""
-    yield from operand.dtypes.items() if operand.ndim > 1 else [(None, getattr(operand, "dtype", None))]
+def with_nullable_dtypes(expression: Any) -> Any:
+    """Rounded numbers with their nullable dtypes; cuDF's have others, in which a missing number compares as NaN."""
+    found = dtypes_of(expression._meta).items()  # noqa: SLF001
+    numbers = {name: dtype for name, dtype in found if getattr(dtype, "kind", "O") in "iuf"}
+    nullable = {name: str(dtype) for name, dtype in numbers.items() if not isinstance(dtype, np.dtype)}
+    return converted(expression, nullable)
 
 
 def _is_boolean(dtype: Any) -> bool:

@@ -9,20 +9,20 @@ Dask; it has the same tasks, and the same result on the CPU.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
 from dask.dataframe.dask_expr._concat import Concat
-from dask.dataframe.dask_expr._cumulative import CumProd, CumSum
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._groupby import GroupByBase, GroupByTransform, Std
+from dask.dataframe.dask_expr._groupby import GetGroup, GroupbyAggregation, GroupByBase, GroupByTransform, Size, Std
 from dask.dataframe.dask_expr._merge import Merge
-from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, NLargest, NSmallest, Var
+from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise, SplitMap
+from pandas.api.types import is_object_dtype
 
 from ...inspection.frames import has_lists
 from ...inspection.placement import is_type_of_gpu
@@ -31,18 +31,19 @@ from .arithmetic import (
     Arithmetic,
     is_converted,
     with_floats,
+    with_nullable_dtypes,
     with_units,
-    with_unsigned_integers,
 )
 from .concat import concatenation
 from .fewer_partitions import DISTINCT
 from .groupby import (
+    GetGroupAsPandas,
+    GroupbyAggregationAsPandas,
+    SizeAsPandas,
     StdAsPandas,
-    aggregated,
     in_order,
     of_no_number,
     selected,
-    with_name,
     with_sums_of_nothing,
 )
 from .missing_values import (
@@ -70,14 +71,14 @@ from .reductions import (
     IdxMinAsPandas,
     MaxAsPandas,
     MinAsPandas,
+    ModeAsPandas,
     NLargestAsPandas,
     NSmallestAsPandas,
     VarianceAsPandas,
+    cumulated,
 )
+from .rules import SameColumns, meta_of, with_operation
 from .texts import SplitMapAsPandas, called, is_checked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
 
@@ -91,23 +92,15 @@ def as_pandas(expression: Any) -> Any:
 
 def replaced(expression: Any) -> Any:
     """The expression that has pandas' result on a GPU; most are returned as they are."""
-    if type(expression) in (CumProd, CumSum):
-        expression = with_unsigned_integers(expression)
-    kinds = _ARITHMETIC if type(expression) in _ARITHMETIC and is_converted(expression) else _KINDS
-    if kind := kinds.get(type(expression)):
-        return kind(*expression.operands)
-    if type(expression) in _MAPPING:
-        return _with_dtype(expression)
-    if type(expression) is _expr.AsType:
-        return AsTypeAsPandas(with_units(expression), *expression.operands[1:])
-    if kind := _OF_FRAMES.get(type(expression)):
-        return kind(expression)
-    return in_order(with_name(aggregated(_with_function(expression))))
+    rule = RULES.get(type(expression))
+    if rule is None:
+        return in_order(expression)
+    return rule(*expression.operands) if isinstance(rule, type) else rule(expression)
 
 
-def _with_function(expression: Any) -> Any:
+def of_columns_of_numpy(expression: Any) -> Any:
     """A function of NumPy, column by column; if it compares, such as `numpy.isnan`, with true or false for NaN."""
-    if type(expression) not in (_expr.UFuncElemwise, _expr.UFuncAlign) or not isinstance(expression.func, np.ufunc):
+    if not isinstance(expression.func, np.ufunc):
         return expression
     function: Any = COMPARED_BY_UFUNC.get(expression.func.__name__, expression.func)
     if expression.func.__name__ in OPERATORS_OF_NUMPY and is_converted(expression):
@@ -118,28 +111,48 @@ def _with_function(expression: Any) -> Any:
 # Arithmetic and comparisons
 
 
-def _with_operation(kind: Any, operation: Any) -> Any:
+def _made(kind: Any, operation: Any) -> Any:
     """The class with that operation; a global of this module, so that it can be pickled."""
-    name = f"{kind.__name__}AsPandas"
-    made = type(name, (kind,), {"operation": staticmethod(operation), "__module__": __name__})
-    globals()[name] = made
+    made = with_operation(kind, operation, __name__)
+    globals()[made.__name__] = made
     return made
 
 
-_ARITHMETIC = {
-    kind: _with_operation(kind, Arithmetic(kind.operation))
+_CONVERTING = {
+    kind: _made(kind, Arithmetic(kind.operation))
     for kind in (
         *(_expr.Add, _expr.Sub, _expr.Mul, _expr.Div, _expr.FloorDiv, _expr.Mod, _expr.Pow),
         _expr.MethodOperator,
     )
 }
+
+
+def converting(expression: Any) -> Any:
+    """Arithmetic of booleans or small integers, whose operands are converted; any other as it is."""
+    return _CONVERTING[type(expression)](*expression.operands) if is_converted(expression) else expression
+
+
 _COMPARING = {
-    kind: _with_operation(kind, Comparison(Arithmetic(kind.operation), missing=kind.__name__.startswith("NE")))
+    kind: _made(kind, Comparison(Arithmetic(kind.operation), missing=kind.__name__.startswith("NE")))
     for kind in (
         *(getattr(_expr, f"{name}{of}") for name in _COMPARISONS for of in ("", "Series", "Frame")),
         _expr.Between,
     )
 }
+
+
+def compared(expression: Any) -> Any:
+    """A comparison as in pandas, where that of objects or of texts with NaN is never missing; in cuDF texts are one."""
+    made = _COMPARING[type(expression)](*expression.operands)
+    meta = meta_of(made)
+    is_plain = isinstance(getattr(meta, "dtype", None), np.dtype) and not isinstance(meta, np.generic)
+    has_texts = is_plain and any(_is_of_texts(part._meta) for part in made.dependencies())  # noqa: SLF001
+    return _expr.Fillna(made, made.operation.missing) if has_texts else made
+
+
+def _is_of_texts(meta: Any) -> bool:
+    dtype = getattr(meta, "dtype", None)
+    return isinstance(dtype, pd.StringDtype) or (dtype is not None and is_object_dtype(dtype))
 
 
 class AlignedAsPandas(_expr.OpAlignPartitions):
@@ -158,32 +171,6 @@ class AlignedMethodAsPandas(_expr.MethodOperatorAlign):
         return replaced(_expr.MethodOperator(op, frame, other, *args, **kwargs))
 
 
-_KINDS = {
-    **_COMPARING,
-    **CUMULATIVE,
-    Std: StdAsPandas,
-    IdxMax: IdxMaxAsPandas,
-    IdxMin: IdxMinAsPandas,
-    Var: VarianceAsPandas,
-    Max: MaxAsPandas,
-    Min: MinAsPandas,
-    NLargest: NLargestAsPandas,
-    NSmallest: NSmallestAsPandas,
-    DescribeNumeric: DescribeAsPandas,
-    _expr.Mask: MaskAsPandas,
-    _expr.Replace: ReplaceAsPandas,
-    _expr.MaskAlign: MaskAlignAsPandas,
-    _expr.Where: WhereAsPandas,
-    _expr.WhereAlign: WhereAlignAsPandas,
-    _expr.OpAlignPartitions: AlignedAsPandas,
-    _expr.MethodOperatorAlign: AlignedMethodAsPandas,
-    CatBlockwise: CatBlockwiseAsPandas,
-    SplitMap: SplitMapAsPandas,
-    _expr.Or: _with_operation(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
-    _expr.And: _with_operation(_expr.And, Logical(_expr.And.operation, deciding=False)),
-}
-
-
 def _has_float_keys(expression: Merge) -> bool:
     """Whether NaN can be among the keys of a merge."""
     for side in ("left", "right"):
@@ -198,13 +185,10 @@ def _has_float_keys(expression: Merge) -> bool:
     return False
 
 
-class ColumnsInOrder(_expr.Elemwise):
+class ColumnsInOrder(SameColumns):
     """The partitions with their columns in the order of the metadata, by which Dask renames them."""
 
-    _parameters = ["frame"]  # noqa: RUF012 - as in Dask
-    _projection_passthrough = True
     _filter_passthrough = True
-    _preserves_partitioning_information = True
 
     @property
     def _npartitions(self) -> Any:  # that of a merge
@@ -222,35 +206,23 @@ class ColumnsInOrder(_expr.Elemwise):
         return partition[columns] if is_known and given != columns else partition
 
 
-def _with_columns_in_order(expression: Merge) -> Any:
+def with_columns_in_order(expression: Merge) -> Any:
     """A merge with the columns in the order of pandas; cuDF has another one for the right side, and for indexes."""
     by_columns = not (expression.operand("left_index") or expression.operand("right_index"))
     return expression if by_columns and expression.how != "right" else ColumnsInOrder(expression)
 
 
-def _without_rows(expression: _expr.ToDatetime) -> Any:
+# Conversions
+
+
+def without_rows(expression: _expr.ToDatetime) -> Any:
     """Times with metadata that has no row; with that of Dask, the booleans beside a new column of times are objects."""
     return expression.substitute_parameters({"meta": expression.operand("meta")[:0]})
 
 
-_OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
-    **DISTINCT,
-    _expr.ToDatetime: _without_rows,
-    Concat: concatenation,
-    Merge: _with_columns_in_order,
-    _expr.Eval: functools.partial(evaluated_text, replaced=replaced),
-    _expr.Query: functools.partial(selected_by_text, replaced=replaced),
-    _expr.Fillna: filled,
-    _expr.Filter: selected,
-    _expr.Isin: found,
-    _expr.Diff: with_floats,
-    _expr.Shift: with_floats,
-    GroupByTransform: of_no_number,
-    **dict.fromkeys(RollingReduction.__subclasses__(), rolling),
-}
-
-
-# Conversions
+def as_type(expression: _expr.AsType) -> Any:
+    """A conversion by `AsTypeAsPandas`."""
+    return AsTypeAsPandas(with_units(expression), *expression.operands[1:])
 
 
 class AsTypeAsPandas(_expr.AsType):
@@ -371,14 +343,6 @@ class PropertyMapIndexAsPandas(PropertyMapAsPandas, PropertyMapIndex):
     """A property of an accessor of an index, whose result has a given dtype."""
 
 
-_MAPPING = {
-    FunctionMap: FunctionMapAsPandas,
-    FunctionMapIndex: FunctionMapIndexAsPandas,
-    PropertyMap: PropertyMapAsPandas,
-    PropertyMapIndex: PropertyMapIndexAsPandas,
-}
-
-
 _OF_LISTS = {("str", "__getitem__"), ("str", "get")}
 
 
@@ -396,16 +360,70 @@ def with_dtype(result: Any, dtype: Any) -> Any:
     return result if result.dtype == dtype or is_of_host else result.astype(dtype)
 
 
-def _with_dtype(expression: Any) -> Any:
+def with_dtype_of_pandas(expression: Any) -> Any:
     """The expression with the dtype of pandas, if that is another number or boolean."""
     if type(expression) is FunctionMap and (expression.accessor, expression.attr) in _OF_LISTS:
         return ElementAsPandas(*expression.operands)
-    try:
-        dtype = getattr(expression._meta, "dtype", None)  # noqa: SLF001
-    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
+    if (meta := meta_of(expression)) is None:
         return expression
+    dtype = getattr(meta, "dtype", None)
     if getattr(dtype, "kind", "O") not in "biuf" or expression.attr == "join":  # whose metadata of lists has numbers
         if type(expression) not in (FunctionMap, FunctionMapIndex) or not is_checked(expression):
             return expression
         dtype = None
     return _MAPPING[type(expression)](*expression.operands, dtype)
+
+
+_MAPPING = {
+    FunctionMap: FunctionMapAsPandas,
+    FunctionMapIndex: FunctionMapIndexAsPandas,
+    PropertyMap: PropertyMapAsPandas,
+    PropertyMapIndex: PropertyMapIndexAsPandas,
+}
+
+RULES: dict[Any, Any] = {
+    **DISTINCT,
+    **dict.fromkeys(_COMPARING, compared),
+    **dict.fromkeys(_CONVERTING, converting),
+    **dict.fromkeys(CUMULATIVE, cumulated),
+    **dict.fromkeys(_MAPPING, with_dtype_of_pandas),
+    **dict.fromkeys(RollingReduction.__subclasses__(), rolling),
+    **dict.fromkeys((_expr.Diff, _expr.Shift), with_floats),
+    **dict.fromkeys((_expr.UFuncAlign, _expr.UFuncElemwise), of_columns_of_numpy),
+    _expr.Round: with_nullable_dtypes,
+    CatBlockwise: CatBlockwiseAsPandas,
+    Concat: concatenation,
+    DescribeNumeric: DescribeAsPandas,
+    GetGroup: GetGroupAsPandas,
+    GroupByTransform: of_no_number,
+    GroupbyAggregation: lambda found: in_order(GroupbyAggregationAsPandas(*found.operands)),
+    IdxMax: IdxMaxAsPandas,
+    IdxMin: IdxMinAsPandas,
+    Max: MaxAsPandas,
+    Merge: with_columns_in_order,
+    Min: MinAsPandas,
+    Mode: ModeAsPandas,
+    NLargest: NLargestAsPandas,
+    NSmallest: NSmallestAsPandas,
+    Size: lambda found: in_order(SizeAsPandas(*found.operands)),
+    SplitMap: SplitMapAsPandas,
+    Std: lambda found: in_order(StdAsPandas(*found.operands)),
+    Var: VarianceAsPandas,
+    _expr.And: _made(_expr.And, Logical(_expr.And.operation, deciding=False)),
+    _expr.AsType: as_type,
+    _expr.Eval: functools.partial(evaluated_text, replaced=replaced),
+    _expr.Fillna: filled,
+    _expr.Filter: selected,
+    _expr.Isin: found,
+    _expr.Mask: MaskAsPandas,
+    _expr.MaskAlign: MaskAlignAsPandas,
+    _expr.MethodOperatorAlign: AlignedMethodAsPandas,
+    _expr.OpAlignPartitions: AlignedAsPandas,
+    _expr.Or: _made(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
+    _expr.Query: functools.partial(selected_by_text, replaced=replaced),
+    _expr.Replace: ReplaceAsPandas,
+    _expr.ToDatetime: without_rows,
+    _expr.Where: WhereAsPandas,
+    _expr.WhereAlign: WhereAlignAsPandas,
+}
+"""By the class of Dask, the class that takes its place, or a function that gives an expression in its place."""

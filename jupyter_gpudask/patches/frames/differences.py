@@ -17,6 +17,7 @@ from dask.dataframe.dask_expr._reductions import DropDuplicates, Unique, ValueCo
 
 from ...inspection.frames import FromPandasOnGpu, ToGpu
 from .concat import is_outer
+from .rules import dtypes_of
 from .texts import reason_of_arguments
 
 if TYPE_CHECKING:
@@ -53,8 +54,7 @@ def _may_stay(part: Any) -> bool:
     """Whether only some partitions can be moved to GPUs; rows that are equal have another hash on the host."""
     if not isinstance(part, ToGpu | FromPandasOnGpu):
         return False
-    meta = part._meta  # noqa: SLF001
-    return "object" in {str(dtype) for dtype in (meta.dtypes if meta.ndim > 1 else [meta.dtype])}
+    return "object" in map(str, dtypes_of(part._meta).values())  # noqa: SLF001
 
 
 def is_of_python_objects(expression: Any) -> bool:
@@ -203,8 +203,8 @@ def _has_fractions(operand: Any) -> bool:
 def _dropna(expression: Any) -> str:
     if expression.thresh is None:
         return "cuDF's dropna ignores thresh=None"
-    is_of_all = isinstance(expression.thresh, int) and expression.subset is None
-    too_many = is_of_all and expression.thresh > len(expression.frame.columns)
+    columns = expression.subset if isinstance(expression.subset, list | tuple) else expression.frame.columns
+    too_many = isinstance(expression.thresh, int) and expression.thresh > len(columns)
     return "cuDF's dropna ignores a thresh of more values than there are columns" if too_many else ""
 
 
@@ -215,15 +215,25 @@ def _operator(expression: Any) -> str:
     if name in ("floordiv", "mod", "rfloordiv", "rmod"):
         sides = [expression.operand(side) for side in names if side in ("left", "right", "frame", "other")]
         return _by_zero(*(sides[::-1] if name.startswith("r") else sides))
-    return ""
+    filled = name in ("pow", "rpow") and "fill_value" in names and expression.operand("fill_value") is not None
+    return "cuDF's pow fills values that both operands lack" if filled else ""
+
+
+_WITH_ALL_COLUMNS = {"Count", "First", "Last", "Max", "Min", "NUnique", "Prod", "Size", "Sum"}
+"""Methods of groups by which cuDF keeps a column that has the name of a computed key."""
 
 
 def _grouped(expression: Any) -> str:
     if type(expression).__name__ in ("IdxMin", "IdxMax"):
         return "cuDF's idxmin and idxmax of groups return any of several equal values"
-    if type(expression).__name__ in ("Corr", "Cov"):
-        return "cuDF passes no arguments to functions of groups"
+    names = [key._meta.name for key in expression.by if isinstance(key, Expr)]  # noqa: SLF001
+    if expression.frame.ndim == 1 and expression.frame.name in names:
+        return "cuDF drops a Series whose key has its name"
+    columns = expression.frame.columns if expression.frame.ndim > 1 else ()
+    same = any(isinstance(key, Expr) and set(key.columns) & set(columns) for key in expression.by)
     name = type(expression).__name__.removesuffix("AsPandas")
+    if same and name not in _WITH_ALL_COLUMNS:
+        return "cuDF drops a column whose name is that of a computed key"
     return _dropped(expression) if name in _OF_ALL_DTYPES else ""
 
 
@@ -280,16 +290,12 @@ def _of_several_kinds(expression: Any) -> str:
     """
     kinds: dict[Any, set[str]] = {}
     for frame in expression.dependencies():
-        for name, dtype in _dtypes(frame._meta).items():  # noqa: SLF001
+        for name, dtype in dtypes_of(frame._meta).items():  # noqa: SLF001
             kind = _kind_of_column(dtype)
             kinds.setdefault(name, set()).add(kind if kind in ("category", "object", "text") else str(dtype))
-    made = _dtypes(expression._meta)  # noqa: SLF001
+    made = dtypes_of(expression._meta)  # noqa: SLF001
     mixed = any(len(found) > 1 and _kind_of_column(made.get(name)) == "object" for name, found in kinds.items())
     return "cuDF has no column of several kinds of values" if mixed else ""
-
-
-def _dtypes(meta: Any) -> dict[Any, Any]:
-    return dict(meta.dtypes.items()) if meta.ndim > 1 else {None: meta.dtype}
 
 
 _NO_DIVISIONS = "dask_cudf has no divisions of categories"
@@ -311,14 +317,12 @@ def _is_known(key: Any, columns: list[Any]) -> bool:
 
 def _kinds(expression: Any) -> set[str]:
     """The kinds of the dtypes of a dataframe or Series, as letters of NumPy."""
-    meta = expression._meta  # noqa: SLF001
-    return {getattr(dtype, "kind", "O") for dtype in (meta.dtypes if meta.ndim > 1 else [meta.dtype])}
+    return {getattr(dtype, "kind", "O") for dtype in dtypes_of(expression._meta).values()}  # noqa: SLF001
 
 
 def _are_of_numpy(expression: Any) -> bool:
     """Whether the columns of what it is made of have dtypes of NumPy."""
-    meta = expression.frame._meta  # noqa: SLF001
-    return all(isinstance(dtype, np.dtype) for dtype in (meta.dtypes if meta.ndim > 1 else [meta.dtype]))
+    return all(isinstance(dtype, np.dtype) for dtype in dtypes_of(expression.frame._meta).values())  # noqa: SLF001
 
 
 def _rounded(owner: Any, bounds: list[Any]) -> str:
@@ -332,9 +336,8 @@ def _variance(expression: Any) -> str:
 
 
 def _isin(expression: Any) -> str:
-    meta = expression.frame._meta  # noqa: SLF001
-    dtypes = meta.dtypes if meta.ndim > 1 else [meta.dtype]
-    return "cuDF finds a missing category among any values" if any(str(dtype) == "category" for dtype in dtypes) else ""
+    dtypes = map(str, dtypes_of(expression.frame._meta).values())  # noqa: SLF001
+    return "cuDF finds a missing category among any values" if "category" in dtypes else ""
 
 
 def _rename_axis(expression: Any) -> str:
@@ -359,7 +362,7 @@ def _by_zero(left: Any, right: Any) -> str:
         isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.kind in "iu"
         for side in (left, right)
         if isinstance(side, Expr)
-        for dtype in _dtypes(side._meta).values()  # noqa: SLF001
+        for dtype in dtypes_of(side._meta).values()  # noqa: SLF001
     )
     may_be_zero = not np.isscalar(right) or right == 0
     return "cuDF makes floats of nullable integers that are divided by 0" if is_nullable and may_be_zero else ""

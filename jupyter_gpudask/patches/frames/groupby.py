@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
-from dask.dataframe.dask_expr._expr import Blockwise, Elemwise, Filter
+from dask.dataframe.dask_expr._expr import Blockwise, Filter
 from dask.dataframe.dask_expr._groupby import (
     DecomposableGroupbyAggregation,
+    GetGroup,
     GroupbyAggregation,
     GroupByBase,
     GroupByTransform,
@@ -21,10 +23,27 @@ from dask.dataframe.dask_expr._groupby import (
 )
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
-from dask.dataframe.groupby import _finalize_std, _finalize_var
+from dask.dataframe.groupby import _finalize_std, _finalize_var, _groupby_raise_unaligned
 from dask.dataframe.tseries.resample import ResampleReduction
 
 from .missing_values import OfColumns
+from .rules import SameColumns, dtypes_of, meta_of, with_operation
+
+
+def rows_of_group(df: Any, *by_key: Any, get_key: Any = None, columns: Any = None) -> Any:
+    """The rows of a group of one partition, with the operands of Dask's function.
+
+    cuDF 26.10 finds no group by the tuple that Dask passes, and Dask takes that for a partition without such rows.
+    """
+    if any(getattr(key, "ndim", 0) == 1 and not key.index.equals(df.index) for key in by_key):
+        _groupby_raise_unaligned(df, by=list(by_key))
+    values = get_key if isinstance(get_key, tuple) else (get_key,)
+    pairs = zip((key if getattr(key, "ndim", 0) == 1 else df[key] for key in by_key), values, strict=True)
+    rows = df[reduce(and_, ((column == value).fillna(value=False) for column, value in pairs))]
+    return rows[columns] if df.ndim > 1 else rows
+
+
+GetGroupAsPandas = with_operation(GetGroup, rows_of_group, __name__)
 
 
 class StdAsPandas(Std):
@@ -34,15 +53,13 @@ class StdAsPandas(Std):
         return super()._lower().substitute_parameters({"func": OfColumns(np.sqrt)})
 
 
-class FilledSums(Elemwise):
+class FilledSums(SameColumns):
     """Sums, products or counts, of which those of no number are 0 or 1, as in pandas; in cuDF they are missing.
 
     Those of unsigned integers, whose value for no number is an unsigned one, are signed in cuDF 26.10.
     """
 
     _parameters = ["frame", "values"]  # noqa: RUF012 - as in Dask
-    _projection_passthrough = True
-    _preserves_partitioning_information = True
 
     @property
     def _meta(self) -> Any:
@@ -77,9 +94,7 @@ def with_sums_of_nothing(expression: Any) -> Any:
     """The expression, with 0 or 1 where cuDF has no sum or product of a group, or no count of a bin of times."""
     if not isinstance(expression, Sum | Prod | GroupbyAggregation | ResampleReduction):
         return expression
-    try:
-        meta = expression._meta  # noqa: SLF001
-    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
+    if (meta := meta_of(expression)) is None:
         return expression
     of_nothing = _OF_NO_ROW if isinstance(expression, ResampleReduction) else _OF_NO_NUMBER
     if meta.ndim == 1:
@@ -114,14 +129,9 @@ def transformed(df: Any, grouper: Any, key: Any, args: Any, *, func: str, **kwar
 def of_no_number(expression: GroupByTransform) -> Any:
     """A function for each row of groups, by `TransformAsPandas` if it is the sum or product of numbers."""
     func = expression.operand("func")
-    if not isinstance(func, str) or func not in _OF_NO_NUMBER:
+    if not isinstance(func, str) or func not in _OF_NO_NUMBER or (meta := meta_of(expression)) is None:
         return expression
-    try:
-        meta = expression._meta  # noqa: SLF001
-    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
-        return expression
-    dtypes = [meta.dtype] if meta.ndim == 1 else list(meta.dtypes)
-    are_numbers = all(getattr(dtype, "kind", "O") in "iuf" for dtype in dtypes)
+    are_numbers = all(getattr(dtype, "kind", "O") in "iuf" for dtype in dtypes_of(meta).values())
     return TransformAsPandas(*expression.operands) if are_numbers else expression
 
 
@@ -161,11 +171,6 @@ class SizeAsPandas(Size):
     groupby_aggregate = staticmethod(total_sizes)
 
 
-def with_name(expression: Any) -> Any:
-    """The numbers of rows of groups that have a name until they are added; any other expression as it is."""
-    return SizeAsPandas(*expression.operands) if type(expression) is Size else expression
-
-
 def standard_deviation(*args: Any, **kwargs: Any) -> Any:
     """That of groups by the operands of Dask's function; missing for groups with too few values."""
     result = _finalize_var(*args, **kwargs)
@@ -194,28 +199,26 @@ class GroupbyAggregationAsPandas(GroupbyAggregation):
         return DecomposedAsPandas(*made.operands) if type(made) is DecomposableGroupbyAggregation else made
 
 
-def aggregated(expression: Any) -> Any:
-    """Several functions of groups by `GroupbyAggregationAsPandas`; any other expression as it is."""
-    is_aggregation = type(expression) is GroupbyAggregation
-    return GroupbyAggregationAsPandas(*expression.operands) if is_aggregation else expression
+def rows(series: Any, condition: Any) -> Any:
+    """Those of one partition with an index of several levels; of a Series cuDF refuses a condition.
+
+    Dask may select the Series or the index below the condition. Of an index, cuDF takes booleans for numbers of rows.
+    """
+    if not hasattr(series, "index"):
+        return condition.to_frame(_SIZE)[condition].index
+    if series.ndim > 1 or getattr(series.index, "nlevels", 1) == 1:
+        return series[condition]
+    return series.to_frame(_SIZE)[condition][_SIZE].rename(series.name)
 
 
-class SelectedByLevels(Filter):
-    """Rows with an index of several levels; of a Series, which Dask may select below it, cuDF refuses a condition."""
-
-    @staticmethod
-    def operation(series: Any, condition: Any) -> Any:  # type: ignore[override]
-        """The result for one partition."""
-        if series.ndim > 1 or getattr(series.index, "nlevels", 1) == 1:
-            return series[condition]
-        return series.to_frame(_SIZE)[condition][_SIZE].rename(series.name)
+FilterAsPandas = with_operation(Filter, rows, __name__)
 
 
 def selected(expression: Filter) -> Any:
     """A filter that cuDF can do."""
-    frame = expression.frame
-    has_levels = getattr(getattr(frame._meta, "index", None), "nlevels", 1) > 1  # noqa: SLF001
-    return SelectedByLevels(*expression.operands) if has_levels else expression
+    meta = expression.frame._meta  # noqa: SLF001
+    has_levels = getattr(getattr(meta, "index", meta), "nlevels", 1) > 1
+    return FilterAsPandas(*expression.operands) if has_levels else expression
 
 
 def in_order(expression: Any) -> Any:

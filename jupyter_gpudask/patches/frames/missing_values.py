@@ -18,6 +18,7 @@ from dask.utils import funcname
 
 from ...fallback.missing import DifferentResultError
 from ...inspection.placement import is_type_of_gpu
+from .rules import SameColumns, dtypes_of, of_columns, with_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,17 +135,14 @@ class OfColumns:
         return result
 
 
-class OneMissing(_expr.Elemwise):
+class OneMissing(SameColumns):
     """Columns in which NaN is a missing value, for what takes it for another value, or for a number.
 
     A function of NumPy or a division gives NaN, and so do files that pandas has not written. In cuDF 26.10 the mean of
     a group with NaN is NaN, and NaN is counted.
     """
 
-    _parameters = ["frame"]  # noqa: RUF012 - as in Dask
-    _projection_passthrough = True
     _filter_passthrough = True
-    _preserves_partitioning_information = True
 
     @staticmethod
     def operation(partition: Any) -> Any:
@@ -164,8 +162,7 @@ def with_one_missing(expression: Any) -> Any:
 
 
 def _has_floats(expression: Any) -> bool:
-    meta = expression._meta  # noqa: SLF001
-    dtypes = meta.dtypes if meta.ndim > 1 else [getattr(meta, "dtype", None)]
+    dtypes = dtypes_of(expression._meta).values()  # noqa: SLF001
     return any(isinstance(dtype, np.dtype) and dtype.kind == "f" for dtype in dtypes)
 
 
@@ -209,7 +206,7 @@ class Logical:
         return result
 
 
-def concatenated(series: Any, *args: Any, **kwargs: Any) -> Any:
+def cat(series: Any, *args: Any, **kwargs: Any) -> Any:
     """The texts of one partition, each followed by those of the other columns.
 
     Raises
@@ -223,28 +220,21 @@ def concatenated(series: Any, *args: Any, **kwargs: Any) -> Any:
     return result
 
 
-class CatBlockwiseAsPandas(CatBlockwise):
-    """``.str.cat`` with other columns, which runs on the host where cuDF has a text and pandas has none."""
-
-    operation = staticmethod(concatenated)  # type: ignore[assignment]
+CatBlockwiseAsPandas = with_operation(CatBlockwise, cat, __name__)
 
 
-class MaskAsPandas(_expr.Mask):
+def mask(frame: Any, cond: Any, other: Any = np.nan) -> Any:
     """Values replaced where a condition is true; integers remain integers if none was replaced by NaN."""
-
-    @staticmethod
-    def operation(frame: Any, cond: Any, other: Any = np.nan) -> Any:
-        """The result for one partition."""
-        return _with_integers(frame.mask(cond, other), frame, other)
+    return _with_integers(frame.mask(cond, other), frame, other)
 
 
-class WhereAsPandas(_expr.Where):
+def where(frame: Any, cond: Any, other: Any = np.nan) -> Any:
     """Values replaced where a condition is false, likewise."""
+    return _with_integers(frame.where(cond, other), frame, other)
 
-    @staticmethod
-    def operation(frame: Any, cond: Any, other: Any = np.nan) -> Any:
-        """The result for one partition."""
-        return _with_integers(frame.where(cond, other), frame, other)
+
+MaskAsPandas = with_operation(_expr.Mask, mask, __name__)
+WhereAsPandas = with_operation(_expr.Where, where, __name__)
 
 
 class MaskAlignAsPandas(_expr.MaskAlign):
@@ -280,17 +270,16 @@ def _dtype_of_pandas(given: Any, result: Any) -> Any:
     return given.dtype if is_nullable or not result.isna().any() else "float64"
 
 
-class ReplaceAsPandas(_expr.Replace):
+def replace(frame: Any, *args: Any, **kwargs: Any) -> Any:
     """Values replaced by others; integers of which none is replaced by a float remain integers."""
+    result = frame.replace(*args, **kwargs)
+    if frame.ndim == 1:
+        return frame if _is_float_of_integers(result, frame) else result
+    kept = [name for name in frame.columns if _is_float_of_integers(result[name], frame[name])]
+    return result.astype({name: frame[name].dtype for name in kept}) if kept else result
 
-    @staticmethod
-    def operation(frame: Any, *args: Any, **kwargs: Any) -> Any:
-        """The result for one partition."""
-        result = frame.replace(*args, **kwargs)
-        if frame.ndim == 1:
-            return frame if _is_float_of_integers(result, frame) else result
-        kept = [name for name in frame.columns if _is_float_of_integers(result[name], frame[name])]
-        return result.astype({name: frame[name].dtype for name in kept}) if kept else result
+
+ReplaceAsPandas = with_operation(_expr.Replace, replace, __name__)
 
 
 def _is_float_of_integers(result: Any, given: Any) -> bool:
@@ -298,26 +287,23 @@ def _is_float_of_integers(result: Any, given: Any) -> bool:
     return kinds in (("i", "f"), ("u", "f")) and bool((result == given).all())
 
 
-class IsinAsPandas(_expr.Isin):
+def isin(frame: Any, values: Any) -> Any:
     """Whether numbers and times are among others, of which one may be missing: cuDF 26.10 finds no missing ones."""
+    if not is_type_of_gpu(type(frame)) or is_type_of_gpu(type(values)):
+        return frame.isin(values)
+    result = with_doubles(frame).isin(values)  # 0.1 is no float of 32 bits
+    if frame.ndim == 1:
+        return _with_missing(result, frame, values)
+    return type(frame)({name: _with_missing(result[name], frame[name], values) for name in frame.columns})
 
-    @staticmethod
-    def operation(frame: Any, values: Any) -> Any:
-        """The result for one partition; where a value is missing, it is what pandas finds for one."""
-        if not is_type_of_gpu(type(frame)) or is_type_of_gpu(type(values)):
-            return frame.isin(values)
-        result = with_doubles(frame).isin(values)  # 0.1 is no float of 32 bits
-        if frame.ndim == 1:
-            return _with_missing(result, frame, values)
-        return type(frame)({name: _with_missing(result[name], frame[name], values) for name in frame.columns})
+
+IsinAsPandas = with_operation(_expr.Isin, isin, __name__)
 
 
 def with_doubles(frame: Any) -> Any:
     """A partition with floats of 64 bits for those of 32 bits."""
-    if frame.ndim == 1:
-        return frame.astype("float64") if frame.dtype == "float32" else frame
-    names = [name for name, dtype in frame.dtypes.items() if dtype == "float32"]
-    return frame.astype(dict.fromkeys(names, "float64")) if names else frame
+    doubles = {name: "float64" for name, dtype in dtypes_of(frame).items() if dtype == "float32"}
+    return frame.astype(of_columns(frame, doubles)) if doubles else frame
 
 
 def _with_missing(result: Any, column: Any, values: Any) -> Any:
@@ -329,8 +315,7 @@ def _with_missing(result: Any, column: Any, values: Any) -> Any:
 
 def found(expression: _expr.Isin) -> Any:
     """The expression for dtypes whose missing values are NaN or NaT, which are equal to each other in ``isin``."""
-    meta = expression.frame._meta  # noqa: SLF001
-    dtypes = [meta.dtype] if meta.ndim == 1 else list(meta.dtypes)
+    dtypes = dtypes_of(expression.frame._meta).values()  # noqa: SLF001
     are_plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biufmM" for dtype in dtypes)
     return IsinAsPandas(*expression.operands) if are_plain else expression
 
@@ -387,7 +372,7 @@ def rolling(expression: RollingReduction) -> Any:
     """A reduction of windows, in which infinities are NaN; a number of values has them."""
     frame = expression.frame
     by = (expression.groupby_kwargs or {}).get("by", [])
-    dtypes = [frame._meta.dtype] if frame.ndim == 1 else list(frame._meta.dtypes)  # noqa: SLF001
+    dtypes = dtypes_of(frame._meta).values()  # noqa: SLF001
     if expression.how == "count" or not any(getattr(dtype, "kind", "O") == "f" for dtype in dtypes):
         return expression
     return type(expression)(

@@ -23,6 +23,7 @@ from dask.dataframe.dispatch import meta_nonempty
 from ...fallback.missing import DifferentResultError
 from ...inspection.placement import is_type_of_gpu
 from ...inspection.results import results_to_host
+from .rules import dtypes_of, with_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -61,29 +62,25 @@ class _UnknownTextError(Exception):
     """Raised for a text that is left to pandas."""
 
 
-class QueryAsPandas(Query):
-    """A query that is left to pandas."""
-
-    @staticmethod
-    def operation(frame: Any, text: str, **kwargs: Any) -> Any:
-        """The rows of one partition that the query selects."""
-        return _of_host(frame, "a query").query(text, **kwargs)
-
-
-class EvalAsPandas(Eval):
-    """An ``eval`` that is left to pandas."""
-
-    @staticmethod
-    def operation(frame: Any, text: str, **kwargs: Any) -> Any:
-        """What the text gives for one partition."""
-        return _of_host(frame, "eval").eval(text, **kwargs)
-
-
 def _of_host(frame: Any, what: str) -> Any:
     """A partition of pandas; for one on a GPU an error, which is caught where the text is read on the host."""
     if is_type_of_gpu(type(frame)):
         raise DifferentResultError(f"cuDF reads the text of {what} in another way than pandas")
     return frame
+
+
+def query(frame: Any, text: str, **kwargs: Any) -> Any:
+    """The rows of one partition that a query selects, which is left to pandas."""
+    return _of_host(frame, "a query").query(text, **kwargs)
+
+
+def evaluate(frame: Any, text: str, **kwargs: Any) -> Any:
+    """What the text of an ``eval`` gives for one partition, likewise."""
+    return _of_host(frame, "eval").eval(text, **kwargs)
+
+
+QueryAsPandas = with_operation(Query, query, __name__)
+EvalAsPandas = with_operation(Eval, evaluate, __name__)
 
 
 def selected_by_text(expression: Query, replaced: Replace) -> Any:
@@ -158,8 +155,8 @@ def _on_pandas(expression: Any) -> Any:
 
 def _description(data: Any) -> tuple[int, list[tuple[Any, str]]]:
     """The dimensions of a dataframe or Series, and the name and the dtype of each column."""
-    columns = [(data.name, data.dtype)] if data.ndim == 1 else data.dtypes.items()
-    return data.ndim, [(name, _name_of_dtype(dtype)) for name, dtype in columns]
+    named = {data.name: data.dtype} if data.ndim == 1 else dtypes_of(data)
+    return data.ndim, [(name, _name_of_dtype(dtype)) for name, dtype in named.items()]
 
 
 def _name_of_dtype(dtype: Any) -> str:

@@ -17,13 +17,14 @@ from dask.dataframe.core import idxmaxmin_chunk
 from dask.dataframe.dask_expr import _cumulative
 from dask.dataframe.dask_expr._describe import DescribeNumeric
 from dask.dataframe.dask_expr._expr import Projection, Sqrt
-from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, NLargest, NSmallest, Reduction, Var
+from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Reduction, Var
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 from dask.utils import is_dataframe_like
 
 from ...inspection.results import results_to_host
-from .arithmetic import with_numbers
+from .arithmetic import with_numbers, with_unsigned_integers
 from .missing_values import with_doubles, with_fewer_columns
+from .rules import with_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,13 +160,29 @@ class NSmallestAsPandas(NLargestAsPandas):
     reduction_aggregate = NSmallest.reduction_aggregate
 
 
-class LastAsPandas(_cumulative.TakeLast):
-    """The last row of a partition; `None` if it has no rows."""
+def named_mode(counts: Any, *, dropna: bool = True, name: Any = None) -> Any:
+    """The most frequent values, of the counts of all partitions."""
+    return Mode.reduction_aggregate(counts, dropna).rename(name)
 
-    @staticmethod
-    def operation(a: Any, skipna: bool = True) -> Any:  # noqa: FBT002 - as in Dask
-        """The result for one partition."""
-        return _cumulative.TakeLast.operation(a, skipna) if len(a) else None
+
+class ModeAsPandas(Mode):
+    """The most frequent values of a Series, with its name, which cuDF loses."""
+
+    reduction_aggregate = staticmethod(named_mode)  # type: ignore[assignment]
+
+    @property
+    def aggregate_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
+        """The options of `reduction_aggregate`."""
+        meta = self.frame._meta  # noqa: SLF001
+        return {"dropna": self.dropna, "name": meta.name if meta.ndim == 1 else None}
+
+
+def last(a: Any, skipna: bool = True) -> Any:  # noqa: FBT002 - as in Dask
+    """The last row of a partition; `None` if it has no rows."""
+    return _cumulative.TakeLast.operation(a, skipna) if len(a) else None
+
+
+TakeLastAsPandas = with_operation(_cumulative.TakeLast, last, __name__)
 
 
 def joined(aggregate: Callable[..., Any], x: Any, y: Any) -> Any:
@@ -182,7 +199,7 @@ def _cumulating(kind: Any) -> Any:
     def lower(self: Any) -> Any:
         made = kind._lower(self)  # noqa: SLF001
         rows, last, aggregate, neutral = made.operands
-        return type(made)(rows, LastAsPandas(*last.operands), functools.partial(joined, aggregate), neutral)
+        return type(made)(rows, TakeLastAsPandas(*last.operands), functools.partial(joined, aggregate), neutral)
 
     made = type(name, (kind,), {"_lower": lower, "__module__": __name__})
     globals()[name] = made
@@ -191,6 +208,14 @@ def _cumulating(kind: Any) -> Any:
 
 CUMULATIVE = {kind: _cumulating(kind) for kind in _cumulative.CumulativeAggregations.__subclasses__()}
 """The class for each cumulative function of Dask."""
+
+
+def cumulated(expression: Any) -> Any:
+    """A cumulative function, of unsigned integers of 64 bits if it is a sum or product."""
+    kind = type(expression)
+    if kind in (_cumulative.CumProd, _cumulative.CumSum):
+        expression = with_unsigned_integers(expression)
+    return CUMULATIVE[kind](*expression.operands)
 
 
 def find_extremes(

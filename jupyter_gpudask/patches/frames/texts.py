@@ -22,6 +22,7 @@ from dask.dataframe.dask_expr._str_accessor import SplitMap
 from ...fallback.missing import DifferentResultError
 from ...inspection.frames import has_lists
 from ...inspection.placement import is_type_of_gpu
+from .rules import with_operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -233,10 +234,9 @@ def _is_beyond_ascii(texts: Any) -> bool:
     return bool((texts.str.byte_count() != texts.str.len()).any())
 
 
-class SplitMapAsPandas(SplitMap):
-    """The parts of texts as columns."""
+def split(series: Any, _accessor: str, attr: str, args: Any, kwargs: Any) -> Any:
+    """The parts of texts of one partition as columns."""
+    return called(series, attr, args, kwargs)
 
-    @staticmethod
-    def operation(series: Any, accessor: str, attr: str, args: Any, kwargs: Any) -> Any:  # noqa: ARG004 - as in Dask
-        """The result for one partition."""
-        return called(series, attr, args, kwargs)
+
+SplitMapAsPandas = with_operation(SplitMap, split, __name__)

@@ -184,7 +184,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       worker_exits: [],
       lost_hosts: [],
       jobs: [],
-      others_unfinished: 0,
+      others_unfinished: null,
       adaptive_range: null,
       seconds_without_workers: null,
       closes_at: null,
@@ -211,7 +211,8 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
           result_bytes: 0,
           out_of_memory: 0,
           status: 'running',
-          host: '127.0.0.1'
+          host: '127.0.0.1',
+          others: null
         }
       ]
     },

@@ -224,7 +224,8 @@ function engineName(
   const names = new Set(
     gpus
       .filter(({ uuid }) => cluster.gpus.includes(uuid))
-      .map(({ name }) => name.replace(/^NVIDIA\s+/, ''))
+      // Without its memory, which the section of the GPUs has: the name of the notebook needs the room.
+      .map(({ name }) => name.replace(/^NVIDIA\s+|[- ]\d+GB.*$/g, ''))
   );
   const [name] = names;
   return names.size === 1

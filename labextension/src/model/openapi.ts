@@ -620,7 +620,7 @@ export type components = {
      *     - `jobs`: the jobs of a batch system, or the pods of Kubernetes, whose workers are not up, and the newest jobs that
      *       have ended, at most 20.
      *     - `others_unfinished`: the number of unfinished tasks of other clients, if the kernel is connected to a cluster of
-     *       somebody else.
+     *       somebody else; the other counts of tasks and `result_bytes` are those of the kernel.
      *     - `adaptive_range`: the smallest and the largest number of workers, while workers are closed and started as the work
      *       requires.
      *     - `seconds_without_workers`: for how long the cluster has had no worker, if that is longer than its start timeout.
@@ -691,9 +691,9 @@ export type components = {
       jobs: components['schemas']['JobState'][];
       /**
        * Others Unfinished
-       * @default 0
+       * @default null
        */
-      others_unfinished: number;
+      others_unfinished: number | null;
       /**
        * Adaptive Range
        * @default null
@@ -887,7 +887,7 @@ export type components = {
      * @description Metrics of a GPU in the history; see `GpuState`.
      *
      *     - `nvlink`, `pcie`: traffic over NVLink, and over PCIe, sent and received, in bytes per second since the previous
-     *       sample. On GPUs before Hopper whose driver has no 64-bit counter for PCIe, it is that of 20 ms in each direction.
+     *       sample. If the driver has no 64-bit counter for PCIe, it is that of 20 ms in each direction.
      */
     GpuMetrics: {
       /**
@@ -1371,6 +1371,8 @@ export type components = {
      *     - `out_of_memory`: the number of its tasks that ran out of device memory, since the cluster was started.
      *     - `status`: its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
      *     - `host`: the host of the worker, as the scheduler reaches it.
+     *     - `others`: the number of tasks of other clients that it runs, or that are assigned to it, if the kernel is
+     *       connected to a cluster of somebody else; `executing` and `waiting` count those of the kernel only.
      */
     WorkerState: {
       /** Name */
@@ -1480,6 +1482,11 @@ export type components = {
        * @default
        */
       host: string;
+      /**
+       * Others
+       * @default null
+       */
+      others: number | null;
     };
     /** ClusterOptions */
     ClusterOptions:

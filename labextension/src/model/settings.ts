@@ -4,7 +4,6 @@
 import { PromiseDelegate } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import schema from '../../schema/settings.json';
 import { Units } from '../format';
 
 /** Where a plot is placed. */
@@ -20,37 +19,35 @@ export interface ILayout {
   [plot: string]: IPlotPlace;
 }
 
-/** The properties of `schema/settings.json`. */
-export interface ISettings {
-  /** The seconds between two updates of the metrics in the views. */
-  refresh: number;
-  units: Units;
-  showGpus: boolean;
-  showClusters: boolean;
-  /** Whether clusters of other notebooks are hidden, shown, or also managed. */
-  otherClusters: 'manage' | 'show' | 'hide';
-  /** Whether the commands that start, and that stop or change, clusters are offered. */
-  allowStart: boolean;
-  allowStop: boolean;
-  showSparklines: boolean;
-  showTemperature: boolean;
-  showProcesses: boolean;
-  showWorkers: boolean;
-  showStatusBar: boolean;
-  /** The charts that the history does not show, by group and metric: "gpus-busy". */
-  hiddenCharts: string[];
-  autostart: boolean;
-  notifications: boolean;
-  /** The plots that are opened beside a notebook, and are listed first. */
-  defaultLayout: ILayout;
-  /** Other layouts; a list, because the form of the Settings Editor mixes up objects in objects. */
-  layouts: { name: string; plots: ILayout }[];
-}
+const LAYOUT: ILayout = {
+  'task-stream': { mode: 'split-right' },
+  progress: { mode: 'split-bottom', ref: 'task-stream' },
+  'gpu-memory': { mode: 'split-bottom', ref: 'progress' }
+};
 
-/** The defaults of the schema. */
-const DEFAULTS = Object.fromEntries(
-  Object.entries(schema.properties).map(([name, each]) => [name, each.default])
-) as unknown as ISettings;
+/** The defaults of `schema/settings.json`, which describes each; the whole schema would be loaded with every page. */
+const DEFAULTS = {
+  refresh: 1,
+  units: 'GiB' as Units,
+  showGpus: true,
+  showClusters: true,
+  otherClusters: 'manage' as 'manage' | 'show' | 'hide',
+  allowStart: true,
+  allowStop: true,
+  showSparklines: true,
+  showTemperature: true,
+  showProcesses: true,
+  showWorkers: true,
+  showStatusBar: true,
+  hiddenCharts: [] as string[],
+  autostart: false,
+  notifications: true,
+  defaultLayout: LAYOUT,
+  // A list, because the form of the Settings Editor mixes up objects in objects.
+  layouts: [] as { name: string; plots: ILayout }[]
+};
+
+export type ISettings = typeof DEFAULTS;
 
 /** The part of `ISettingRegistry.ISettings` that is used. */
 interface ISource {

@@ -14,6 +14,9 @@ import { IScene, playScene } from './mockStream';
 
 const THEMES = ['JupyterLab Dark', 'JupyterLab Light'];
 
+/** Without a place where a line could break. */
+const LONG_NAME = `measurements_${'of_the_fluid_simulation_'.repeat(6)}2026.ipynb`;
+
 /** The elements of a dialog whose content is wider than they are, or that leave it. */
 function overflowing(dialog: Locator): Promise<string[]> {
   return dialog.locator('.jp-Dialog-content').evaluate(content => {

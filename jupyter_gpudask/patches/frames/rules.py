@@ -1,0 +1,43 @@
+"""What rules for dataframes are made of: the dtypes of columns, and expressions of Dask with other functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dask.dataframe.dask_expr._expr import Elemwise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def dtypes_of(data: Any) -> dict[Any, Any]:
+    """The dtypes of the columns of a dataframe, by name; that of a Series or index by `None`."""
+    return dict(data.dtypes.items()) if data.ndim > 1 else {None: getattr(data, "dtype", None)}
+
+
+def of_columns(data: Any, dtypes: dict[Any, Any]) -> Any:
+    """The argument of ``data.astype`` for `dtypes`, of which there is one if `data` is a Series."""
+    return dtypes if data.ndim > 1 else next(iter(dtypes.values()))
+
+
+def meta_of(expression: Any) -> Any:
+    """The metadata of an expression; `None` if it has none, but an error, which the caller of Dask gets from it."""
+    try:
+        return expression._meta  # noqa: SLF001
+    except Exception:  # noqa: BLE001 - whatever it is
+        return None
+
+
+def with_operation(kind: Any, operation: Callable[..., Any], module: str) -> Any:
+    """The class of Dask with another function of partitions; a global of `module` with this name can be pickled."""
+    made = type(f"{kind.__name__}AsPandas", (kind,), {"operation": staticmethod(operation), "__module__": module})
+    made.__doc__ = operation.__doc__
+    return made
+
+
+class SameColumns(Elemwise):
+    """An expression that has the columns and the rows of its dataframe: Dask selects columns below it."""
+
+    _parameters = ["frame"]  # noqa: RUF012 - as in Dask
+    _projection_passthrough = True
+    _preserves_partitioning_information = True
