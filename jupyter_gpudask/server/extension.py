@@ -123,8 +123,8 @@ _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 def remove_widget_views(model: dict[str, Any], **_: Any) -> None:
     """Remove the widget views of live outputs that also have HTML; `ContentsManager` calls this to save `model`.
 
-    A front end prefers a widget view to HTML, and shows an error where the widget has no kernel. Outputs without content,
-    which lines of progress leave at their end, are removed, too.
+    A front end prefers a widget view to HTML, and shows an error where the widget has no kernel. Outputs without
+    content, which lines of progress leave at their end, are removed, too.
     """
     if model.get("type") != "notebook":
         return
