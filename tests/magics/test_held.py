@@ -32,7 +32,7 @@ def test_held_lists_results_by_variable_and_releases_them_with_their_variables(w
 
     assert "There is no variable nothing." in kernel.run("%gpudask held --release y,nothing").printed
     assert kernel.ok("bool(0 < y.min().compute() < 1)").value == "True", "none was deleted"
-    assert "%gpudask held --release y" in kernel.run("%gpudask free --release y").printed
+    assert "It belongs to %gpudask held." in kernel.run("%gpudask free --release y").printed
     kept = kernel.ok("%gpudask held --release y,x").value.splitlines()
     assert kept[0] == "Deleted: y, x."
     # The value of the cell above, of `wait`, has the futures of `y`.
