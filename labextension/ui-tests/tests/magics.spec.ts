@@ -93,7 +93,7 @@ test('the start shows its progress, the status agrees with the card and the runn
   }
   await page.sidebar.openTab('filebrowser');
   await page.notebook.openByPath(`${tmpPath}/analysis.ipynb`);
-  await expect(outputs.nth(1).getByRole('table')).toContainText('State at 20');
+  await expect(outputs.nth(1)).toContainText('State at 20');
   expect(Math.abs((await height()) - live)).toBeLessThan(8);
 });
 
@@ -161,9 +161,7 @@ test('the blocks of fused tasks are counted below the cell, in the card, in the 
   await expect(
     card.getByRole('meter', { name: 'Progress of analysis.ipynb' })
   ).toHaveAttribute('aria-valuetext', /\d+ of 2\d\d blocks/);
-  await expect(page.locator('.jp-GpuDask-toolbarState')).toContainText(
-    /\d+ % · about \d+ (s|min) left/
-  );
+  await expect(page.locator('.jp-GpuDask-toolbarState')).toContainText(/\d+ %/);
   await expect(page).toHaveTitle(/^\d+ % · analysis/);
 
   const { kernel_id: kernelId } = await clusterOnServer(request);
