@@ -132,7 +132,7 @@ test('a layout places the tabs as the settings say, names what is wrong in them,
   await page.keyboard.press('Enter');
   const toasts = page.locator('.Toastify__toast');
   await expect(toasts).toContainText(
-    /^The layout Wrong in the settings has plots that do not exist, .*task-steam/
+    /The layout Wrong in the settings has plots that do not exist, .*task-steam/
   );
   await expect(toasts).toContainText('progress (memory)');
   let cpu: Box;
