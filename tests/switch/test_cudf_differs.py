@@ -210,6 +210,9 @@ ROWS = {
     "differences._isin": lambda lib: lib.series(["a", None, "b"], dtype="category").isin(["z"]),
     "differences._replace, booleans": lambda lib: str(lib.series([True, False]).replace(1, 5).dtype),
     "differences._variance": lambda lib: str(lib.frame(a=[1.0, 2.0])[[]].var().dtype),
+    "differences._grouped, arguments of functions": lambda lib: len(
+        lib.frame(k=[1, 1, 2], x=[1, 2, 3]).groupby("k").apply(lambda rows, number: rows.head(number), number=1)
+    ),
     "differences._grouped, computed keys": lambda lib: list(
         _mean_chunk((frame := lib.frame(k=[1, 2, 3], x=[1, 2, 3])), frame.k % 2).columns
     ),
