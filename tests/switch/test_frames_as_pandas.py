@@ -206,6 +206,15 @@ def test_ordered_categories_stay_ordered(change):
     pd.testing.assert_series_equal(result, expected)
 
 
+def test_categories_that_are_found_have_the_order_of_the_rows():
+    def categories():
+        frame = dd.from_pandas(HOURS.set_index(HOURS.x * 7919 % 101)[["x"]], npartitions=3, sort=False)
+        return list(frame.categorize(columns=[], index=True)._meta.index.categories)
+
+    expected, result = on_both(categories, fallback="host")
+    assert result == expected != sorted(expected)
+
+
 @pytest.mark.parametrize("find", ["idxmin", "idxmax"])
 def test_labels_of_extremes_are_found(find):
     missing = HOURS.assign(x=HOURS.x.where(HOURS.x % 50 > 3), d=pd.to_datetime(HOURS.d))
@@ -423,6 +432,7 @@ def with_a_column_of_pandas(frame):
         lambda f: f.groupby("y")[["x"]].std(),
         lambda f: f.groupby(f.y * 5 % 8).x.std(),
         lambda f: f.groupby(f.y * 5 % 8).x.size(),
+        lambda f: f.groupby("k").size(split_out=2).sum(),
         lambda f: np.exp(f.x / 0 * 0),
         lambda f: np.sqrt(f[["x", "y"]] / 0 * 0),
         lambda f: f.assign(z=np.sqrt(f.y - 3)).groupby("k").z.agg(["mean", "count", "min", "last", "std"]),
