@@ -246,6 +246,18 @@ def test_groups_have_the_covariances_of_pandas(compute):
     pd.testing.assert_frame_equal(result, expected, check_index_type=False)
 
 
+def test_an_index_of_several_levels_is_returned_on_the_host():
+    def compute():
+        return dd.from_pandas(HOLES, npartitions=2).groupby(["k", "y"])[["x"]].count().index.compute()
+
+    with dask.config.set(scheduler="sync"):
+        expected = compute()
+        with switched_to("cupy", "cudf", CellRecord(fallback="host", results="host")):
+            result = compute()
+    assert type(result) is pd.MultiIndex
+    assert sorted(result) == sorted(expected)
+
+
 def group_by_a_comparison(frame):
     return frame.groupby(frame.g == 1).x.mean()
 
@@ -435,6 +447,7 @@ def with_a_column_of_pandas(frame):
         lambda f: f.groupby(f.y * 5 % 8).x.std(),
         lambda f: f.groupby(f.y * 5 % 8).x.size(),
         lambda f: f.groupby("k").size(split_out=2).sum(),
+        lambda f: (f.astype({"y": "UInt8"}).groupby("k").y.sum(min_count=3) > 1).isna(),
         lambda f: np.exp(f.x / 0 * 0),
         lambda f: np.sqrt(f[["x", "y"]] / 0 * 0),
         lambda f: f.assign(z=np.sqrt(f.y - 3)).groupby("k").z.agg(["mean", "count", "min", "last", "std"]),
