@@ -190,3 +190,10 @@ def test_a_pattern_that_cudf_has_is_matched_on_the_gpu(pattern):
 )
 def test_a_pattern_that_cudf_lacks_is_not(pattern):
     assert pattern_of("contains", pattern).reason
+
+
+def test_counts_of_which_some_are_missing_are_integers_on_the_host_too(cell):
+    expected, result, on_host = on_both(cell, lambda s: s.str.count(r"\d"), BEYOND_ASCII)
+    assert on_host
+    assert result.dtype == expected.dtype
+    assert values(result) == values(expected)

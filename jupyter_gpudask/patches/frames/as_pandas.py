@@ -359,7 +359,8 @@ def with_dtype(result: Any, dtype: Any) -> Any:
     is_plain = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
     if is_plain and result.dtype.kind in "iu":  # Dask's metadata has missing values
         dtype = "float64" if result.hasnans else "int64" if dtype.kind == "f" else dtype
-    is_of_host = getattr(dtype, "kind", "O") in "iu" and result.dtype.kind == "f"  # with the missing values of pandas
+    # With the missing values of pandas, which a nullable dtype holds.
+    is_of_host = isinstance(dtype, np.dtype) and dtype.kind in "iu" and result.dtype.kind == "f"
     return result if result.dtype == dtype or is_of_host else result.astype(dtype)
 
 

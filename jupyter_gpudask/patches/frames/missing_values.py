@@ -315,7 +315,7 @@ def _with_missing(result: Any, column: Any, values: Any) -> Any:
 
 
 def found(expression: _expr.Isin) -> Any:
-    """The expression for texts, or dtypes whose missing values are NaN or NaT: all are equal to each other in ``isin``."""
+    """The expression for texts, or dtypes whose missing values are NaN or NaT: all of them are equal in ``isin``."""
     meta = expression.frame._meta  # noqa: SLF001
     are_plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biufmM" for dtype in dtypes_of(meta).values())
     are_texts = isinstance(meta, pd.Series) and isinstance(meta.dtype, pd.StringDtype)
