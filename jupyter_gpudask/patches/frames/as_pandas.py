@@ -146,7 +146,7 @@ def compared(expression: Any) -> Any:
     made = _COMPARING[type(expression)](*expression.operands)
     meta = meta_of(made)
     is_plain = isinstance(getattr(meta, "dtype", None), np.dtype) and not isinstance(meta, np.generic)
-    has_texts = is_plain and any(map(_is_of_texts, made.operands))
+    has_texts = is_plain and any(map(_is_of_texts, made.operands[:3]))  # not `inclusive`
     return _expr.Fillna(made, made.operation.missing) if has_texts else made
 
 
