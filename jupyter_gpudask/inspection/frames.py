@@ -134,9 +134,11 @@ def _exact(partition: Any, schema: Any) -> dict[Any, Any]:
     They are made of Arrow's, without an object for each text, or a float for each integer beside a missing one.
     """
     columns, dtypes, _ = schema
+    if not hasattr(partition, "index"):  # an index: one of several levels has two dimensions in cuDF
+        return {}
     if partition.ndim == 1:
         wanted = dtypes[0] if columns is None else dict(zip(columns, dtypes, strict=True)).get(partition.name)
-        array = _array(partition, wanted) if hasattr(partition, "index") else None
+        array = _array(partition, wanted)
         return {} if array is None else {None: array}
     names = list(partition.columns)
     if columns is None or len(set(names)) < len(names) or len(set(columns)) < len(columns):

@@ -150,3 +150,17 @@ def test_a_table_of_which_filters_leave_nothing_is_on_the_gpu(cell, folder):
     assert list(of_names.compute().columns) == ["c", "b", "a"], "in Dask in the order of the files"
     assert list((of_names[["b", "a"]] + 1).compute().columns) == ["b", "a"], "an error in Dask"
     assert of_names.b.compute().name == "b"
+
+
+@pytest.mark.parametrize("of_files", [{"b": "Float64"}, {"a": "Int64", "b": "Float64"}, {}])
+@pytest.mark.parametrize("appended", [{}, {"a": "Int64"}])
+def test_files_with_the_nullable_dtypes_of_cudf_are_appended_to(tmp_path, of_files, appended):
+    DATA[:9].astype({"c": "string", **of_files}).to_parquet(tmp_path / "part.0.parquet")
+    frame = dd.from_pandas(DATA[9:].astype(appended), npartitions=2)
+
+    def append(frame):
+        return frame.to_parquet(tmp_path, engine=GpuEngine, append=True, write_index=False, compute=False)
+
+    assert append(frame).expr.operand("offset") == 1
+    with pytest.raises(ValueError, match="Appended dtypes differ"):
+        append(frame.astype({"b": "str"}))

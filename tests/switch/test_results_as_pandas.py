@@ -13,10 +13,11 @@ from dask._collections import new_collection
 from dask.dataframe.dask_expr._accessor import FunctionMap
 from dask.dataframe.dask_expr._groupby import groupby_slice_transform
 from dask.dataframe.dask_expr._merge import Merge
+from dask.dataframe.dispatch import to_pandas_dispatch
 
 from jupyter_gpudask.errors import MixedBackendsError
 from jupyter_gpudask.fallback.log import fallback_log
-from jupyter_gpudask.inspection.frames import with_lists
+from jupyter_gpudask.inspection.frames import partition_to_host, schema_of, with_lists
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.overlay import CellRecord
 from jupyter_gpudask.patches.frames import methods
@@ -391,3 +392,18 @@ def test_categories_are_found_on_the_host():
     with switched_to("numpy", "pandas", CellRecord(fallback="host", results="host")):
         frame = to_gpu(dd.from_pandas(FRAME, npartitions=3))
         assert list(frame.categorize(columns=["name"]).name.cat.categories) == ["a", "b", "cc"]
+
+
+class Levels:
+    """As an index of several levels of cuDF, which has two dimensions, and no columns."""
+
+    ndim = 2
+
+    def to_pandas(self):
+        return pd.MultiIndex.from_tuples([(1, "a"), (2, "b")])
+
+
+def test_an_index_of_several_levels_is_moved_to_the_host():
+    to_pandas_dispatch.register(Levels, Levels.to_pandas)
+    expected = Levels().to_pandas()
+    assert partition_to_host(Levels(), schema_of(expected)).equals(expected)

@@ -4,6 +4,7 @@ import importlib.util
 
 import dask
 import dask.dataframe as dd
+import numpy as np
 import pandas as pd
 import pytest
 from cudf_stand_in import gpu_cell, in_use
@@ -13,6 +14,7 @@ from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.inspection.results import results_to_host
 from jupyter_gpudask.overlay import CellRecord
+from jupyter_gpudask.patches.frames.as_pandas import with_dtype
 from jupyter_gpudask.patches.frames.texts import pattern_of
 from jupyter_gpudask.switch.context import switched_to
 
@@ -190,3 +192,16 @@ def test_a_pattern_that_cudf_has_is_matched_on_the_gpu(pattern):
 )
 def test_a_pattern_that_cudf_lacks_is_not(pattern):
     assert pattern_of("contains", pattern).reason
+
+
+def test_counts_of_which_some_are_missing_are_integers_on_the_host_too(cell):
+    expected, result, on_host = on_both(cell, lambda s: s.str.count(r"\d"), BEYOND_ASCII)
+    assert on_host
+    assert result.dtype == expected.dtype
+    assert values(result) == values(expected)
+
+
+def test_counts_with_a_missing_one_have_the_dtype_of_the_metadata_if_it_can_be_missing():
+    counts = pd.Series([1.0, float("nan")])
+    assert with_dtype(counts, pd.Int64Dtype()).tolist() == [1, pd.NA]
+    assert with_dtype(counts, np.dtype("int64")) is counts

@@ -347,3 +347,15 @@ def test_booleans_beside_rows_without_them_remain_booleans(options):
     found, expected = compute(to_gpu_as(WithoutObjects, frame)), compute(frame)
     assert found.b.dropna().tolist() == expected.b.dropna().tolist() == [True, False, True]
     assert found.b.isna().sum() == expected.b.isna().sum() == 3
+
+
+@pytest.mark.parametrize("compare", [lambda s: s == "b", lambda s: s != "b"])
+def test_comparisons_of_elements_of_lists_are_never_missing(compare):
+    expected, result = on_both(lambda frame: compare(frame.name.str.split("a").str[0]))
+    assert result.tolist() == expected.tolist()
+
+
+def test_comparisons_of_numbers_are_not_filled():
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    for comparison in (frame.x > 1, frame.x.between(0, 1)):
+        assert isinstance(replaced(comparison.expr), type(comparison.expr))

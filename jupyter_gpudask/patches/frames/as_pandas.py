@@ -146,12 +146,15 @@ def compared(expression: Any) -> Any:
     made = _COMPARING[type(expression)](*expression.operands)
     meta = meta_of(made)
     is_plain = isinstance(getattr(meta, "dtype", None), np.dtype) and not isinstance(meta, np.generic)
-    has_texts = is_plain and any(_is_of_texts(part._meta) for part in made.dependencies())  # noqa: SLF001
+    has_texts = is_plain and any(map(_is_of_texts, made.operands[:3]))  # not `inclusive`
     return _expr.Fillna(made, made.operation.missing) if has_texts else made
 
 
-def _is_of_texts(meta: Any) -> bool:
-    dtype = getattr(meta, "dtype", None)
+def _is_of_texts(operand: Any) -> bool:
+    """Whether it is a text, or has some; Dask's metadata of elements of lists are numbers."""
+    if isinstance(operand, str | ElementAsPandas):
+        return True
+    dtype = getattr(operand._meta, "dtype", None) if isinstance(operand, _expr.Expr) else None  # noqa: SLF001
     return isinstance(dtype, pd.StringDtype) or (dtype is not None and is_object_dtype(dtype))
 
 
@@ -356,7 +359,8 @@ def with_dtype(result: Any, dtype: Any) -> Any:
     is_plain = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
     if is_plain and result.dtype.kind in "iu":  # Dask's metadata has missing values
         dtype = "float64" if result.hasnans else "int64" if dtype.kind == "f" else dtype
-    is_of_host = getattr(dtype, "kind", "O") in "iu" and result.dtype.kind == "f"  # with the missing values of pandas
+    # With the missing values of pandas, which a nullable dtype holds.
+    is_of_host = isinstance(dtype, np.dtype) and dtype.kind in "iu" and result.dtype.kind == "f"
     return result if result.dtype == dtype or is_of_host else result.astype(dtype)
 
 

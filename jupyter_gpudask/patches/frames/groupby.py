@@ -7,6 +7,7 @@ from operator import and_
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from dask.dataframe.dask_expr._expr import Blockwise, Filter
 from dask.dataframe.dask_expr._groupby import (
     DecomposableGroupbyAggregation,
@@ -80,7 +81,9 @@ class FilledSums(SameColumns):
 
 def _filled(column: Any, value: Any) -> Any:
     column = column.fillna(int(value))
-    return column.astype("uint64") if isinstance(value, np.uint64) and column.dtype.kind == "i" else column
+    if not isinstance(value, np.uint64) or column.dtype.kind != "i":
+        return column
+    return column.astype("uint64" if isinstance(column.dtype, np.dtype | pd.ArrowDtype) else "UInt64")
 
 
 _OF_NO_NUMBER = {"sum": 0, "prod": 1}

@@ -288,7 +288,7 @@ def _is_float_of_integers(result: Any, given: Any) -> bool:
 
 
 def isin(frame: Any, values: Any) -> Any:
-    """Whether numbers and times are among others, of which one may be missing: cuDF 26.10 finds no missing ones."""
+    """Whether values are among others, of which one may be missing: cuDF 26.10 finds no NaN."""
     if not is_type_of_gpu(type(frame)) or is_type_of_gpu(type(values)):
         return frame.isin(values)
     result = with_doubles(frame).isin(values)  # 0.1 is no float of 32 bits
@@ -307,17 +307,19 @@ def with_doubles(frame: Any) -> Any:
 
 
 def _with_missing(result: Any, column: Any, values: Any) -> Any:
-    if column.dtype.kind not in "fmM" or not column.isna().any():
+    if column.dtype.kind in "iub" or not column.isna().any():
         return result
-    is_found = bool(pd.Series([None], dtype=column.dtype).isin(values).iloc[0])
+    dtype = column.dtype if column.dtype.kind in "fmM" else "string"
+    is_found = bool(pd.Series([None], dtype=dtype).isin(values).iloc[0])
     return result.mask(column.isna(), is_found)
 
 
 def found(expression: _expr.Isin) -> Any:
-    """The expression for dtypes whose missing values are NaN or NaT, which are equal to each other in ``isin``."""
-    dtypes = dtypes_of(expression.frame._meta).values()  # noqa: SLF001
-    are_plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biufmM" for dtype in dtypes)
-    return IsinAsPandas(*expression.operands) if are_plain else expression
+    """The expression for texts, or dtypes whose missing values are NaN or NaT: all of them are equal in ``isin``."""
+    meta = expression.frame._meta  # noqa: SLF001
+    are_plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biufmM" for dtype in dtypes_of(meta).values())
+    are_texts = isinstance(meta, pd.Series) and isinstance(meta.dtype, pd.StringDtype)
+    return IsinAsPandas(*expression.operands) if are_plain or are_texts else expression
 
 
 class FillnaAsPandas(_expr.Fillna):
