@@ -9,6 +9,7 @@ from importlib import import_module
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from dask.base import normalize_token
 from dask.utils import funcname
 
@@ -128,13 +129,26 @@ class Twins:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result of the one that can use the arguments."""
-        return (self.twin if has_gpu_data((args, kwargs)) else self.function)(*args, **kwargs)
+        if not has_gpu_data((args, kwargs)):
+            return self.function(*args, **kwargs)
+        names = [name for name, _ in _parameters(self.function)[: len(args)]]
+        first = [_moved(name, value) for name, value in zip(names, args, strict=False)]
+        kwargs = {name: _moved(name, value) for name, value in kwargs.items()}
+        return self.twin(*first, *args[len(first) :], **kwargs)
 
     def __dask_tokenize__(self) -> Any:
         return "twins", normalize_token(self.function)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return with_twin, (self.function,)
+
+
+_ARRAYS = {"matrix", "weights"}
+"""Parameters for which SciPy takes lists and arrays of NumPy, and CuPy only its own arrays."""
+
+
+def _moved(name: str, value: Any) -> Any:
+    return import_module("cupy").asarray(value) if name in _ARRAYS and isinstance(value, list | np.ndarray) else value
 
 
 def with_twin(function: Any) -> Any:
