@@ -143,7 +143,7 @@ class Twins:
         return with_twin, (self.function,)
 
 
-_ARRAYS = {"matrix", "weights"}
+_ARRAYS = {"weights"}
 """Parameters for which SciPy takes lists and arrays of NumPy, and CuPy only its own arrays."""
 
 
@@ -167,7 +167,8 @@ def with_twin(function: Any) -> Any:
 def _twin_of(function: Any) -> Callable[..., Any] | None:
     """The function of the same name in the package ``cupyx.scipy`` if its parameters have the same names and defaults.
 
-    The default of a parameter decides on the result, such as the order of a spline. CuPy's may have more parameters.
+    The default of a parameter decides on the result, such as the order of a spline. CuPy's may have more parameters,
+    but not one by which its coordinates are of less precision than SciPy's.
     """
     name = getattr(function, "__name__", "")
     package = next((each for each in PACKAGES if getattr(sys.modules.get(each), name, None) is function), None)
@@ -176,7 +177,8 @@ def _twin_of(function: Any) -> Callable[..., Any] | None:
     try:
         twin: Callable[..., Any] | None = getattr(import_module(f"cupyx.{package}"), name, None)
         own, of_twin = _parameters(function), _parameters(twin) if twin is not None else []
-        can_leave_out = inspect.Parameter.empty not in [default for _, default in of_twin[len(own) :]]
+        others = dict(of_twin[len(own) :])
+        can_leave_out = inspect.Parameter.empty not in others.values() and "float64_coords" not in others
         return twin if of_twin[: len(own)] == own and can_leave_out else None
     except (ImportError, ValueError, TypeError):  # no CuPy, or a compiled function without a signature
         return None

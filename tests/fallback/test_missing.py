@@ -270,9 +270,13 @@ def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
     def convolve(image, weights):
         return image, weights
 
-    functions = convolve, gaussian_filter, median_filter, rotate, zoom
+    def affine_transform(image, matrix):
+        return image, matrix
+
+    functions = affine_transform, convolve, gaussian_filter, median_filter, rotate, zoom
     scipy = types.SimpleNamespace(**{each.__name__: each for each in functions})
     cupyx = types.SimpleNamespace(
+        affine_transform=lambda image, matrix, float64_coords=False: None,
         convolve=lambda image, weights: type(weights),
         gaussian_filter=twin,
         median_filter=lambda image, size, mode: None,
@@ -293,6 +297,7 @@ def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
         assert call(cupy.ones(2), *given) is cupy.ndarray
     assert type(with_twin(rotate)) is Twins
     assert with_twin(median_filter) is median_filter, "SciPy's lacks a parameter"
+    assert with_twin(affine_transform) is affine_transform, "coordinates of less precision"
     assert with_twin(zoom) is zoom, "another default gives another result"
     assert with_twin(len) is len
 
