@@ -80,7 +80,7 @@ def _for_windows(x: Any, chunks: Any) -> Any:
     Dask's `sliding_window_view` appends the size of the window to the chunks, one for each of its axes.
     """
     windows = chunks[x.ndim :] if isinstance(chunks, tuple) else ()
-    if not windows or not all(isinstance(size, tuple) and len(size) == 1 for size in windows):
+    if not windows or not all(isinstance(each, tuple) for each in chunks) or set(map(len, windows)) != {1}:
         return chunks
     split = {axis for axis, given in enumerate(x.chunks) if max(chunks[axis]) < max(given)}
     kept = [given if axis in split else chunks[axis] for axis, given in enumerate(x.chunks)]
