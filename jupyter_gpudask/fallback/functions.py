@@ -9,6 +9,7 @@ from importlib import import_module
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from dask.base import normalize_token
 from dask.utils import funcname
 
@@ -128,13 +129,26 @@ class Twins:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result of the one that can use the arguments."""
-        return (self.twin if has_gpu_data((args, kwargs)) else self.function)(*args, **kwargs)
+        if not has_gpu_data((args, kwargs)):
+            return self.function(*args, **kwargs)
+        names = [name for name, _ in _parameters(self.function)[: len(args)]]
+        first = [_moved(name, value) for name, value in zip(names, args, strict=False)]
+        kwargs = {name: _moved(name, value) for name, value in kwargs.items()}
+        return self.twin(*first, *args[len(first) :], **kwargs)
 
     def __dask_tokenize__(self) -> Any:
         return "twins", normalize_token(self.function)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return with_twin, (self.function,)
+
+
+_ARRAYS = {"weights"}
+"""Parameters for which SciPy takes lists and arrays of NumPy, and CuPy only its own arrays."""
+
+
+def _moved(name: str, value: Any) -> Any:
+    return import_module("cupy").asarray(value) if name in _ARRAYS and isinstance(value, list | np.ndarray) else value
 
 
 def with_twin(function: Any) -> Any:
@@ -153,7 +167,8 @@ def with_twin(function: Any) -> Any:
 def _twin_of(function: Any) -> Callable[..., Any] | None:
     """The function of the same name in the package ``cupyx.scipy`` if its parameters have the same names and defaults.
 
-    The default of a parameter decides on the result, such as the order of a spline. CuPy's may have more parameters.
+    The default of a parameter decides on the result, such as the order of a spline. CuPy's may have more parameters,
+    but not one by which its coordinates are of less precision than SciPy's.
     """
     name = getattr(function, "__name__", "")
     package = next((each for each in PACKAGES if getattr(sys.modules.get(each), name, None) is function), None)
@@ -162,7 +177,8 @@ def _twin_of(function: Any) -> Callable[..., Any] | None:
     try:
         twin: Callable[..., Any] | None = getattr(import_module(f"cupyx.{package}"), name, None)
         own, of_twin = _parameters(function), _parameters(twin) if twin is not None else []
-        can_leave_out = inspect.Parameter.empty not in [default for _, default in of_twin[len(own) :]]
+        others = dict(of_twin[len(own) :])
+        can_leave_out = inspect.Parameter.empty not in others.values() and "float64_coords" not in others
         return twin if of_twin[: len(own)] == own and can_leave_out else None
     except (ImportError, ValueError, TypeError):  # no CuPy, or a compiled function without a signature
         return None

@@ -188,10 +188,16 @@ def _compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     if record.results == "host":
         converted = [_convert(record, collection) for collection in collections]
         results = original(*converted, **kwargs)
-        if current_overlay() is not None:  # of `dask.delayed`, which elsewhere return what the function returns
-            pairs = zip(collections, converted, results, strict=True)
-            results = [results_to_host(result) if new is old else result for old, new, result in pairs]
-        return repack(results)
+        # Of arrays that are on the host by their metadata alone, as of `xarray.map_blocks`; and in a cell of
+        # `dask.delayed`, which elsewhere returns what the function returns.
+        in_cell = current_overlay() is not None
+        pairs = zip(collections, converted, results, strict=True)
+        return repack(
+            [
+                results_to_host(result) if new is old and (in_cell or isinstance(old, Array)) else result
+                for old, new, result in pairs
+            ]
+        )
     if any(isinstance(arg, Iterator) for arg in args):
         args = repack(collections)  # the iterators are consumed
     schedule = get_scheduler(scheduler=kwargs.get("scheduler"), collections=collections)

@@ -7,7 +7,6 @@ dask-cuda also shuffles dataframes by tasks.
 from __future__ import annotations
 
 import math
-import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ import dask.config
 import numpy as np
 import pandas as pd
 from dask.array._shuffle import _calculate_new_chunksizes
-from dask.array.overlap import sliding_window_view
 from dask.dataframe.dask_expr._shuffle import (
     AssignPartitioningIndex,
     SimpleShuffle,
@@ -72,18 +70,22 @@ def rechunk(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         choose = getattr(distributed_client._get_global_client(), "rechunk_threshold", None)  # noqa: SLF001
         if call.arguments.get("threshold") is None and choose is not None:
             call.arguments["threshold"] = choose(array.nbytes)
-        call.arguments["chunks"] = _for_windows(array) or call.arguments["chunks"]
+        call.arguments["chunks"] = _for_windows(array, call.arguments["chunks"])
     return original(*call.args, **call.kwargs)
 
 
-def _for_windows(x: Any) -> tuple[Any, ...]:
-    """The chunks for Dask's sliding windows, if it rechunks `x` for them; else nothing."""
-    caller = sys._getframe(3).f_back  # noqa: SLF001 - of the method of the array, which has called the function
-    if caller is None or caller.f_code is not sliding_window_view.__code__ or not caller.f_locals["automatic_rechunk"]:
-        return ()
-    free = {axis for axis, depth in enumerate(caller.f_locals["depths"]) if depth == 0}
+def _for_windows(x: Any, chunks: Any) -> Any:
+    """The chunks for Dask's sliding windows, if they are for those; else `chunks`.
+
+    Dask's `sliding_window_view` appends the size of the window to the chunks, one for each of its axes.
+    """
+    windows = chunks[x.ndim :] if isinstance(chunks, tuple) else ()
+    if not windows or not all(isinstance(each, tuple) for each in chunks) or set(map(len, windows)) != {1}:
+        return chunks
+    split = {axis for axis, given in enumerate(x.chunks) if max(chunks[axis]) < max(given)}
+    kept = [given if axis in split else chunks[axis] for axis, given in enumerate(x.chunks)]
     most = max(_WINDOW_BYTES // x.dtype.itemsize, math.prod(map(max, x.chunks)))
-    return tuple(_calculate_new_chunksizes(x.chunks, list(caller.f_locals["safe_chunks"]), free, most))
+    return tuple(_calculate_new_chunksizes(x.chunks, [*kept, *windows], split, most))
 
 
 def split_in_order(frame: Any, groups: Any, number: int, *, ignore_index: bool) -> dict[int, Any]:

@@ -267,9 +267,17 @@ def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
     def zoom(image, zoom, order=3):
         return image, zoom, order
 
-    functions = gaussian_filter, median_filter, rotate, zoom
+    def convolve(image, weights):
+        return image, weights
+
+    def affine_transform(image, matrix):
+        return image, matrix
+
+    functions = affine_transform, convolve, gaussian_filter, median_filter, rotate, zoom
     scipy = types.SimpleNamespace(**{each.__name__: each for each in functions})
     cupyx = types.SimpleNamespace(
+        affine_transform=lambda image, matrix, float64_coords=False: None,
+        convolve=lambda image, weights: type(weights),
         gaussian_filter=twin,
         median_filter=lambda image, size, mode: None,
         rotate=lambda image, angle, texture_memory=False: None,
@@ -284,8 +292,12 @@ def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
     assert function(cupy.ones(2), 1) == (cupy.ndarray, "on the GPU", 1)
     assert function(np.ones(2), 1) == (np.ndarray, "on the host", 1)
     assert with_twin(functools.partial(gaussian_filter, sigma=2))(cupy.ones(2)) == (cupy.ndarray, "on the GPU", 2)
+    for call in (with_twin(convolve), functools.partial(with_twin(convolve), weights=[1, 2])):
+        given = () if isinstance(call, functools.partial) else (np.ones(2),)
+        assert call(cupy.ones(2), *given) is cupy.ndarray
     assert type(with_twin(rotate)) is Twins
     assert with_twin(median_filter) is median_filter, "SciPy's lacks a parameter"
+    assert with_twin(affine_transform) is affine_transform, "coordinates of less precision"
     assert with_twin(zoom) is zoom, "another default gives another result"
     assert with_twin(len) is len
 

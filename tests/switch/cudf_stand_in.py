@@ -50,6 +50,15 @@ def as_small(series, number):
     return np.int8(int(number)) if series.dtype.kind == "b" and is_number else number
 
 
+def with_signs(result, dividend, divisor):
+    """As cuDF, which multiplies a column by -1 if all its infinite quotients have another sign than the dividends."""
+    infinite = np.isinf(result.to_numpy()) & (np.asarray(dividend) != 0)
+    has_negative_zero = np.all(np.asarray(divisor) == 0) and np.signbit(divisor).any()
+    same = (np.signbit(result.to_numpy()) == np.signbit(dividend))[infinite]
+    is_negated = not result.isna().any() and same.size and (same if has_negative_zero else ~same).all()
+    return Series(pd.Series(result).mul(-1)) if is_negated else result
+
+
 class Series(pd.Series):
     """Stands for `cudf.Series`."""
 
@@ -72,7 +81,10 @@ class Series(pd.Series):
         plain = self.to_pandas()
         if op in (operator.truediv, roperator.rtruediv) and plain.dtype.kind in "biu" and plain.dtype.itemsize < 8:
             plain = plain.astype("float32")
-        return Series(plain._arith_method(as_small(plain, other), op))
+        other = as_small(plain, other)
+        result = Series(plain._arith_method(other, op))
+        sides = (other, plain) if op is roperator.rtruediv else (plain, other)
+        return with_signs(result, *sides) if op in (operator.truediv, roperator.rtruediv) else result
 
     def astype(self, dtype, **options):
         result = pd.Series(self).astype(dtype, **options)
@@ -245,6 +257,11 @@ class Frame(pd.DataFrame):
 
     def _cmp_method(self, other, op):
         return Frame({name: Series(column)._cmp_method(other, op) for name, column in self.items()})
+
+    def _arith_method(self, other, op):
+        if np.ndim(other):
+            return super()._arith_method(other, op)
+        return Frame({name: Series(column)._arith_method(other, op) for name, column in self.items()})
 
     def astype(self, dtypes, **options):
         given = dtypes if isinstance(dtypes, dict) else dict.fromkeys(self.columns, dtypes)

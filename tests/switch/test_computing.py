@@ -20,7 +20,7 @@ from helpers import wait_until
 from jupyter_gpudask.client.kernel_client import KernelClient
 from jupyter_gpudask.errors import ResultTooLargeError
 from jupyter_gpudask.graph.workers import WORKER
-from jupyter_gpudask.overlay import CellRecord
+from jupyter_gpudask.overlay import CellRecord, set_outside
 from jupyter_gpudask.patches import computation as fitting
 from jupyter_gpudask.switch.context import default_client, switched_to
 
@@ -157,6 +157,20 @@ def reads_of(compute, make):
     READS.clear()
     dask.compute(*compute(*make()))
     return len(READS)
+
+
+def test_blocks_on_gpus_that_no_metadata_names_are_returned_as_numpy_in_an_ordinary_cell(client):
+    with switched_to("cupy", "pandas", CellRecord()):
+        on_gpu = da.ones(4, chunks=2)
+    array = da.Array(on_gpu.dask, on_gpu.name, on_gpu.chunks, dtype=float)  # as xarray.map_blocks
+    outside = set_outside(CellRecord(results="host", fallback="host"))
+    try:
+        with default_client.computing_on(client):
+            found, delayed = dask.compute(array, dask.delayed(cupy.asarray)(1.0))
+    finally:
+        set_outside(outside)
+    assert type(found) is np.ndarray
+    assert type(delayed) is cupy.ndarray, "what a delayed function returns"
 
 
 @pytest.mark.filterwarnings("ignore:Computing mixed collections")

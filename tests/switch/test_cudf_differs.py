@@ -90,6 +90,7 @@ ROWS = {
     "arithmetic.with_floats, shift": lambda lib: str(lib.series([1, 2]).shift().dtype),
     "arithmetic.with_floats, diff": lambda lib: lib.series([-128, 127], dtype="int8").diff(),
     "arithmetic.with_nullable_dtypes": lambda lib: str(lib.series([1, None], dtype="UInt8").round(0).dtype),
+    "as_pandas.converting, signs of quotients": lambda lib: lib.series([np.inf, 1.0]) / -2.0,
     # missing_values
     "as_pandas.compared": lambda lib: (lib.series([1.0, NAN]) != 1).isna().any(),
     "missing_values.Logical": lambda lib: (

@@ -56,6 +56,13 @@ COMPUTATIONS = {
         lambda f: f.k / 3,
         lambda f: f[["k", "x"]].assign(p=f.k > 3) * 0.5,
     ],
+    "an infinite quotient has the sign of its operands, and the others theirs": [
+        lambda f: 2 / ((f.k - 3) * -1.0),
+        lambda f: ((f.k - 3) * -1.0).rdiv(2),
+        lambda f: 2 / ((f[["k", "x"]] - 3) * -1.0),
+        lambda f: (f.k / 0.0) / -2,
+        lambda f: f.k / ((f.k - 3) * -1.0),
+    ],
     "a comparison with NaN is true or false": [
         lambda f: f.x > 0,
         lambda f: f.x != 1,

@@ -1,7 +1,8 @@
 """Arithmetic with booleans and small integers of dataframes on GPUs, with pandas' results.
 
 cuDF 26.10 converts a number beside booleans to a small integer: True - 0.5 is 1, and True + 127 is -128. It divides
-booleans and integers of up to 32 bits with 24 bits of precision: 16777217 / 1 is 16777216.
+booleans and integers of up to 32 bits with 24 bits of precision: 16777217 / 1 is 16777216. If all infinite quotients
+of a column have another sign than their dividends, it multiplies the column by -1: inf / -2 is infinite.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from dask.base import normalize_token
-from dask.dataframe.dask_expr._expr import Diff
+from dask.dataframe.dask_expr._expr import Diff, MethodOperator
 from dask.utils import funcname
 
 from ...inspection.placement import is_type_of_gpu
@@ -49,7 +50,53 @@ class Arithmetic:
         """The result for one partition."""
         name = operands[0] if isinstance(operands[0], str) else self.__name__
         kind = "float64" if name in _DIVISIONS else _kind_of_number(operands)
-        return self.operation(*(_converted(each, kind, divides=name in _DIVISIONS) for each in operands), **kwargs)
+        operands = tuple(_converted(each, kind, divides=name in _DIVISIONS) for each in operands)
+        result = self.operation(*operands, **kwargs)
+        return _with_signs(result, operands) if name in _DIVISIONS else result
+
+
+def is_division(expression: Any) -> bool:
+    """Whether the operation, or the method of that name, divides."""
+    name = expression.operand("name") if isinstance(expression, MethodOperator) else expression.operation.__name__
+    return name in _DIVISIONS
+
+
+def _with_signs(result: Any, operands: tuple[Any, ...]) -> Any:
+    """Quotients with the signs that follow from those of the operands; see the module."""
+    if not is_type_of_gpu(type(result)):
+        return result
+    sides = [each for each in operands if getattr(each, "ndim", 0) or isinstance(each, int | float | np.number)][:2]
+    if len(sides) < 2 or any(getattr(each, "ndim", 0) not in {0, result.ndim} for each in sides):
+        return result
+    if result.ndim == 1:
+        return -1 * result if _is_negated(result, sides) else result
+    names = [name for name in result.columns if all(name in each.columns for each in sides if getattr(each, "ndim", 0))]
+    negated = {
+        name: -1 * result[name]
+        for name in names
+        if _is_negated(result[name], [each[name] if getattr(each, "ndim", 0) else each for each in sides])
+    }
+    if not negated:
+        return result
+    changed = result.copy(deep=False)
+    for name, column in negated.items():
+        changed[name] = column
+    return changed
+
+
+def _is_negated(result: Any, sides: list[Any]) -> bool:
+    """Whether an infinite quotient of a column has the wrong sign; a column with missing values is left as it is."""
+    columns = [each for each in (result, *sides) if getattr(each, "ndim", 0)]
+    are_plain = all(isinstance(each.dtype, np.dtype) and each.dtype.kind in "iuf" for each in columns)
+    if not are_plain or any(getattr(each, "null_count", 0) for each in columns):
+        return False
+    values = result.values  # noqa: PD011 - on the GPU
+    infinite = np.isinf(values)
+    if not infinite.any() or not all(each.index.equals(result.index) for each in columns[1:]):
+        return False
+    numbers = (each.values if getattr(each, "ndim", 0) else float(each) for each in sides)  # noqa: PD011
+    first, second = map(np.signbit, numbers)
+    return bool((infinite & (np.signbit(values) != (first != second))).any())
 
 
 def is_converted(expression: Any) -> bool:

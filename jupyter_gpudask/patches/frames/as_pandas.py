@@ -30,6 +30,7 @@ from .arithmetic import (
     OPERATORS_OF_NUMPY,
     Arithmetic,
     is_converted,
+    is_division,
     with_floats,
     with_nullable_dtypes,
     with_units,
@@ -103,7 +104,7 @@ def of_columns_of_numpy(expression: Any) -> Any:
     if not isinstance(expression.func, np.ufunc):
         return expression
     function: Any = COMPARED_BY_UFUNC.get(expression.func.__name__, expression.func)
-    if expression.func.__name__ in OPERATORS_OF_NUMPY and is_converted(expression):
+    if expression.func.__name__ in OPERATORS_OF_NUMPY and (is_converted(expression) or expression.func is np.divide):
         function = Arithmetic(function)
     return expression.substitute_parameters({"func": OfColumns(function)})
 
@@ -128,8 +129,9 @@ _CONVERTING = {
 
 
 def converting(expression: Any) -> Any:
-    """Arithmetic of booleans or small integers, whose operands are converted; any other as it is."""
-    return _CONVERTING[type(expression)](*expression.operands) if is_converted(expression) else expression
+    """A division, and arithmetic of booleans or small integers, whose operands are converted; any other as it is."""
+    is_changed = is_converted(expression) or is_division(expression)
+    return _CONVERTING[type(expression)](*expression.operands) if is_changed else expression
 
 
 _COMPARING = {
