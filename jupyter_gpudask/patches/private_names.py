@@ -49,6 +49,7 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._str_accessor": "CatBlockwise CatBlockwise.operation SplitMap",
     "dask.dataframe.groupby": "_finalize_std _finalize_var _groupby_raise_unaligned",
     "dask.dataframe.indexing": "_maybe_partial_time_string",
+    "dask.dataframe.io.parquet.arrow": "_wrapped_fs",
     "distributed.client": "_get_global_client _set_global_client",
     "distributed.comm.tcp": "_close_comm",
     "distributed.scheduler": "_cull _materialize_graph",
