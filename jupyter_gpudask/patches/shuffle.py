@@ -125,6 +125,8 @@ def _groups(  # noqa: PLR0917 - as in Dask
     nfinal: int,
 ) -> dict[int, Any]:
     """Source: ``dask.dataframe.shuffle.shuffle_group``."""
+    if k == 1:  # as for the distinct values of one partition
+        return {0: frame.reset_index(drop=True) if ignore_index else frame}
     targets, are_partitions = _targets(frame, columns)
     if not are_partitions and nfinal and nfinal != npartitions:
         targets = targets % nfinal
