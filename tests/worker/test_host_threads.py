@@ -213,4 +213,4 @@ def test_parts_that_need_much_memory_leave_the_worker_alive(tmp_path, chunks):
         assert kernel.ok("(pid,) = client.run(os.getpid).values()\npid").value == before
     found = sorted((began, ended) for _, began, ended in map(json.loads, log.read_text().splitlines()))
     assert len(found) == 8, "none ran twice"
-    assert 1 <= most_at_once(found) <= 2
+    assert 1 <= most_at_once(found) <= 3, "of eight; the first ones show how much they need"
