@@ -247,7 +247,7 @@ def run_query(run: Callable[[int], Any], number: int, before: dict[str, Any]) ->
 
 
 def compare(options: argparse.Namespace) -> dict[str, Any]:
-    """All sides, each in a process of its own or together: total seconds, and how many answers are those of Polars."""
+    """All sides, each in a process of its own or together: total seconds, and how many answers Polars gives, too."""
     sides: dict[str, Any] = {}
     for group in [options.only] if options.together else [[side] for side in options.only]:
         out = options.data / f"{'+'.join(group)}.json"

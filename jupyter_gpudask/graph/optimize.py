@@ -1,4 +1,4 @@
-"""The optimization of graphs of arrays: Dask's own, then ours. Runs where the graph is materialized."""
+"""The optimization of graphs of arrays and dataframes: Dask's own, then ours. Runs where the graph is materialized."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class ArrayOptimizer:
 
 
 class WithOptimizer:
-    """An expression as a client submits it, with its own optimizer for arrays.
+    """An expression as a client submits it, with its own optimizer for arrays, or fused partitions of dataframes.
 
-    Dask's optimizer is replaced where the graph is made, which is not in the kernel: to make the expressions anew takes
-    the kernel longer than to send them.
+    Both are made where the graph is made, which is not in the kernel: to make the expressions anew takes the kernel
+    longer than to send them.
     """
 
     def __init__(self, expression: Any, optimizer: ArrayOptimizer) -> None:
