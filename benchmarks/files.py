@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from dask.system import CPU_COUNT  # those that this process may use
 from harness import BY_HAND, OURS, Process, chosen, header, parser, private_environment, publish
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ ROWS, COLUMNS = 181, 360
 
 def make(folder: Path, gigabytes: float, names: list[str]) -> None:
     """Write the files of these rows."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool, ThreadPoolExecutor(3) as kinds:
+    with ThreadPoolExecutor(CPU_COUNT) as pool, ThreadPoolExecutor(3) as kinds:
         made = []
         if any("Zarr" in name for name in names):
             made.append(kinds.submit(_make_zarr, folder, gigabytes, pool))
@@ -129,7 +130,7 @@ def read_by_hand(codec: str, *, gpu_buffers: bool = False) -> Work:
             array = zarr.open_array(folder / f"{codec}.zarr", mode="r")
             side = array.chunks[0]
             places = [slice(start, start + side) for start in range(0, array.shape[0], side)]
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
+            with ThreadPoolExecutor(CPU_COUNT) as pool:
                 means = [(xp.asarray(block) - 1).mean(axis=1) for block in pool.map(array.__getitem__, places)]
         return _on_host(xp.concatenate(means))
 
@@ -165,7 +166,7 @@ def anomaly_by_hand(folder: Path) -> Any:
     step, length = array.chunks[0], array.shape[0]
     places = [slice(start, min(start + step, length)) for start in range(0, length, step)]
     days = xp.asarray(stored.time.dt.dayofyear.to_numpy() - 1)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(CPU_COUNT) as pool:
         whole = xp.concatenate([xp.asarray(block) for block in pool.map(array.__getitem__, places)])
         mean = xp.zeros((366, *whole.shape[1:]), "float32")
         for day in range(366):
@@ -250,7 +251,7 @@ def images_by_hand(name: str) -> Work:
         names = sorted((folder / "images").glob("*.tif"))
         result: Any = None
         counts = []
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(CPU_COUNT) as pool:
             for image in pool.map(tifffile.imread, names):
                 block = xp.asarray(image).astype("float32")
                 if name == "label":
@@ -326,8 +327,7 @@ def _cluster(side: str, engine: str) -> Iterator[None]:
     elif side == CORES:
         from distributed import Client, LocalCluster
 
-        cores = os.cpu_count() or 1
-        workers = max(1, cores // 2)
+        workers = max(1, int(CPU_COUNT) // 2)
         with LocalCluster(workers, threads_per_worker=2, dashboard_address="127.0.0.1:0") as made, Client(made):
             yield
     else:

@@ -231,15 +231,18 @@ def test_there_is_room_while_half_of_the_pool_is_free(monkeypatch, used, expecte
     assert memory.has_room() is expected
 
 
-def test_each_gpu_of_the_machine_has_its_part_of_the_cores(monkeypatch):
-    for devices, on_machine, gpus in (
-        ("", 4, 0),
-        ("GPU-1", 1, 1),
-        ("GPU-2,GPU-1", 0, 2),
-        ("3", 4, 4),
-        ("MIG-1,MIG-2", 1, 2),
+def test_each_gpu_has_its_part_of_the_cores_that_the_process_may_use(monkeypatch):
+    for devices, on_machine, cores, gpus in (
+        ("", 4, 64, 0),
+        ("GPU-1", 1, 64, 1),
+        ("GPU-2,GPU-1", 0, 64, 2),
+        ("3", 4, 64, 4),
+        ("3", 4, 16, 1),
+        ("MIG-1,MIG-2", 1, 64, 2),
     ):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", devices)
+        monkeypatch.setattr(host_threads, "CPU_COUNT", cores)
+        monkeypatch.setattr(host_threads.os, "cpu_count", lambda: 64)
         monkeypatch.setattr(host_threads, "count_gpus", lambda count=on_machine: count)
         assert host_threads.gpus_of_machine() == gpus
 
