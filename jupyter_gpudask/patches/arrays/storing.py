@@ -23,7 +23,7 @@ from distributed import Client, Future, futures_of, wait
 from distributed.protocol.pickle import dumps
 
 from ...fallback.values import to_gpu
-from ...fallback.zarr_blocks import with_threads
+from ...fallback.zarr_blocks import Target, with_threads
 from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import name_of, place_of, to_host
 from ...inspection.user_code import user_frame
@@ -181,8 +181,9 @@ def store(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     here = [number for number, target in enumerate(targets) if not _is_reached_by_workers(target)]
     if not given["return_stored"]:
         targets = [target if number in here else with_threads(target) for number, target in enumerate(targets)]
+        given["lock"] = _lock_of(given["lock"], sources, targets, regions)
     if client is None or not here or not len(sources) == len(targets) == len(regions):
-        call.arguments |= {"sources": sources, "targets": targets}
+        call.arguments |= {"sources": sources, "targets": targets, "lock": given["lock"]}
         return original(*call.args, **call.kwargs)
     if not given["compute"]:
         _warn(_LATER)
@@ -200,6 +201,15 @@ def store(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return None
     stored.update(zip(here, (_store_block(*part) for part in parts), strict=True))
     return stored[0] if len(stored) == 1 else tuple(stored[number] for number in range(len(stored)))
+
+
+def _lock_of(lock: Any, sources: Any, targets: Any, regions: Any) -> Any:
+    """The lock for writing, of which Dask makes one for all blocks of an array that it overwrites; chunks need none."""
+
+    def is_free(source: Array, target: Any, region: Any) -> bool:
+        return region is None and isinstance(target, Target) and target.has_chunks_of(source)
+
+    return False if lock is True and all(map(is_free, sources, targets, regions)) else lock
 
 
 class LocksInOrder:
