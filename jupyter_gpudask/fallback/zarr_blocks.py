@@ -140,6 +140,7 @@ def _scratch(array: Any) -> Any:
 class _Chunks(list[tuple[Path, tuple[slice, ...], tuple[slice, ...], bool]]):
     """The chunks of a block: their files, places in the block, places in the chunk, and whether these are all."""
 
+    folder: Path
     shape: list[int]
 
     @classmethod
@@ -153,11 +154,12 @@ class _Chunks(list[tuple[Path, tuple[slice, ...], tuple[slice, ...], bool]]):
             range(*part.indices(size)) if type(part) is slice else range(size)[part : part + 1 or None]
             for part, size in zip(parts, array.shape, strict=True)
         ]
-        folder, found = Path(root, array.store_path.path), cls()
+        found = cls()
+        found.folder = Path(root, array.store_path.path)
         found.shape = list(map(len, axes))
         for chunk in itertools.product(*map(_pieces, axes, array.chunks, array.shape)):
             number, places, within, are_all = zip(*chunk, strict=True) if chunk else ((), (), (), ())
-            found.append((folder / array.metadata.encode_chunk_key(number), places, within, all(are_all)))
+            found.append((found.folder / array.metadata.encode_chunk_key(number), places, within, all(are_all)))
         return found
 
 
@@ -234,6 +236,7 @@ def _write_files(array: Any, parts: tuple[Any, ...], block: Any) -> bool:
         each for each in chunks.shape if each > 1
     ]:
         return False  # and raises an error
+    chunks.folder.stat()  # raises an error if it is gone, as that of a lost mount; it is not made again
     source, fill_value = block.reshape(chunks.shape), _fill_value_of(array)
     inner = array.async_array
     config = inner.config if hasattr(inner, "config") else inner._config  # noqa: SLF001 - of Zarr 3.0

@@ -10,6 +10,7 @@ import pytest
 import zarr
 from dask.array.core import slices_from_chunks
 from dask.core import flatten
+from helpers import small_disk
 from numcodecs import Delta, Zlib
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
 
@@ -297,3 +298,11 @@ def test_files_that_were_written_before_the_disk_takes_no_more_are_whole(tmp_pat
     assert (array[0] == 7).all()
     assert not array[1].any()
     assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_lost_mount_is_an_error_and_nothing_is_written_below_it(tmp_path):
+    with small_disk(tmp_path / "disk") as disk:
+        target = zarr_blocks.with_threads(in_file(disk))
+    with pytest.raises(FileNotFoundError, match=r"disk/x\.zarr'$"):
+        target[0:3, 0:2] = NUMBERS[:3, :2]
+    assert not list((tmp_path / "disk").iterdir())

@@ -10,7 +10,7 @@ import pytest
 import zarr
 from device import MARKS, cupy
 from distributed import LocalCluster, wait
-from helpers import wait_until
+from helpers import small_disk, wait_until
 
 from jupyter_gpudask.client.kernel_client import KernelClient
 from jupyter_gpudask.overlay import CellRecord
@@ -327,3 +327,19 @@ def test_threads_of_a_worker_write_one_netcdf_file(tmp_path, engine):
         values = da.arange(64 * 100, chunks=100, dtype="f8").reshape(64, 100)
         xr.Dataset({"x": (("t", "y"), values)}).to_netcdf(file, engine=engine)
     np.testing.assert_array_equal(xr.open_dataset(file, engine=engine).x, np.arange(6400.0).reshape(64, 100))
+
+
+@pytest.mark.parametrize("engine", ["h5netcdf", "netcdf4"])
+def test_a_full_disk_is_the_error_of_a_netcdf_file(tmp_path, engine):
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip({"netcdf4": "netCDF4"}.get(engine, engine))
+    with (
+        small_disk(tmp_path / "disk", size="4m") as disk,
+        LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0") as cluster,
+        KernelClient(cluster) as client,
+        default_client.computing_on(client),
+        switched_to("numpy", "pandas", CellRecord(results="host", fallback="host")),
+    ):
+        data = xr.Dataset({"x": (("t", "y"), da.ones((64, 2**14), chunks=(8, -1)))})
+        with pytest.raises(OSError, match=r"^\[Errno 28\] No space left on device: '/.*x\.nc'$"):
+            data.to_netcdf(disk / "x.nc", engine=engine)
