@@ -11,6 +11,7 @@ in the page cache, and then once more. The results of the sides are compared.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -278,13 +279,13 @@ WORK: dict[str, dict[str, Work]] = {
         for codec in CODECS
     },
     "copy Zarr, zstd: (x * 2).to_zarr": {OURS: copy_zarr, CORES: copy_zarr},
-    "climatology and anomaly by day, written back": {OURS: anomaly, CORES: anomaly, BY_HAND: anomaly_by_hand},
-    "resample to months": {OURS: resample, CORES: resample},
-    "quantile by month": {OURS: quantile, CORES: quantile},
-    "read netCDF4, zlib": {OURS: netcdf, CORES: netcdf},
     "images: gaussian": {OURS: gaussian, CORES: gaussian, BY_HAND: images_by_hand("gaussian")},
     "images: median": {OURS: median, CORES: median, BY_HAND: images_by_hand("median")},
     "images: threshold and label": {OURS: label, CORES: label, BY_HAND: images_by_hand("label")},
+    "read netCDF4, zlib": {OURS: netcdf, CORES: netcdf},
+    "resample to months": {OURS: resample, CORES: resample},
+    "climatology and anomaly by day, written back": {OURS: anomaly, CORES: anomaly, BY_HAND: anomaly_by_hand},
+    "quantile by month": {OURS: quantile, CORES: quantile},
     "rolling mean of 30 days": {OURS: rolling, CORES: rolling},
 }
 
@@ -388,15 +389,26 @@ def main() -> None:
                     if file:
                         results[side] = np.load(file)
             row["largest difference"] = _differences(results)
+            _save(options.out, _report(options.gigabytes, rows))  # what follows may take too long
         for process in processes.values():
             process.end()
     rows = {name: row for name, row in rows.items() if row["seconds"]}
     for name, row in rows.items():
         sides_of = ", ".join(f"{s} {t[-1] if isinstance(t, list) else t}" for s, t in row["seconds"].items())
         print(f"{name:50} {sides_of}; difference {row['largest difference']}")
-    publish(header() | {"gigabytes": options.gigabytes, "rows": rows}, options.out, hide="rows")
+    publish(_report(options.gigabytes, rows), options.out, hide="rows")
     if any(value > TOLERANCE for row in rows.values() for value in row["largest difference"].values()):
         sys.exit("The results differ.")
+
+
+def _report(gigabytes: float, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    measured = {name: row for name, row in rows.items() if row["seconds"]}
+    return header() | {"cores": int(CPU_COUNT), "gigabytes": gigabytes, "rows": measured}
+
+
+def _save(out: Path | None, report: dict[str, Any]) -> None:
+    if out:
+        out.write_text(json.dumps(report, indent=1))
 
 
 def _tell(text: str) -> None:
