@@ -117,7 +117,7 @@ def _read_files(array: Any, parts: tuple[Any, ...], memory: Any) -> bool:
         place = target[places]
         is_whole = place.shape == array.chunks and place.flags.c_contiguous
         if not is_whole and scratch is None:
-            scratch = _scratch(array)
+            scratch = _scratch(array.chunks, array.dtype)
         try:
             if not _read_file(codec, file, place if is_whole else scratch):
                 return False
@@ -131,10 +131,10 @@ def _read_files(array: Any, parts: tuple[Any, ...], memory: Any) -> bool:
     return True
 
 
-def _scratch(array: Any) -> Any:
-    """Memory for a chunk; that of the last task is faster than what the operating system has to provide."""
-    memory = page_locked.empty(array.chunks, array.dtype)
-    return np.empty(array.chunks, array.dtype) if memory is None else memory
+def _scratch(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Memory of earlier tasks, where there is some: to get it anew takes as long as to decode a chunk."""
+    memory = page_locked.empty(shape, dtype)
+    return np.empty(shape, dtype) if memory is None else memory
 
 
 class _Chunks(list[tuple[Path, tuple[slice, ...], tuple[slice, ...], bool]]):
@@ -283,27 +283,29 @@ def _codec_of(array: Any) -> Any:
     return codecs[0] if hasattr(codecs[0], "codec_id") else getattr(codecs[0], f"_{name}_codec", None)
 
 
-def _read_file(codec: Any, file: Path, out: Any) -> bool:
+def _read_file(codec: Any, path: Path, out: Any) -> bool:
     """Read the file of a chunk into an array; whether it has filled it."""
-    if codec is False:
-        return _read_plain(file, out)
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        if codec is False:
+            return size == out.nbytes and _fill(out.reshape(-1).view("u1"), file)
+        data = _scratch((1 << max(size - 1, 0).bit_length(),), np.dtype("u1"))[:size]
+        if not _fill(data, file):
+            return False
     # A codec that finds less than a chunk in the file returns without an error; then the end is as before.
     end = out.reshape(-1).view("u1")[-8:]
     before = end[:] = np.frombuffer(os.urandom(end.size), "u1")
-    codec.decode(file.read_bytes(), out)
+    codec.decode(data, out)
     return not np.array_equal(end, before)
 
 
-def _read_plain(path: Path, out: Any) -> bool:
-    view = memoryview(out.reshape(-1).view("u1"))
-    with path.open("rb", buffering=0) as file:
-        if os.fstat(file.fileno()).st_size != len(view):
+def _fill(out: Any, file: Any) -> bool:
+    view = memoryview(out)
+    while view:
+        count = file.readinto(view)
+        if not count:
             return False
-        while view:
-            count = file.readinto(view)
-            if not count:
-                return False
-            view = view[count:]
+        view = view[count:]
     return True
 
 
