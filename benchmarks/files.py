@@ -363,7 +363,7 @@ def main() -> None:
     options = made.parse_args()
     os.environ["FILES_ENGINE"] = options.engine
     names = chosen(list(WORK), options.only)
-    rows: dict[str, dict[str, Any]] = {name: {"seconds": {}} for name in names}
+    rows: dict[str, dict[str, Any]] = {name: {"seconds": {}, "runs": {}} for name in names}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place, "files")
         folder.mkdir()
@@ -384,8 +384,9 @@ def main() -> None:
             results = {}
             for side in sides:
                 if side in WORK[name] and time.monotonic() < end:
-                    row["seconds"][side], file = processes[side].ask(name)
-                    _tell(f"{name}: {side}: {row['seconds'][side]}")
+                    runs, file = processes[side].ask(name)
+                    row["runs"][side], row["seconds"][side] = runs, runs[-1] if file else runs
+                    _tell(f"{name}: {side}: {runs}")
                     if file:
                         results[side] = np.load(file)
             row["largest difference"] = _differences(results)
@@ -394,7 +395,7 @@ def main() -> None:
             process.end()
     rows = {name: row for name, row in rows.items() if row["seconds"]}
     for name, row in rows.items():
-        sides_of = ", ".join(f"{s} {t[-1] if isinstance(t, list) else t}" for s, t in row["seconds"].items())
+        sides_of = ", ".join(f"{side} {seconds}" for side, seconds in row["seconds"].items())
         print(f"{name:50} {sides_of}; difference {row['largest difference']}")
     publish(_report(options.gigabytes, rows), options.out, hide="rows")
     if any(value > TOLERANCE for row in rows.values() for value in row["largest difference"].values()):
