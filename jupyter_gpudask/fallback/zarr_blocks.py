@@ -148,7 +148,7 @@ class _Chunks(list[tuple[Path, tuple[slice, ...], tuple[slice, ...], bool]]):
         """The chunks of a part of an array; `None` if its store is no folder, or the part is no simple one."""
         root = _root_of(array.store)
         is_simple = all(type(part) is int or (type(part) is slice and (part.step or 1) > 0) for part in parts)
-        if root is None or not is_simple or len(parts) != array.ndim:
+        if root is None or not is_simple or not parts or len(parts) != array.ndim:
             return None
         axes = [
             range(*part.indices(size)) if type(part) is slice else range(size)[part : part + 1 or None]
@@ -158,7 +158,7 @@ class _Chunks(list[tuple[Path, tuple[slice, ...], tuple[slice, ...], bool]]):
         found.folder = Path(root, array.store_path.path)
         found.shape = list(map(len, axes))
         for chunk in itertools.product(*map(_pieces, axes, array.chunks, array.shape)):
-            number, places, within, are_all = zip(*chunk, strict=True) if chunk else ((), (), (), ())
+            number, places, within, are_all = zip(*chunk, strict=True)
             found.append((found.folder / array.metadata.encode_chunk_key(number), places, within, all(are_all)))
         return found
 
@@ -325,7 +325,7 @@ def _write_file(codec: Any, path: Path, chunk: Any) -> None:
 
 
 def _is_plain_zstd(codec: Any) -> bool:
-    return codec.codec_id == "zstd" and not codec.checksum
+    return codec.codec_id == "zstd" and not getattr(codec, "checksum", False)
 
 
 def _zstd(level: int) -> Any:
