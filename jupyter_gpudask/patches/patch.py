@@ -80,7 +80,7 @@ class Patch:
     reason
         Why the change is needed.
     upstream
-        Addresses of issues, and names of texts to file, which are in ``docs/upstream``.
+        Names of texts to file, which are in ``docs/upstream``, and addresses of issues.
     test
         The test of the changed behaviour, in ``tests/``.
     process
