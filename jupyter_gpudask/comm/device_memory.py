@@ -18,19 +18,24 @@ import threading
 import time
 import weakref
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from distributed.comm.core import CommClosedError
 from distributed.protocol.cuda import cuda_dumps, cuda_loads
 from distributed.protocol.serialize import register_serialization_family
 from distributed.utils import nbytes
 
-from .device_segments import PART, DeviceMapping, DeviceMemoryError, Exports, answer
-from .pinned_segments import LIMIT, FilledSegments, OpenedSegments, Reference, SegmentLimitError, SegmentPool
-
-if TYPE_CHECKING:
-    from .device_segments import ExportingDevice
-    from .pinned_segments import Mapping, Piece
+from .device_segments import PART, DeviceMapping, DeviceMemoryError, ExportingDevice, Exports, answer
+from .pinned_segments import (
+    LIMIT,
+    FilledSegments,
+    Mapping,
+    OpenedSegments,
+    Piece,
+    Reference,
+    SegmentLimitError,
+    SegmentPool,
+)
 
 _R = TypeVar("_R")
 

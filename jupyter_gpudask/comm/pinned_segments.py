@@ -12,11 +12,9 @@ import os
 import secrets
 import threading
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 LIMIT = 2 * 2**30
 """Bytes of all segments of a process, at most."""

@@ -6,13 +6,11 @@ Such a function runs once, because it may have side effects: what CuPy lacks is 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _thread = threading.local()
 

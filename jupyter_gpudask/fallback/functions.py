@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from dask.base import normalize_token
@@ -15,9 +16,6 @@ from dask.utils import funcname
 
 from . import groups
 from .values import has_gpu_data, is_aggregation, is_of_installed_package
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _LIBRARIES = {
     *("cucim", "cudf", "cugraph", "cuml", "cupy", "cupyx", "cuvs", "dask_cudf", "jax", "numba_cuda", "pycuda"),

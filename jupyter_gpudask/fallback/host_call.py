@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any
 
 from dask.base import normalize_token
 from dask.utils import funcname
@@ -30,10 +31,6 @@ from .values import (
     reads_onto_gpu,
     to_gpu,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
 _MOST_PLACES = 10_000
 

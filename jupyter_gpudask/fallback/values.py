@@ -7,11 +7,12 @@ import dataclasses
 import functools
 import math
 import sys
+from collections.abc import Callable, Collection, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,9 +23,6 @@ from ..inspection.placement import can_move, is_type_of_gpu
 from ..inspection.results import fields_of, in_containers, is_plain_tuple, results_to_host, with_fields
 from .missing import reason_to_fall_back
 from .page_locked import is_locked, to_device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index)
 _LIBRARIES = frozenset({"_operator", "builtins", "cudf", "cupy", "dask", "dask_cudf", "numpy", "operator", "pandas"})

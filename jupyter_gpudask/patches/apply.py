@@ -5,23 +5,19 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import PatchError
 from .imports import ImportWatch
 from .interception import intercept, make_caller, release
 from .parameters import PARAMETERS
-from .patch import is_set, owner_of, resolve, untested_rapids
+from .patch import Change, Patch, Process, is_set, owner_of, resolve, untested_rapids
 from .private_names import PRIVATE_NAMES
 from .table import PATCHES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from .patch import Change, Patch, Process
 
 _MISSING = object()
 

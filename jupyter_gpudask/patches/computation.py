@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dask.array.backends import array_creation_dispatch
 from dask.array.core import Array
@@ -25,14 +25,9 @@ from ..inspection.arguments import bind, calling_frame, first_argument
 from ..inspection.placement import GPU_BACKENDS, can_move, is_type_of_gpu, kind_of, name_of, place_of, to_gpu, to_host
 from ..inspection.results import in_containers, results_to_host
 from ..inspection.user_code import description_of, names_of, user_line
-from ..overlay import current_overlay, current_record
+from ..overlay import CellRecord, current_overlay, current_record
 from ..quantities import format_bytes
 from .mixed_operands import mixed_blocks_explained
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-
-    from ..overlay import CellRecord
 
 
 def to_numpy(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -5,7 +5,8 @@ Dask looks up its backend in a few readers only (`frames.cudf_backend`); `table`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from dask.dataframe.backends import dataframe_creation_dispatch
 from dask.dataframe.dask_expr.io.io import FromGraph
@@ -15,9 +16,6 @@ from ..inspection.placement import can_move, place_of, place_of_partitions
 from ..inspection.results import results_to_host
 from .arrays.operand_placement import is_called_by_user, mark_frame, may_be_moved
 from .host_fallback import frame_to_gpu
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def create_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

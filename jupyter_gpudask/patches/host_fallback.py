@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from dask._expr import Expr
 from dask.dataframe.dask_expr._expr import Index, UFuncElemwise
@@ -16,12 +17,7 @@ from ..inspection.arguments import bind
 from ..inspection.placement import place_of, place_of_partitions, to_gpu, to_host
 from ..inspection.results import results_to_host
 from ..inspection.user_code import user_line
-from ..overlay import current_record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..overlay import CellRecord
+from ..overlay import CellRecord, current_record
 
 
 def reduce_blocks(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from importlib.abc import MetaPathFinder
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
 
 
 class ImportWatch(MetaPathFinder):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import inspect
 import threading
+from collections.abc import Callable
 from functools import partial, wraps
 from itertools import count
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..inspection.arguments import CODE_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _HOOK = "_jupyter_gpudask_hook_"
 _BEFORE = "_jupyter_gpudask_signature"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from ..inspection.arguments import bind
 from ..inspection.placement import place_of
 from .arrays.cupy_backend import to_cupy
 from .user_functions import HostMetadata
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def estimator_metadata(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -7,8 +7,9 @@ is what is computed from arrays on GPUs with NumPy metadata, as by ``meta=np.arr
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from dask._expr import Expr
@@ -24,9 +25,6 @@ from ..overlay import current_record
 from .arrays import numeric
 from .arrays.operand_placement import is_movable, is_plain_data, may_be_moved, on_numpy, plain_data_to_host
 from .host_fallback import note_on_host, on_host, place_of_inputs, refuse_if_strict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _INDEXING = ("getitem", "getitem_variadic")
 _OF_CUPY = ("Unsupported type <class 'numpy.ndarray'>", "Implicit conversion to a NumPy array is not allowed")

@@ -6,19 +6,17 @@ import inspect
 import platform
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from ..errors import PatchError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 Process = Literal["kernel", "worker", "supervisor"]
 

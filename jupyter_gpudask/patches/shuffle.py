@@ -7,8 +7,9 @@ dask-cuda also shuffles dataframes by tasks.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.config
 import numpy as np
@@ -27,9 +28,6 @@ from distributed import client as distributed_client
 from ..inspection.arguments import bind
 from ..inspection.placement import is_type_of_gpu, place_of
 from ..overlay import current_overlay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def default_shuffle_method(original: Callable[..., str], /) -> str:

@@ -12,7 +12,8 @@ with an error of CuPy or cuDF.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,17 +29,12 @@ from ..fallback.functions import names_gpu_library, with_twin
 from ..fallback.host_call import HostFallback
 from ..fallback.values import frame_to_gpu, has_function_of_user, has_gpu_data, has_results_on_host, on_host, to_gpu
 from ..inspection.arguments import bind
-from ..inspection.placement import can_move, place_of, to_host
+from ..inspection.placement import Place, can_move, place_of, to_host
 from ..inspection.placement import to_gpu as to_gpus
 from ..inspection.results import TO_GPU, TO_HOST, results_to_host, transfer
 from ..inspection.user_code import user_line
 from ..overlay import current_overlay, current_record
 from .arrays.operand_placement import is_called_by_user, is_plain, may_be_placed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
-    from ..inspection.placement import Place
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index)
 _FOR_DEVICES = (AttributeError, TypeError)

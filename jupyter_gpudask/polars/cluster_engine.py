@@ -12,13 +12,15 @@ import threading
 import time
 import uuid
 import weakref
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
-from distributed import default_client
+from distributed import Client, default_client
 from polars.exceptions import ComputeError
 
 from ..device_errors import out_of_device_memory_in
@@ -33,12 +35,6 @@ from ..scheduler.results import report_held
 from ..worker.polars_ports import PortsError, Ranks
 from ..worker.polars_rank import call_rank, interrupt_rank, prepare_rank
 from ..worker.polars_statistics import begin_statistics, kept_bytes, take_statistics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future
-
-    from distributed import Client
 
 _STOP_TIME = 0.6
 """Seconds for which an interrupted cell waits until its query has ended."""

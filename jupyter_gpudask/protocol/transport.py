@@ -6,17 +6,14 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, Self, TypeVar
+from typing import IO, Self, TypeVar
 
 from ..errors import ClusterLostError, ProtocolError
 from .messages import PROTOCOL_VERSION, Message, StateReport
 from .state import ClusterState
 from .verbs import ClusterVerbs
-
-if TYPE_CHECKING:
-    import socket
-
 
 logger = logging.getLogger(__name__)
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import Any
 
 import dask.config
+from distributed import Scheduler
 from distributed.core import Status, error_message
+from distributed.protocol.serialize import Serialized
+from distributed.scheduler import WorkerState
 
 from ..errors import BackendUnavailableError
 from ..worker.graphs import MATERIALIZE, PickledExpression
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from distributed import Scheduler
-    from distributed.protocol.serialize import Serialized
-    from distributed.scheduler import WorkerState
 
 UPDATE_GRAPH = "update-graph"
 """The operation with which Dask's clients submit graphs."""

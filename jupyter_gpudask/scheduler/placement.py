@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distributed import SchedulerPlugin
 from distributed.collections import HeapSet
 from distributed.core import Status
 
 from ..graph.workers import LOCATE, WORKER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 NAME = "gpudask-placement"
 """The name of the plugin of a scheduler that places tasks."""

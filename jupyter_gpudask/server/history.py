@@ -11,19 +11,25 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from ..protocol.rest import CellBand, GpuMetrics, HistoryPart, MachineMetrics, Sample, WorkerMetrics
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from ..protocol.rest import ClusterInfo, GpuInfo, GpuList
-    from .monitor import MachineState
+from ..protocol.rest import (
+    CellBand,
+    ClusterInfo,
+    GpuInfo,
+    GpuList,
+    GpuMetrics,
+    HistoryPart,
+    MachineMetrics,
+    Sample,
+    WorkerMetrics,
+)
+from .monitor import MachineState
 
 logger = logging.getLogger(__name__)
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from ..errors import GpuUnavailableError
 from ..machine.gpus import visible_gpus
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def first_device() -> dict[str, Any] | None:

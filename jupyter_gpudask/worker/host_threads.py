@@ -13,24 +13,20 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 from dask.sizeof import sizeof
 from dask.system import CPU_COUNT
-from distributed import WorkerPlugin, get_worker
+from distributed import Worker, WorkerPlugin, get_worker
 from distributed.core import Status
 from distributed.threadpoolexecutor import ThreadPoolExecutor, _worker, thread_state, threads_lock
 from distributed.worker_state_machine import SecedeEvent
 
 from ..machine.nvml import count_gpus
 from .memory import has_room
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from distributed import Worker
 
 _PATIENCE = 0.003
 """Seconds after which a part counts as long. To start another task takes the worker a tenth of that."""

@@ -7,18 +7,14 @@ from starting, even if somebody else starts it in another environment.
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from distributed import WorkerPlugin
+from distributed import Worker, WorkerPlugin
 from distributed.protocol.pickle import dumps
 
 from .environment import first_device
 from .polars_rank import runs_query
 from .preload import METRICS, read_spilled
-
-if TYPE_CHECKING:
-    from distributed import Worker
-
 
 DEVICE = "gpudask-device"
 """The name of the metric with the GPU of a worker; Dask's own metrics have its utilization and memory."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 from dask.utils import funcname
+from distributed import Worker
 
 from ..fallback.values import has_gpu_data, to_gpu
 from ..inspection.results import in_containers, results_to_host
 from .cuda_context import end_if_broken
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from distributed import Worker
 
 
 async def call_with_small_blocks(

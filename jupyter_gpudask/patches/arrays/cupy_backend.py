@@ -5,8 +5,9 @@ With the fallback to the host, arrays whose dtype CuPy lacks are created with Nu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from dask.array.backends import array_creation_dispatch
@@ -19,9 +20,6 @@ from ...fallback.missing import reason_behind
 from ...fallback.page_locked import is_locked, to_device
 from ...inspection.placement import can_move, place_of, to_gpu, to_host
 from ...overlay import current_record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def _create(function: str, /, *args: Any, **kwargs: Any) -> Any:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask
 import dask.array as da
@@ -32,9 +33,6 @@ from ...overlay import current_record
 from ..host_fallback import note_on_host, refuse_if_strict
 from .complex_numbers import INEXACT, ComplexFunction
 from .operand_placement import on_numpy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def remainder(x: Any, y: Any) -> Any:

@@ -10,9 +10,9 @@ blocks, and its nanmedian takes NaN for a number that is less than infinity. And
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -28,9 +28,6 @@ from ...fallback.values import has_gpu_data, to_gpu
 from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import place_of
 from ...inspection.results import results_to_host
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _UNUSUAL = ("out", "weights", "interpolation")
 _INTERPOLATED = ("linear", "midpoint")

@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from dask.array.core import Array, from_array, load_store_chunk, slices_from_chunks
@@ -29,10 +30,7 @@ from ...inspection.placement import name_of, place_of, to_host
 from ...inspection.user_code import user_frame
 from ...overlay import current_overlay, current_record
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    _Blocks = dict[Any, tuple[Future[Any], list[tuple[Any, Any, Any]]]]
+_Blocks = dict[Any, tuple[Future[Any], list[tuple[Any, Any, Any]]]]
 
 _OPENED_BY_NAME = ("sec2", "stdio")
 """The drivers of h5py with which other processes can open the file."""

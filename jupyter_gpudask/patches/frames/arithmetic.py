@@ -7,7 +7,8 @@ of a column have another sign than their dividends, it multiplies the column by 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,9 +18,6 @@ from dask.utils import funcname
 
 from ...inspection.placement import is_type_of_gpu
 from .rules import SameColumns, dtypes_of, meta_of, of_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _DIVISIONS = {"div", "divide", "rdiv", "rtruediv", "true_divide", "truediv"}
 

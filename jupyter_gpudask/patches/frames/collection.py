@@ -5,7 +5,8 @@ Each step is a function of a module of its own, and they run in the order in whi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from dask._collections import new_collection as make_new_collection
@@ -24,9 +25,6 @@ from ..host_fallback import frame_to_gpu, note_line, note_on_host, on_host, refu
 from ..mixed_operands import in_one_place
 from .as_pandas import as_pandas
 from .differences import is_of_python_objects, reason_for_host
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

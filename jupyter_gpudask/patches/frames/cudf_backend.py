@@ -5,8 +5,9 @@ What cuDF's readers lack, or read otherwise than pandas, is read on the host and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask
 from dask.dataframe.backends import DataFrameBackendEntrypoint, dataframe_creation_dispatch
@@ -20,9 +21,6 @@ from ..host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
 from .files import gpu_readers
 from .files.parquet_readers import read_parquet
 from .files.readers import reason_about, reason_of_reader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _READERS: dict[str, Callable[..., Any]] = {
     "read_csv": gpu_readers.read_csv,

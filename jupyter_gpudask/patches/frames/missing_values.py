@@ -7,23 +7,20 @@ treats as NaN.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from dask.base import normalize_token
 from dask.dataframe.dask_expr import _expr
+from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise
 from dask.utils import funcname
 
 from ...fallback.missing import DifferentResultError
 from ...inspection.placement import is_type_of_gpu
 from .rules import SameColumns, dtypes_of, of_columns, with_operation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dask.dataframe.dask_expr._rolling import RollingReduction
 
 
 class Comparison:

@@ -13,7 +13,8 @@ import io
 import math
 import operator
 import tokenize
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,11 +26,8 @@ from ...inspection.placement import is_type_of_gpu
 from ...inspection.results import results_to_host
 from .rules import dtypes_of, with_operation
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    Replace = Callable[[Any], Any]
-    """Gives the expression that has pandas' result."""
+Replace = Callable[[Any], Any]
+"""Gives the expression that has pandas' result."""
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,

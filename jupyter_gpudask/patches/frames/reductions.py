@@ -9,7 +9,8 @@ partition by the class of pandas, so that all rows after one are missing.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,9 +26,6 @@ from ...inspection.results import results_to_host
 from .arithmetic import with_numbers, with_unsigned_integers
 from .missing_values import with_doubles, with_fewer_columns
 from .rules import with_operation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class VarianceAsPandas(Reduction):

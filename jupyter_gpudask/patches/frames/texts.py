@@ -12,8 +12,9 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 from dask.dataframe.dask_expr._accessor import FunctionMap
@@ -23,9 +24,6 @@ from ...fallback.missing import DifferentResultError
 from ...inspection.frames import has_lists
 from ...inspection.placement import is_type_of_gpu
 from .rules import with_operation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _parser = import_module("re._parser")  # Python's own, which has no public name
 

@@ -11,9 +11,10 @@ that pandas infers from the first rows, or raises an error; so does a cell.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,9 +32,6 @@ from ....fallback import values
 from ....fallback.missing import DifferentResultError
 from ....inspection import frames as partitions
 from .readers import names_of_columns, without_what_changes_nothing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 _BLOCK_SIZE = 256 * 2**20
 """The bytes of a partition of text; as in dask_cudf."""

@@ -8,14 +8,12 @@ host.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pandas import isna
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 def numbered_as_pandas(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ....inspection.arguments import bind
 from ....inspection.placement import name_of, place_of, to_host
 from ....overlay import current_record
 from ...host_fallback import note_on_host, refuse_if_strict
 from .parquet_readers import GpuEngine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 _WORDS_OF_WRITERS = {
     "to_csv": "cuDF writes nine digits of a number, and times in another format",
