@@ -6,16 +6,14 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
-from ..client.calls import StuckWorker
 from ..errors import BrokenContextError
 from ..fallback.log import fallback_log
 from ..overlay import CellRecord, current_record, set_outside
-from ..protocol.state import GpuState
 from ..session.launch import RunningCluster
 from ..session.session import Session
 from .arguments import CellArguments, parse_cell, usage_error
@@ -24,6 +22,11 @@ from .cell_reports import measure_cell, report_to, was_interrupted
 from .output import show_note
 from .reported_cell import ReportedCell, describe_fallbacks
 from .settings import MagicsSettings
+
+if TYPE_CHECKING:
+    from ..client.calls import StuckWorker
+    from ..protocol.state import GpuState
+
 
 _HINTS = {
     "cupy": "This error comes from CuPy, which does not support everything that NumPy does. "

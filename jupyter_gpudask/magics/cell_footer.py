@@ -11,21 +11,24 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from html import escape
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from IPython.core.interactiveshell import InteractiveShell
 
 from ..errors import GpuDaskError
 from ..overlay import CellRecord
-from ..protocol.messages import Ready
-from ..protocol.state import ClusterState, WorkerState
 from ..quantities import format_bytes
 from ..session.launch import RunningCluster
 from ..session.session import Session
-from .cell_details import CellDetails
 from .cluster import describe_cluster
 from .output import Note, OutputLine, ProgressLine, View, format_count, format_time
 from .reported_cell import ReportedCell, describe_fallback, describe_place, fallbacks_of
 from .settings import MagicsSettings
+
+if TYPE_CHECKING:
+    from ..protocol.messages import Ready
+    from ..protocol.state import ClusterState, WorkerState
+    from .cell_details import CellDetails
 
 _LIVE_DELAY = 2.0
 _UPDATE_INTERVAL = 1.0

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -16,10 +17,12 @@ from IPython.display import display
 
 from ..errors import ReportError
 from ..overlay import CellRecord
-from ..profiling.measurements import CellMeasurements, Operation
 from ..quantities import format_bytes
 from ..session.launch import RunningCluster
 from .output import Note, View, format_table, html_table, show_note
+
+if TYPE_CHECKING:
+    from ..profiling.measurements import CellMeasurements, Operation
 
 _NOTHING = "There is nothing to profile: no task of the cell has finished on the cluster."
 _WITHOUT_POLARS = "Queries of Polars on the CPU are not profiled."

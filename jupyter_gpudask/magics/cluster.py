@@ -5,17 +5,20 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from distributed import Client
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
-from ..protocol.messages import Progress, Ready
-from ..protocol.state import ClusterState
 from ..session.launch import RunningCluster
 from ..session.session import Session
 from .output import Note, OutputLine, ProgressLine, View, format_count
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from ..protocol.messages import Progress, Ready
+    from ..protocol.state import ClusterState
 
 
 class ClusterAccess:

@@ -15,14 +15,13 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from IPython.core.interactiveshell import InteractiveShell
 
 from ..errors import GpuUnavailableError
 from ..fallback.log import fallback_log
-from ..protocol.state import WorkerState
 from ..session.session import Session
 from .arguments import (
     CELL_OPTIONS,
@@ -40,7 +39,10 @@ from .output import Note, Text, View, show_note
 from .settings import MagicsSettings
 from .status import FallbackRow, FallbacksView, FreeView, GpusView, HeldView, LiveStatusView, LogsView, StatusView
 
-_Method = Callable[..., View]
+if TYPE_CHECKING:
+    from ..protocol.state import WorkerState
+
+    _Method = Callable[..., View]
 
 _AS_START = "as for `start`"
 _STATE = "has the metrics as `state`"

@@ -7,13 +7,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..fallback.log import fallback_log
-from ..overlay import CellRecord
-from ..protocol.state import ClusterState
-from ..session.session import Session
 from .output import format_count
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+    from ..overlay import CellRecord
+    from ..protocol.state import ClusterState
+    from ..session.session import Session
 
 _MOST_FALLBACKS, _LONGEST_FALLBACK = 20, 300
 

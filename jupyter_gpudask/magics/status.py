@@ -8,15 +8,17 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.display import display, update_display
 
-from ..client.calls import HeldReport
 from ..errors import GpuDaskError, NoClusterError
-from ..protocol.state import ClusterState, GpuState, WorkerState
 from ..quantities import format_bytes
 from .output import FONT_SIZE, Note, TableView, View, format_table, html_table, state_at
+
+if TYPE_CHECKING:
+    from ..client.calls import HeldReport
+    from ..protocol.state import ClusterState, GpuState, WorkerState
 
 _DASH = "–"
 _REST = "(no variable)"

@@ -7,17 +7,20 @@ import inspect
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Coroutine
 from contextlib import ContextDecorator, ExitStack
 from functools import wraps
-from types import TracebackType
-from typing import Any, Literal, TypeVar, cast, overload
-
-from distributed import Client
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from ..errors import ClusterExistsError, SpecError, SwitchThreadError
-from ..overlay import Fallback, Results
 from .session import process_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from types import TracebackType
+
+    from distributed import Client
+
+    from ..overlay import Fallback, Results
 
 _NOTES = {
     "cupy": 'CuPy does not support everything that NumPy does. To compute arrays with NumPy, use gpu(array="numpy").',

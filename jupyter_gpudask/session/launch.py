@@ -15,14 +15,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ..client.kernel_client import KernelClient
 from ..errors import ClusterLostError, ClusterStartError, GpuUnavailableError, ResultsLostError
-from ..launcher.cluster import Cluster, LostCallback, ProgressCallback
-from ..protocol.messages import Action, Progress, Ready
-from ..protocol.spec import ClusterSpec
-from ..protocol.state import ClusterState
+
+if TYPE_CHECKING:
+    from ..client.kernel_client import KernelClient
+    from ..launcher.cluster import Cluster, LostCallback, ProgressCallback
+    from ..protocol.messages import Action, Progress, Ready
+    from ..protocol.spec import ClusterSpec
+    from ..protocol.state import ClusterState
 
 _POLL_INTERVAL = 0.1
 _CANCEL_TIMEOUT = 6.0

@@ -6,22 +6,25 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Awaitable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask.config
 
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
-from ..machine.directories import ClusterDirectory
 from ..machine.lifeline import end_session, on_forced_exit
 from ..protocol.messages import Closed, Failed, Refused, check_protocol
 from ..protocol.state import ClusterState
 from ..protocol.transport import MessageStream, Reporter
 from ..protocol.verbs import VERBS, Command, Start, answer, carry_out, parse_command
-from .dask_cluster import DaskCluster
-from .fork_server import Preparation
-from .remote_cluster import RemoteCluster
-from .supervised import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from ..machine.directories import ClusterDirectory
+    from .dask_cluster import DaskCluster
+    from .fork_server import Preparation
+    from .remote_cluster import RemoteCluster
+    from .supervised import Status
 
 logger = logging.getLogger(__name__)
 
