@@ -176,10 +176,10 @@ PATCHES = (
         "creation functions",
         (
             *(_code(f"dask.array:{name}", "arrays.operand_placement:create_array") for name in ARRAY_FUNCTIONS),
-            *(_code(f"dask.dataframe:{name}", "creation:create_frame") for name in FRAME_FUNCTIONS),
-            _code("dask.dataframe.dask_expr.datasets:timeseries", "creation:create_frame"),
-            _attribute("dask.bag:Bag.to_dataframe", "creation:create_frame"),
-            _code("dask.dataframe:from_dask_array", "creation:frame_of_array"),
+            *(_code(f"dask.dataframe:{name}", "frames.cudf_backend:create_frame") for name in FRAME_FUNCTIONS),
+            _code("dask.dataframe.dask_expr.datasets:timeseries", "frames.cudf_backend:create_frame"),
+            _attribute("dask.bag:Bag.to_dataframe", "frames.cudf_backend:create_frame"),
+            _code("dask.dataframe:from_dask_array", "frames.cudf_backend:frame_of_array"),
         ),
         reason="Dask dispatches ones, zeros, empty, full, arange, random numbers, from_dict and the readers to a "
         "backend, and no other creation function.",
@@ -246,7 +246,7 @@ PATCHES = (
         (
             Change(
                 "dask.dataframe.dask_expr._merge:Merge._meta",
-                f"{_HERE}.frames.merge_metadata:once_for_each_schema",
+                f"{_HERE}.frames.concat:once_for_each_schema",
                 how="value",
             ),
         ),
@@ -384,7 +384,7 @@ PATCHES = (
     ),
     Patch(
         "estimators of dask-ml",
-        (_code("dask_ml.wrappers:_get_output_dask_ar_meta_for_estimator", "libraries:estimator_metadata"),),
+        (_code("dask_ml.wrappers:_get_output_dask_ar_meta_for_estimator", "user_functions:estimator_metadata"),),
         module="dask_ml.wrappers",
         reason="dask-ml calls a fitted estimator with an array like the metadata, in the kernel. Estimators of "
         "scikit-learn refuse an array of CuPy.",
@@ -394,7 +394,8 @@ PATCHES = (
     Patch(
         "filters of dask-image",
         tuple(
-            _code(f"dask_image.ndfilters._conv:{name}", "libraries:filter_image") for name in ("convolve", "correlate")
+            _code(f"dask_image.ndfilters._conv:{name}", "user_functions:filter_image")
+            for name in ("convolve", "correlate")
         ),
         module="dask_image.ndfilters._conv",
         reason="dask-image refuses weights of NumPy for an image on GPUs.",
@@ -403,7 +404,7 @@ PATCHES = (
     ),
     Patch(
         "blocks in delayed functions",
-        (Change("cupy:ndarray.__array__", "jupyter_gpudask.fallback.conversion:to_numpy"),),
+        (Change("cupy:ndarray.__array__", "jupyter_gpudask.fallback.host_call:to_numpy"),),
         process="worker",
         module="cupy",
         reason="CuPy refuses to convert a block in np.asarray. A function of dask.delayed may have side effects, so it "

@@ -34,6 +34,7 @@ from ..inspection.placement import to_gpu as to_gpus
 from ..inspection.results import TO_GPU, TO_HOST, results_to_host, transfer
 from ..inspection.user_code import user_line
 from ..overlay import current_overlay, current_record
+from .arrays.cupy_backend import to_cupy
 from .arrays.operand_placement import is_called_by_user, is_plain, may_be_placed
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index)
@@ -294,3 +295,21 @@ def _is_of_the_user(function: Any) -> bool:
 
 def _is_on_gpu(value: Any) -> bool:
     return is_dask_collection(value) and place_of(value) == "gpu"
+
+
+def estimator_metadata(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As the function by which dask-ml asks an estimator for metadata: the estimator gets an array on the host."""
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    if place_of(call.arguments["input_dask_ar"]) == "gpu":
+        call.arguments["model_fn"] = HostMetadata(call.arguments["model_fn"])
+    return original(*call.args, **call.kwargs)
+
+
+def filter_image(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As a filter of dask-image with weights, which are on the GPU if the image is."""
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    if place_of(call.arguments["image"]) == "gpu":
+        call.arguments["weights"] = to_cupy(call.arguments["weights"])
+    return original(*call.args, **call.kwargs)

@@ -169,7 +169,7 @@ class MetricsPlugin(WorkerPlugin):
 
 
 def _device() -> dict[str, Any] | None:
-    from .environment import first_device  # imports the models of the protocol, which takes a quarter of a second
+    from ..machine.gpus import first_device  # imports the models of the protocol, which takes a quarter of a second
 
     return first_device()
 
