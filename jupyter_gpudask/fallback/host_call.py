@@ -76,10 +76,7 @@ class HostFallback:
     calls it. When it has run on the host once, the later calls for the same collection in the same process run there at
     once.
 
-    Parameters
-    ----------
-    layer
-        The name of the collection whose blocks it computes; empty for metadata, which is not reported.
+    - `layer`: the name of the collection whose blocks it computes; empty for metadata, which is not reported.
     """
 
     def __init__(self, function: Callable[..., Any], layer: str = "", *, cell: str = "", refuse: bool = False) -> None:

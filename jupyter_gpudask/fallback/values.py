@@ -209,13 +209,9 @@ def _of_scipy(function: Callable[..., Any]) -> Callable[..., Any]:
 def to_gpu(result: Any, kinds: Collection[str]) -> Any:
     """A result of the host, moved to the GPU as far as the GPU library can hold it.
 
-    Parameters
-    ----------
-    result
-        A result, or a tuple, list, dictionary or dataclass of results.
-    kinds
-        The libraries of the function's arguments. With ``"cupy"``, scalars of NumPy become arrays without dimensions,
-        as CuPy returns them; only with ``"cudf"`` do dataframes of pandas become dataframes of cuDF.
+    - `result`: a result, or a tuple, list, dictionary or dataclass of results.
+    - `kinds`: the libraries of the function's arguments. With ``"cupy"``, scalars of NumPy become arrays without
+      dimensions, as CuPy returns them; only with ``"cudf"`` do dataframes of pandas become dataframes of cuDF.
     """
     if type(result) is dict:
         return {key: to_gpu(value, kinds) for key, value in result.items()}

@@ -27,10 +27,7 @@ _MISSING = object()
 class Patches:
     """The patches that are active in this process.
 
-    Parameters
-    ----------
-    rows
-        In any order: no two change the same function.
+    - `rows`: in any order: no two change the same function.
     """
 
     def __init__(self, rows: Sequence[Patch]) -> None:
@@ -57,19 +54,11 @@ class Patches:
 
         Thread-safe: concurrent calls return after the patches are applied.
 
-        Parameters
-        ----------
-        process
-            The kind of this process.
-        on_cpu
-            Apply only the rows that cells with NumPy and pandas need.
-        wrappers
-            Wrappers by target, for changes without one in the table. They replace those of an earlier call.
+        - `process`: the kind of this process.
+        - `on_cpu`: apply only the rows that cells with NumPy and pandas need.
+        - `wrappers`: wrappers by target, for changes without one in the table. They replace those of an earlier call.
 
-        Raises
-        ------
-        PatchError
-            A row does not fit the tested version of a library that is installed; nothing was changed.
+        Raises `PatchError`: a row does not fit the tested version of a library that is installed; nothing was changed.
         """
         if (process, on_cpu) in self._done and not wrappers:
             return
@@ -170,10 +159,7 @@ def _select_fitting(rows: Sequence[Patch], *, import_all: bool) -> list[Patch]:
 def missing_names(*, import_all: bool) -> list[str]:
     """The private names of Dask that this package uses and that do not exist.
 
-    Parameters
-    ----------
-    import_all
-        Whether modules that this process has not imported are imported; else they are not looked at.
+    - `import_all`: whether modules that this process has not imported are imported; else they are not looked at.
     """
     missing = []
     for module, names in PRIVATE_NAMES.items():

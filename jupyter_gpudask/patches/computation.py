@@ -56,10 +56,7 @@ def refusing_what_does_not_fit(collections: Iterable[Any], kept: Sequence[Future
     Arrays of known size are refused at once; everything else by `check_what_was_computed`, which does not release
     the futures that are to be `kept`.
 
-    Raises
-    ------
-    ResultTooLargeError
-        Nothing of what was computed is left on the workers.
+    Raises `ResultTooLargeError`: nothing of what was computed is left on the workers.
     """
     __tracebackhide__ = True
     on_gpu = [each for each in collections if place_of(each) == "gpu" and getattr(each, "ndim", None)]

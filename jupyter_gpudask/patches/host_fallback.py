@@ -62,17 +62,10 @@ def run_locally(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
 def refuse_if_strict(operation: str, name: str, reason: str) -> None:
     """Refuse an operation that would run on the host, if the cell has ``--strict``.
 
-    Parameters
-    ----------
-    operation, name
-        The names of the operation and of its collection.
-    reason
-        Why it would run on the host.
+    - `operation`, `name`: the names of the operation and of its collection.
+    - `reason`: why it would run on the host.
 
-    Raises
-    ------
-    NotOnGpuError
-        The cell has ``--strict``.
+    Raises `NotOnGpuError`: the cell has ``--strict``.
     """
     __tracebackhide__ = True
     record = current_record()
@@ -91,12 +84,8 @@ def note_on_host(operation: str, reason: str, blocks: int) -> None:
 def on_host(expression: Any, make_collection: Callable[..., Any]) -> Any:
     """The expression with its input dataframes moved to the host.
 
-    Parameters
-    ----------
-    expression
-        An expression of dataframes.
-    make_collection
-        Dask's ``new_collection``.
+    - `expression`: an expression of dataframes.
+    - `make_collection`: Dask's ``new_collection``.
     """
 
     def moved(operand: Any) -> Any:

@@ -36,12 +36,8 @@ the move of a dataframe to a GPU with an operation on two."""
 def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As the wrapped operation on arrays; refuses to mix operands on the CPU and on GPUs.
 
-    Raises
-    ------
-    MixedBackendsError
-        The operands are mixed, and one is on the CPU because the user created it there.
-    NotOnGpuError
-        CuPy cannot hold one of them, and the cell has ``--strict``.
+    Raises `MixedBackendsError`: the operands are mixed, and one is on the CPU because the user created it there. Raises
+    `NotOnGpuError`: CuPy cannot hold one of them, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
     args, kwargs, context = _arrays_in_one_place(original.__name__, args, kwargs)
@@ -113,12 +109,8 @@ def in_one_place(expression: Any, make_collection: Callable[..., Any]) -> Any:
     GPUs. What was on a GPU before is not on the CPU because the user created it there; then the others are moved there,
     too.
 
-    Raises
-    ------
-    MixedBackendsError
-        The operands are mixed, and one is on the CPU because the user created it there.
-    NotOnGpuError
-        The others would be moved to the host, and the cell has ``--strict``.
+    Raises `MixedBackendsError`: the operands are mixed, and one is on the CPU because the user created it there. Raises
+    `NotOnGpuError`: the others would be moved to the host, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
     if type(expression).__name__ in _MAY_MIX:

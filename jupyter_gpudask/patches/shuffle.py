@@ -89,16 +89,10 @@ def _for_windows(x: Any, chunks: Any) -> Any:
 def split_in_order(frame: Any, groups: Any, number: int, *, ignore_index: bool) -> dict[int, Any]:
     """The rows of each group, in the order of `frame`.
 
-    Parameters
-    ----------
-    frame
-        A dataframe of pandas or cuDF.
-    groups
-        A Series of integers: the group of each row, from 0.
-    number
-        Of the groups.
-    ignore_index
-        Whether the rows of each group are numbered from 0.
+    - `frame`: a dataframe of pandas or cuDF.
+    - `groups`: a Series of integers: the group of each row, from 0.
+    - `number`: of the groups.
+    - `ignore_index`: whether the rows of each group are numbered from 0.
     """
     codes = groups.to_numpy() if isinstance(groups, pd.Series) else groups.to_cupy()
     rows = frame.take(np.argsort(codes, kind="stable"))

@@ -48,10 +48,7 @@ class HostMetadata:
     A function that names a GPU library, or that cannot use what is on the host, is called on a worker instead, with
     small blocks. Where no cluster computes, but this process, it is called here.
 
-    Parameters
-    ----------
-    function
-        The function.
+    - `function`: the function.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -157,12 +154,8 @@ _LIBRARIES = ("cudf", "cupy", "dask", "dask_cudf", "jupyter_gpudask", "numpy", "
 class ResultsAt:
     """A function whose resulting arrays and dataframes are moved to one device.
 
-    Parameters
-    ----------
-    function
-        The wrapped function.
-    place
-        The device of its results; `None` does not move them.
+    - `function`: the wrapped function.
+    - `place`: the device of its results; `None` does not move them.
     """
 
     def __init__(self, function: Callable[..., Any], place: Place | None = None) -> None:

@@ -33,10 +33,7 @@ class CupyBackend(CupyBackendEntrypoint):
     Dask's own backend sets `array.backend` to NumPy for the whole process while it creates an array. If two threads
     create arrays at the same time, one could get NumPy blocks, and the setting could remain.
 
-    Parameters
-    ----------
-    replaced
-        The backend whose place it takes.
+    - `replaced`: the backend whose place it takes.
     """
 
     def __init__(self, replaced: CupyBackendEntrypoint) -> None:
@@ -130,12 +127,8 @@ def rename_array(array: Array, *token: Any) -> Array:
     Dask derives the names of some arrays from their arguments only, so the NumPy and the CuPy version of
     ``da.arange(10)`` share a key. If a cluster holds one of them, it would return it for the other.
 
-    Parameters
-    ----------
-    array
-        Whose last layer makes its blocks.
-    token
-        What makes the array what it is. Equal tokens give equal names.
+    - `array`: whose last layer makes its blocks.
+    - `token`: what makes the array what it is. Equal tokens give equal names.
     """
     graph = array.dask
     name = f"{array.name.rsplit('-', 1)[0]}-{tokenize(token)}"

@@ -52,10 +52,7 @@ def read_open_file(original: Callable[..., Any], args: tuple[Any, ...], kwargs: 
 class Hdf5Dataset:
     """A dataset of h5py that can be sent to workers, which open its file for themselves.
 
-    Parameters
-    ----------
-    dataset
-        A dataset in a file. What was written into it before it is sent is written to the file then.
+    - `dataset`: a dataset in a file. What was written into it before it is sent is written to the file then.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -84,10 +81,7 @@ class Hdf5Dataset:
 class TiffImages:
     """A Zarr array that tifffile makes of an open TIFF file; it can be sent to workers, which open the file again.
 
-    Parameters
-    ----------
-    array
-        Of ``tifffile.imread(path, aszarr=True)``, one level of a series.
+    - `array`: of ``tifffile.imread(path, aszarr=True)``, one level of a series.
     """
 
     def __init__(self, array: Any) -> None:

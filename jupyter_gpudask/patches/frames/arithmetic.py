@@ -31,10 +31,7 @@ OPERATORS_OF_NUMPY = {
 class Arithmetic:
     """An operation whose operands are first converted to the dtypes with which pandas computes.
 
-    Parameters
-    ----------
-    operation
-        An operation of two operands, or of the name of a method and two operands.
+    - `operation`: an operation of two operands, or of the name of a method and two operands.
     """
 
     def __init__(self, operation: Callable[..., Any]) -> None:

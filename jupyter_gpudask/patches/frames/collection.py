@@ -30,12 +30,8 @@ from .differences import is_of_python_objects, reason_for_host
 def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As Dask's function; an expression with partitions on GPUs becomes one that has the results of pandas there.
 
-    Raises
-    ------
-    MixedBackendsError
-        Its operands are on the CPU and on GPUs.
-    NotOnGpuError
-        Its results in cuDF differ, and the cell has ``--strict``.
+    Raises `MixedBackendsError`: its operands are on the CPU and on GPUs. Raises `NotOnGpuError`: its results in cuDF
+    differ, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
     expression = first_argument(original, args, kwargs)

@@ -42,10 +42,7 @@ _DISPATCHES = dataframe_creation_dispatch, _backends.dataframe_creation_dispatch
 def _read(reader: str, *args: Any, **kwargs: Any) -> Any:
     """As a reader of Dask; what cuDF's reader lacks is read on the host and moved to the GPUs.
 
-    Raises
-    ------
-    NotOnGpuError
-        cuDF's reader lacks something, and the cell has ``--strict``.
+    Raises `NotOnGpuError`: cuDF's reader lacks something, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
     if current_overlay() is None and reader != "read_parquet":

@@ -35,10 +35,7 @@ _ACCESSORS = ("FunctionMap", "FunctionMapIndex", "PropertyMap", "PropertyMapInde
 def reason_for_host(expression: Any) -> str:
     """Why an expression of dataframes runs on the host; empty if cuDF's result is that of pandas, or an error.
 
-    Parameters
-    ----------
-    expression
-        An expression with an input on a GPU.
+    - `expression`: an expression with an input on a GPU.
     """
     if isinstance(expression, GroupByBase):
         return _grouped(expression)

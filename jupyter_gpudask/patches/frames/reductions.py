@@ -229,10 +229,7 @@ def find_extremes(
     pandas.DataFrame
         With the columns ``idx`` and ``value``, and a row for each column of a DataFrame. None for a block without rows.
 
-    Raises
-    ------
-    ValueError
-        As pandas 3 does: a column has nothing but missing values, or one although `skipna` is false.
+    Raises `ValueError`: as pandas 3 does: a column has nothing but missing values, or one although `skipna` is false.
     """
     if isinstance(block, pd.DataFrame | pd.Series):
         made: pd.DataFrame = idxmaxmin_chunk(block, fn, skipna=skipna, numeric_only=numeric_only)

@@ -178,12 +178,8 @@ class FewPartitions(FusedIO):
 def read_parquet(read: Callable[..., Any], path: Any, options: Mapping[str, Any]) -> Any:
     """A dataframe of Parquet files on GPUs.
 
-    Parameters
-    ----------
-    read
-        Dask's reader for pandas.
-    path, options
-        Its arguments.
+    - `read`: Dask's reader for pandas.
+    - `path`, `options`: its arguments.
     """
     options = {name: value for name, value in options.items() if name != "engine"}
     if options.get("filesystem") in ("arrow", "pyarrow"):

@@ -21,12 +21,8 @@ ARROW = ("auto", "pyarrow")
 def reason_of_reader(reader: str, path: Any, options: Mapping[str, Any]) -> str:
     """Why cuDF's reader would return something else than that of pandas; empty if it would not.
 
-    Parameters
-    ----------
-    reader
-        The name of a function of `dask.dataframe`.
-    path, options
-        Its arguments.
+    - `reader`: the name of a function of `dask.dataframe`.
+    - `path`, `options`: its arguments.
     """
     rule = _OF_READERS.get(reader)
     return rule(path, options) if rule else ""

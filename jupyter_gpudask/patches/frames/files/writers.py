@@ -21,10 +21,7 @@ _WORDS_OF_WRITERS = {
 def write_by_pandas(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As a function that writes partitions: those of a dataframe on GPUs are written by pandas.
 
-    Raises
-    ------
-    NotOnGpuError
-        The dataframe is on GPUs, and the cell has ``--strict``.
+    Raises `NotOnGpuError`: the dataframe is on GPUs, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
     name = original.__name__
@@ -34,10 +31,7 @@ def write_by_pandas(original: Callable[..., Any], /, *args: Any, **kwargs: Any) 
 def write_parquet(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As ``to_parquet``; a dataframe on GPUs is written by pandas and PyArrow if cuDF would ignore an argument.
 
-    Raises
-    ------
-    NotOnGpuError
-        It would, and the cell has ``--strict``.
+    Raises `NotOnGpuError`: it would, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
     record = current_record()
