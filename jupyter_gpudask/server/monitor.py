@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 
@@ -25,9 +25,7 @@ from .cluster import KernelCluster
 from .kernels import KernelProcess, ServerKernels
 from .manager import ClusterManager
 
-if TYPE_CHECKING:
-    Notebooks = Mapping[str, tuple[str, ...]]
-
+Notebooks = Mapping[str, tuple[str, ...]]
 
 logger = logging.getLogger(__name__)
 
@@ -254,7 +252,7 @@ class Monitor:
 
 
 def cluster_info(
-    cluster: KernelCluster, notebooks: Mapping[str, tuple[str, ...]], kernels: ServerKernels, gpus: Iterable[GpuState]
+    cluster: KernelCluster, notebooks: Notebooks, kernels: ServerKernels, gpus: Iterable[GpuState]
 ) -> ClusterInfo:
     """Describe a cluster for the browser; credentials and secrets are left out.
 

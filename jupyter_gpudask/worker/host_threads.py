@@ -105,22 +105,16 @@ class HostThreadsPlugin(WorkerPlugin):
 
     A thread of its own decides on that, and is the only one that changes the pool: what a task's thread does can be
     interrupted at any point.
-
-    - `threads`: how many tasks run at a time, those that have seceded included; `None` for one on each core of the
-      worker.
     """
 
     name = "gpudask-host-threads"
     _executor: Any = None
 
-    def __init__(self, threads: int | None = None) -> None:
-        self._threads = threads
-
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker has joined the scheduler, before it gets tasks."""
         self._worker = worker
         gpus = gpus_of_machine()
-        cores = self._threads or (int(CPU_COUNT) // gpus if gpus else 0)
+        cores = int(CPU_COUNT) // gpus if gpus else 0
         self._most = cores - worker.state.nthreads
         self._memory = worker.memory_manager.memory_limit or int(psutil.virtual_memory().total) // max(1, gpus)
         self._process = psutil.Process()
