@@ -130,7 +130,7 @@ class DeviceSegment(Segment):
         return HEADER
 
     @staticmethod
-    def rounded(size: int) -> int:
+    def round_size(size: int) -> int:
         """Override: a power of two."""
         return max(_LEAST, 1 << (size - 1).bit_length())
 

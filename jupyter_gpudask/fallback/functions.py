@@ -130,8 +130,8 @@ class Twins:
         if not has_gpu_data((args, kwargs)):
             return self.function(*args, **kwargs)
         names = [name for name, _ in _parameters(self.function)[: len(args)]]
-        first = [_moved(name, value) for name, value in zip(names, args, strict=False)]
-        kwargs = {name: _moved(name, value) for name, value in kwargs.items()}
+        first = [_move_argument(name, value) for name, value in zip(names, args, strict=False)]
+        kwargs = {name: _move_argument(name, value) for name, value in kwargs.items()}
         return self.twin(*first, *args[len(first) :], **kwargs)
 
     def __dask_tokenize__(self) -> Any:
@@ -145,7 +145,7 @@ _ARRAYS = {"weights"}
 """Parameters for which SciPy takes lists and arrays of NumPy, and CuPy only its own arrays."""
 
 
-def _moved(name: str, value: Any) -> Any:
+def _move_argument(name: str, value: Any) -> Any:
     return import_module("cupy").asarray(value) if name in _ARRAYS and isinstance(value, list | np.ndarray) else value
 
 

@@ -154,7 +154,7 @@ class HostFallback:
             with host_call(function, (blocks, options)):
                 result = function(*blocks, **options)
                 if "cupy" in kinds and not has_results_on_host(given):
-                    result = page_locked.locked(result)
+                    result = page_locked.lock_pages(result)
         except Exception as error:
             if not reason_to_fall_back(error):
                 raise
@@ -189,7 +189,7 @@ class HostFallback:
         if self._is_of_user is None:  # once for all tasks of the graph
             self._is_of_user = has_function_of_user(self.function)
         kind = () if type(self) is HostFallback else (type(self),)
-        return _restored, (self.function, self.layer, self.cell, self.refuse, self._is_of_user, *kind)
+        return _restore, (self.function, self.layer, self.cell, self.refuse, self._is_of_user, *kind)
 
 
 class PackageFallback(HostFallback):
@@ -201,7 +201,7 @@ class PackageFallback(HostFallback):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """As for `HostFallback`."""
-        with converting() if has_object_of_user((args, kwargs)) else nullcontext():
+        with allow_conversion() if has_object_of_user((args, kwargs)) else nullcontext():
             return super().__call__(*args, **kwargs)
 
     def after_failure(self, failure: Exception, /, *args: Any, **kwargs: Any) -> Any:
@@ -225,7 +225,7 @@ class DelayedCall(HostFallback):
         """The result of the function."""
         if has_gpu_data((args, kwargs)) and calls_host_library(self.function):
             args, kwargs = _to_host(args), _to_host(kwargs)
-        with converting():
+        with allow_conversion():
             return self.function(*args, **kwargs)
 
     def after_failure(self, failure: Exception, /, *_args: Any, **_kwargs: Any) -> Any:
@@ -243,7 +243,7 @@ def _checked_solutions() -> AbstractContextManager[None]:
     return nullcontext() if cupyx is None else cupyx.errstate(linalg="raise")
 
 
-def _restored(  # noqa: PLR0917 - called with the arguments of a pickle
+def _restore(  # noqa: PLR0917 - called with the arguments of a pickle
     function: Callable[..., Any],
     layer: str,
     cell: str,
@@ -261,7 +261,7 @@ _thread = threading.local()
 
 
 @contextmanager
-def converting() -> Iterator[None]:
+def allow_conversion() -> Iterator[None]:
     """In it, ``np.asarray`` and the like convert arrays on the GPU, in this thread."""
     before = getattr(_thread, "converts", False)
     _thread.converts = True

@@ -286,7 +286,7 @@ def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: T
                 with host_task(task, values):
                     result = implemented(run_step(task, with_readers(task, values) if is_moved else values))
                     if is_moved:
-                        result = page_locked.locked(result)
+                        result = page_locked.lock_pages(result)
                 on_host = None
             except Exception as error:
                 on_host = _after_failure(task, program, wrapper, error)

@@ -152,7 +152,7 @@ def _select_fitting(rows: Sequence[Patch], *, import_all: bool) -> list[Patch]:
     newer = next((row for row in rows if not row.is_tested), None)
     if newer is not None:
         off = " ".join(misfit.reason for misfit in misfits.values())
-        warnings.warn(str(newer.untested(off, missing)), stacklevel=2)
+        warnings.warn(str(newer.newer_than_tested(off, missing)), stacklevel=2)
     return [row for row in rows if row.name not in misfits]
 
 

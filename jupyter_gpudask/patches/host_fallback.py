@@ -88,14 +88,14 @@ def on_host(expression: Any, make_collection: Callable[..., Any]) -> Any:
     - `make_collection`: Dask's ``new_collection``.
     """
 
-    def moved(operand: Any) -> Any:
+    def move(operand: Any) -> Any:
         if not isinstance(operand, Expr):
             return results_to_host(operand)
         if isinstance(expression, UFuncElemwise) and isinstance(operand, Index):
-            return Index(moved(operand.frame))  # of nothing else Dask computes the divisions
+            return Index(move(operand.frame))  # of nothing else Dask computes the divisions
         return to_host(make_collection(operand)).expr if place_of_partitions(operand) == "gpu" else operand
 
-    return type(expression)(*map(moved, expression.operands))
+    return type(expression)(*map(move, expression.operands))
 
 
 def place_of_inputs(expression: Any) -> str | None:

@@ -152,7 +152,7 @@ def _falls_back() -> bool:
 
 
 @contextmanager
-def mixed_blocks_explained(collections: Iterable[Any], *, traverse: bool) -> Iterator[None]:
+def explain_mixed_blocks(collections: Iterable[Any], *, traverse: bool) -> Iterator[None]:
     """Raise the same error if the mixture is found only when the blocks of the collections are computed."""
     __tracebackhide__ = True
     try:

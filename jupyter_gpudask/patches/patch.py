@@ -132,7 +132,7 @@ class Patch:
             except ImportError as error:
                 raise self._misfit(str(error)) from None
 
-    def untested(self, off: str, missing: Sequence[str]) -> PatchError:
+    def newer_than_tested(self, off: str, missing: Sequence[str]) -> PatchError:
         """What to say of a newer library than tested.
 
         - `off`: sentences about the rows that are not applied.

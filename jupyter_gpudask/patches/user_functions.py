@@ -190,10 +190,10 @@ class ResultsAt:
         return normalize_token(self.function)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ResultsAt, (_uncalled(self.function), self.place)
+        return ResultsAt, (_without_cache(self.function), self.place)
 
 
-def _uncalled(function: Any) -> Any:
+def _without_cache(function: Any) -> Any:
     """The function as it was before its metadata was inferred.
 
     A `numpy.vectorize` with `otypes` keeps a ufunc of its first call, which cannot be pickled.

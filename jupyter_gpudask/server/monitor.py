@@ -54,12 +54,12 @@ class GpuReader:
         leases = [lease for lease in folder.read() if here.intersection(lease.gpus)]
         supervisors = {lease.pid: lease.kernel_id for lease in leases if lease.kernel_id} | dict(supervisors)
         return self._list(
-            self._missing(gpus),
+            self._error_of_missing(gpus),
             gpus=tuple(_gpu_info(gpu, leases, supervisors, kernels) for gpu in gpus),
             waiting=_waiting_starts(folder.line.read(), gpus),
         )
 
-    def _missing(self, gpus: Sequence[GpuState]) -> GpuUnavailableError | None:
+    def _error_of_missing(self, gpus: Sequence[GpuState]) -> GpuUnavailableError | None:
         """The error of GPUs that earlier reads found and this one did not; `None` if there are none."""
         # A GPU with this index and a new UUID: MIG mode was changed. But if a GPU is removed its neighbour, which has a
         # known UUID, gets its index.

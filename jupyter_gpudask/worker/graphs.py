@@ -158,7 +158,7 @@ class PickledExpression:
     def __reduce__(self) -> tuple[Any, ...]:
         return PickledExpression, (self._header, [pickle.PickleBuffer(frame) for frame in self._frames])
 
-    def serialized(self) -> Serialized:
+    def serialize_message(self) -> Serialized:
         """The message to send to a worker."""
         return _serialize(self)
 

@@ -105,16 +105,22 @@ class HostThreadsPlugin(WorkerPlugin):
 
     A thread of its own decides on that, and is the only one that changes the pool: what a task's thread does can be
     interrupted at any point.
+
+    - `threads`: how many tasks run at a time, those that have seceded included; `None` for one on each core of the
+      worker.
     """
 
     name = "gpudask-host-threads"
     _executor: Any = None
 
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads
+
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker has joined the scheduler, before it gets tasks."""
         self._worker = worker
         gpus = gpus_of_machine()
-        cores = int(CPU_COUNT) // gpus if gpus else 0
+        cores = self._threads or (int(CPU_COUNT) // gpus if gpus else 0)
         self._most = cores - worker.state.nthreads
         self._memory = worker.memory_manager.memory_limit or int(psutil.virtual_memory().total) // max(1, gpus)
         self._process = psutil.Process()
@@ -259,12 +265,12 @@ class HostThreadsPlugin(WorkerPlugin):
 
     def _measure(self) -> None:
         """Where one part alone has seceded, it may be the reason for which the process grows."""
-        computing = self._computing()
+        computing = self._computing_parts()
         if len(computing) == 1:
             rss = self._process.memory_info().rss
             computing[0].growth = max(computing[0].growth, rss - computing[0].rss)
 
-    def _computing(self) -> list[HostPart]:
+    def _computing_parts(self) -> list[HostPart]:
         # Those that wait for their places have priority over what would begin now.
         return [part for part in list(self._seceded) if not part.has_ended]
 
@@ -279,7 +285,7 @@ class HostThreadsPlugin(WorkerPlugin):
                 self._secede(part)
 
     def _may_secede(self, part: HostPart) -> bool:
-        computing, given, known = self._computing(), part.nbytes or 0, self._needs.get(part.name)
+        computing, given, known = self._computing_parts(), part.nbytes or 0, self._needs.get(part.name)
         if known is None and computing:
             return False  # one alone shows how much they need
         part.rss, part.need = self._process.memory_info().rss, max(given * _TIMES_GIVEN, known or 0)

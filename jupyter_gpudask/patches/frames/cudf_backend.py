@@ -39,7 +39,7 @@ _DISPATCHES = dataframe_creation_dispatch, _backends.dataframe_creation_dispatch
 """Dask has two registries of backends; each knows some of the functions."""
 
 
-def _read(reader: str, *args: Any, **kwargs: Any) -> Any:
+def _read(reader: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """As a reader of Dask; what cuDF's reader lacks is read on the host and moved to the GPUs.
 
     Raises `NotOnGpuError`: cuDF's reader lacks something, and the cell has ``--strict``.
@@ -74,6 +74,17 @@ def _read(reader: str, *args: Any, **kwargs: Any) -> Any:
     return frame_to_gpu(frame)
 
 
+def _reader(name: str) -> Any:
+    """The reader of that name, which Dask's errors have."""
+
+    def read(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return _read(name, args, kwargs)
+
+    read.__name__ = name
+    return staticmethod(read)
+
+
 class CudfBackend(DataFrameBackendEntrypoint):
     """Dask's functions that create dataframes, for GPU cells; outside of them dask_cudf's, as ``to_backend`` always."""
 
@@ -92,7 +103,7 @@ class CudfBackend(DataFrameBackendEntrypoint):
         return frame_to_gpu(frame)
 
     read_csv, read_hdf, read_json, read_orc, read_parquet = (
-        staticmethod(partial(_read, f"read_{kind}")) for kind in ("csv", "hdf", "json", "orc", "parquet")
+        _reader(f"read_{kind}") for kind in ("csv", "hdf", "json", "orc", "parquet")
     )
 
 

@@ -64,7 +64,7 @@ class DropDuplicatesInFewer(_InFewer, DropDuplicates):
     _original = DropDuplicates
 
 
-def counted(values: Any, **options: Any) -> Any:
+def count_values(values: Any, **options: Any) -> Any:
     """The counts of one partition; of one without rows, cuDF 26.10 has none of its categories."""
     is_empty = not len(values) and str(values.dtype) == "category" and len(values.dtype.categories)
     if is_empty and is_type_of_gpu(type(values)):
@@ -75,7 +75,7 @@ def counted(values: Any, **options: Any) -> Any:
 class ValueCountsAsPandas(ValueCounts):
     """As `ValueCounts`, with all categories."""
 
-    reduction_chunk = staticmethod(counted)
+    reduction_chunk = staticmethod(count_values)
 
 
 class ValueCountsInFewer(_InFewer, ValueCounts):
