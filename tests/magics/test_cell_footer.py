@@ -64,14 +64,6 @@ def test_the_footer_stands_under_the_traceback_of_a_long_cell(kernel, tmp_path):
     assert shown == ["display_data", "error", "display_data"]
 
 
-def test_gpus_that_do_not_exist_are_named_on_a_running_cluster(kernel):
-    reply = kernel.run("%gpudask start --gpus 5")
-    assert reply.printed.startswith(
-        "UsageError: --gpus 5 asks for 5 GPUs, and this kernel sees 2. Use at most 2; for the one GPU with"
-    )
-    assert "other options" in kernel.run("%gpudask start --gpus 1").printed
-
-
 RMM = """
 import types
 class Counters:
@@ -347,8 +339,3 @@ def test_the_progress_counts_the_blocks_of_fused_tasks_also_after_an_interrupt(k
     assert 640 <= blocks < 720  # and the sums of several
     assert "left" in lines[-1].string
     assert f" · {done} of {blocks} blocks, {blocks - done} cancelled" in footer(reply)
-
-
-def test_a_typo_in_move_is_found_without_a_gpu(with_cluster):
-    reply = with_cluster.run("%%gpudask --move nothere\n1")
-    assert "--move names nothere, and there is no such variable." in reply.printed

@@ -1,8 +1,7 @@
 """Nothing but the cell itself, and what it starts while it runs, sees its switch: on a real kernel."""
 
-import time
-
 import pytest
+from helpers import wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -49,9 +48,7 @@ def test_two_cells_in_flight_each_have_their_own(gpu_kernel):
     send(f"get_ipython().run_cell({cell!r})")
     cell = "%%gpudask\nfirst = seen()\ntime.sleep(2)\nfirst, seen()"
     assert gpu_kernel.ok(cell).value == f"({ON}, {ON})"
-    deadline = time.monotonic() + 20
-    while gpu_kernel.ok("len(others)").value != "4" and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: gpu_kernel.ok("len(others)").value == "4")
     mixed = "('numpy', 'cudf')"
     assert gpu_kernel.ok("print(others)").printed.strip() == f"[{OFF}, {OFF}, {mixed}, {mixed}]"
 

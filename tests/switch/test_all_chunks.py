@@ -54,6 +54,7 @@ OPERATIONS = {
             "trunc unique"
         ).split()
     },
+    "along axis": lambda x: da.apply_along_axis(lambda row: row * 2, 0, x.rechunk(-1)),
     "average": lambda x: da.average(x, axis=0, weights=da.arange(6, chunks=2)),
     "bincount": lambda x: da.bincount((x[:, 0] * 7).astype(int), minlength=60),
     "boolean": lambda x: x[x > 4],

@@ -1,5 +1,6 @@
 """The arrays that a cell for GPUs creates, in this process: of CuPy where there is a GPU, of the stand-in elsewhere."""
 
+import copy
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -157,6 +158,7 @@ def test_an_identity_made_in_the_cell_mixes_with_what_else_is_made_there():
 
 def test_threads_of_one_cell_create_on_its_backend_at_the_same_time():
     with switched_to("cupy", "pandas"), ThreadPoolExecutor(8) as pool:
+        copy.deepcopy(dask.config.config)  # which a copy of the whole configuration does not end
         arrays = list(pool.map(lambda _: [da.ones(4), da.arange(4), da.random.random(4), da.eye(4)], range(50)))
         assert {type(array._meta) for made in arrays for array in made} == {cupy.ndarray}
         assert dask.config.get("array.backend") == "cupy"
