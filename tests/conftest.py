@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,16 @@ def own_temporary_folder(tmp_path_factory):
     yield
     patch.undo()
     ensure_event_loop().close()  # jupyter_client's, for its blocking calls
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Run tests that are coroutines, each in an event loop of its own."""
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+        asyncio.run(pyfuncitem.obj(**arguments))
+        return True
+    return None
 
 
 @pytest.fixture

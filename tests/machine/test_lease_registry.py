@@ -423,24 +423,21 @@ def test_a_full_disk_does_not_keep_a_lease_from_being_released(registry, tmp_pat
 
 
 @pytest.mark.cluster
-def test_the_record_says_why_a_cluster_ended(registry):
+async def test_the_record_says_why_a_cluster_ended(registry):
     environment = fake_gpu_environment(FAKE_GPUS="1", **{LEASE_DIRECTORY_VARIABLE: str(registry.path)})
 
     async def start(**options):
         spec = ClusterSpec.parse({"gpus": 1} | options)
         return await ClusterProcess.start(spec, path=sys.path, environment=environment)
 
-    async def run():
-        cluster = await start()
-        assert [each.reason for each in registry.usage()] == [""]
-        await cluster.close("lifetime")
-        cluster = await start()
-        cluster._stream.close()  # as the end of the parent does
-        await asyncio.wait_for(cluster._reading, 60)
-        await cluster.close()
-        with pytest.raises(ClusterStartError):
-            await start(start_timeout=0.01)
-
-    asyncio.run(run())
+    cluster = await start()
+    assert [each.reason for each in registry.usage()] == [""]
+    await cluster.close("lifetime")
+    cluster = await start()
+    cluster._stream.close()  # as the end of the parent does
+    await asyncio.wait_for(cluster._reading, 60)
+    await cluster.close()
+    with pytest.raises(ClusterStartError):
+        await start(start_timeout=0.01)
     assert [each.reason for each in registry.usage()] == ["lifetime", "parent ended", "failed"]
     assert {each.uid for each in registry.usage()} == {os.geteuid()}

@@ -194,7 +194,7 @@ def test_what_takes_the_place_of_a_cluster_gets_its_gpus_and_memory_and_not_thos
             check_replacement(spec, supervisor)
 
 
-def test_two_clusters_with_gpus_respect_each_other_and_starts_wait_in_line(tmp_path, monkeypatch):
+async def test_two_clusters_with_gpus_respect_each_other_and_starts_wait_in_line(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     environment = fake_gpu_environment(FAKE_GPUS="2")
 
@@ -209,31 +209,28 @@ def test_two_clusters_with_gpus_respect_each_other_and_starts_wait_in_line(tmp_p
         await asyncio.to_thread(wait_until, lambda: said or starting.done(), 60)
         return starting, said
 
-    async def run():
-        first = await start(gpus=1)
-        with pytest.raises(GpuHeldError, match=r"GPU 0 is held by a\.ipynb\."):
-            await start(gpus=[0], share=True)
-        folder = LeaseFolder(tmp_path / "gpudask-leases")
-        next_one, said = await wait_in_line(gpus="all")
-        assert said == ["Waiting for GPUs at place 1 in line. GPU 0 is held by a.ipynb."]
-        interrupted, said = await wait_in_line(gpus=1)
-        assert said[0].startswith("Waiting for GPUs at place 2 in line. Others wait for these GPUs, first in line: ")
-        interrupted.cancel()
-        await asyncio.gather(interrupted, return_exceptions=True)
-        assert len(folder.line.read()) == 1
-        with pytest.raises(GpuHeldError, match="Others wait for these GPUs, first in line: user "):
-            await start(gpus=1)
-        monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda _: list(first.ready.gpus))
-        with pytest.raises(GpuHeldError, match="Not restarted, because others wait for GPUs"):
-            check_replacement(ClusterSpec.parse({"gpus": 1}), first.pid)
-        assert [lease.pid for lease in folder.read()] == [first.pid]
-        os.kill(first.pid, signal.SIGKILL)
-        second = await next_one
-        assert len(second.ready.gpus) == 2
-        assert [lease.pid for lease in folder.read()] == [second.pid]
-        assert folder.line.read() == []
-        await first.close()
-        await second.close()
-        assert list(folder.path.glob("*.lease")) == []
-
-    asyncio.run(run())
+    first = await start(gpus=1)
+    with pytest.raises(GpuHeldError, match=r"GPU 0 is held by a\.ipynb\."):
+        await start(gpus=[0], share=True)
+    folder = LeaseFolder(tmp_path / "gpudask-leases")
+    next_one, said = await wait_in_line(gpus="all")
+    assert said == ["Waiting for GPUs at place 1 in line. GPU 0 is held by a.ipynb."]
+    interrupted, said = await wait_in_line(gpus=1)
+    assert said[0].startswith("Waiting for GPUs at place 2 in line. Others wait for these GPUs, first in line: ")
+    interrupted.cancel()
+    await asyncio.gather(interrupted, return_exceptions=True)
+    assert len(folder.line.read()) == 1
+    with pytest.raises(GpuHeldError, match="Others wait for these GPUs, first in line: user "):
+        await start(gpus=1)
+    monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda _: list(first.ready.gpus))
+    with pytest.raises(GpuHeldError, match="Not restarted, because others wait for GPUs"):
+        check_replacement(ClusterSpec.parse({"gpus": 1}), first.pid)
+    assert [lease.pid for lease in folder.read()] == [first.pid]
+    os.kill(first.pid, signal.SIGKILL)
+    second = await next_one
+    assert len(second.ready.gpus) == 2
+    assert [lease.pid for lease in folder.read()] == [second.pid]
+    assert folder.line.read() == []
+    await first.close()
+    await second.close()
+    assert list(folder.path.glob("*.lease")) == []

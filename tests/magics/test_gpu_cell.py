@@ -239,19 +239,6 @@ def test_a_result_that_does_not_fit_is_refused_before_it_is_computed(kernel):
     assert kernel.ok(f"{CELL}\nfloat(big.sum().compute())").value == "200000000.0"
 
 
-def test_a_result_whose_size_shows_when_it_is_computed_is_refused_before_it_is_moved(kernel):
-    kernel.ok("import jupyter_gpudask.patches.computation as fitting\nbefore = fitting._free_memory")
-    kernel.ok("fitting._free_memory = lambda: 1000")
-    reply = kernel.run(f"{CELL}\nx = da.arange(1000, chunks=500)\nsome = x[x > 10]\nsome.compute()")
-    few = kernel.run(f"{CELL}\nx[x > 990].compute().shape")
-    fails = kernel.run(f"{CELL}\nx[x > 10].map_blocks(lambda block: 1 / 0, dtype=float).compute()")
-    kernel.ok("fitting._free_memory = before")
-    assert reply.error == "ResultTooLargeError"
-    assert "The result some needs 7.7 KiB" in reply.error_value
-    assert few.value == "(9,)"
-    assert (fails.error, fails.error_value) == ("ZeroDivisionError", "division by zero"), "its own error"
-
-
 def test_several_results_that_fit_alone_and_not_together_are_refused(kernel):
     cell = "a, b = (da.ones((9_000, 6_000), chunks=6_000) + n for n in (1, 2))\nda.compute(a, b)"
     reply = kernel.run(f"{CELL}\n{cell}")
