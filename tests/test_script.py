@@ -40,11 +40,7 @@ def run(tmp_path, monkeypatch, capsys):
 
 def test_the_script_is_main_with_its_own_arguments(run, tmp_path):
     file = str(tmp_path / "script.py")
-    assert run(REPORTS, "--gpus", "a b") == (
-        0,
-        f"__main__ {file} {[file, '--gpus', 'a b']} {tmp_path} Kept\n",
-        "",
-    )
+    assert run(REPORTS, "--gpus", "a b") == (0, f"__main__ {file} {[file, '--gpus', 'a b']} {tmp_path} Kept\n", "")
 
 
 FAILS = "import sys\ndef fail():\n    raise KeyError('gone')\ntry:\n    1 / 0\nfinally:\n    fail()\n"

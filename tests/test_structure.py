@@ -40,16 +40,7 @@ ALLOWED = {
     "switch": {"patches", "polars", "inspection", "overlay", "machine"},
     # Where cells with --profile are measured: in workers, in the scheduler and in the kernel.
     "profiling": {"graph", "fallback", "worker", "inspection"},
-    "session": {
-        "polars",
-        "launcher",
-        "client",
-        "switch",
-        "overlay",
-        "inspection",
-        "machine",
-        "protocol",
-    },
+    "session": {"polars", "launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},
     "magics": {
         "polars",
         "session",

@@ -48,11 +48,7 @@ def block_id_only(block, block_info=None):
         (lambda x: x.rechunk((3, 4)).map_blocks(host_only, dtype=float), NUMBERS, "host_only"),
         (lambda x: x.sum().map_blocks(host_only, dtype=float), NUMBERS.sum(), "host_only"),
         (lambda x: x.map_overlap(host_only, depth=1, boundary="none"), NUMBERS, "host_only"),
-        (
-            lambda x: da.apply_gufunc(host_only, "()->()", x, vectorize=False, output_dtypes=float),
-            NUMBERS,
-            "host_only",
-        ),
+        (lambda x: da.apply_gufunc(host_only, "()->()", x, vectorize=False, output_dtypes=float), NUMBERS, "host_only"),
         (
             lambda x: da.reduction(
                 x,

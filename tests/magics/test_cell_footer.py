@@ -51,10 +51,7 @@ def test_the_footer_has_energy_and_cost(recorded):
 def test_the_footer_stands_under_the_traceback_of_a_long_cell(kernel, tmp_path):
     file = tmp_path / "file"
     kernel.ok("def wait_for(file):\n    import os, time\n    while not os.path.exists(file): time.sleep(0.05)")
-    reply = kernel.run(
-        f"{CELL}\nclient.submit(wait_for, {str(file)!r}).result()\n1 / 0",
-        on_display=file.touch,
-    )
+    reply = kernel.run(f"{CELL}\nclient.submit(wait_for, {str(file)!r}).result()\n1 / 0", on_display=file.touch)
     assert reply.error == "ZeroDivisionError"
     assert "0 of 1 task done" in reply.displayed[0]
     # The line of the progress becomes empty.

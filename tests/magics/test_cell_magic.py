@@ -48,10 +48,7 @@ def test_the_value_of_the_last_expression_is_the_cells_and_is_kept(gpu_kernel):
 
 
 VALUES = {
-    "await": (
-        f"import asyncio\nawait asyncio.sleep(0.05)\nasync def later(): return {BACKENDS}\nawait later()",
-        ON,
-    ),
+    "await": (f"import asyncio\nawait asyncio.sleep(0.05)\nasync def later(): return {BACKENDS}\nawait later()", ON),
     "several lines, strings and continuations": (
         'text = """\n%%gpudask\n  indented\n"""\nnumber = 1 + \\\n    2\n(text, number)',
         "('\\n%%gpudask\\n  indented\\n', 3)",

@@ -6,13 +6,7 @@ import pytest
 from helpers import ONE_WORKER, pids_of_session, without_gpus
 from managers import managed, supervisors, until
 
-from jupyter_gpudask.errors import (
-    ClusterExistsError,
-    KernelNotFoundError,
-    LimitError,
-    NoClusterError,
-    SpecError,
-)
+from jupyter_gpudask.errors import ClusterExistsError, KernelNotFoundError, LimitError, NoClusterError, SpecError
 
 pytestmark = pytest.mark.cluster
 

@@ -12,11 +12,7 @@ from jupyter_gpudask.switch.context import switched_to
 pytestmark = [*MARKS, pytest.mark.filterwarnings("ignore")]
 
 NUMBERS = np.random.default_rng(0).permutation(60).reshape(6, 10) / 7
-CHUNKS = {
-    "whole": ((6,), (10,)),
-    "uneven": ((1, 3, 2), (7, 1, 2)),
-    "empty": ((0, 4, 0, 2), (10,)),
-}
+CHUNKS = {"whole": ((6,), (10,)), "uneven": ((1, 3, 2), (7, 1, 2)), "empty": ((0, 4, 0, 2), (10,))}
 AXES = (None, 0, 1)
 UNKNOWN = np.where(NUMBERS > 8, np.nan, NUMBERS)
 DATA = {"numbers": NUMBERS, "unknown": UNKNOWN, "halves": NUMBERS.astype("float32"), "whole": (NUMBERS * 7).astype(int)}
