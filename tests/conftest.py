@@ -7,10 +7,13 @@ import inspect
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 from helpers import Kernel
 from jupyter_core.utils import ensure_event_loop
+
+sys.path.append(str(Path(__file__).parents[1] / "oracle"))  # which has tests, too
 
 
 @pytest.fixture(scope="session", autouse=True)

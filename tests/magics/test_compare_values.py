@@ -1,18 +1,13 @@
 """Whether two results are said to agree, by the rules of `--compare` and by strict ones."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from strict_rules import STRICT_RULES
 
 from jupyter_gpudask.magics.compare_values import compare
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "oracle"))
-
-from strict_rules import STRICT_RULES
 
 FRAME = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, np.nan, 2.5], "c": ["x", "y", None]})
 
