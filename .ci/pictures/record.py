@@ -2,9 +2,9 @@
 
     python .ci/pictures/record.py --out .ci/pictures/NAME.json
 
-The cells reduce 2 TB of random numbers with CuPy, and group a dataframe with cuDF, on all GPUs of the machine: each keeps
-two GPUs busy for some seconds. A line of the recording has the seconds since its begin, and a message of the stream or of
-the kernel.
+The cells reduce 2 TB of random numbers with CuPy, and group a dataframe with cuDF, on all GPUs of the machine; each
+keeps two GPUs busy for some seconds. A line of the recording has the seconds since its begin, and a message of the
+stream or of the kernel.
 """
 
 from __future__ import annotations
