@@ -115,7 +115,7 @@ function MetricsTable(props: MetricsTableProps): JSX.Element {
               </th>
               {group.metrics.map(metric => (
                 <td key={metric.id}>
-                  <span className="jp-GpuDask-value">
+                  <span>
                     {cellText(metric, number, props.index, trans, units)}
                   </span>
                 </td>

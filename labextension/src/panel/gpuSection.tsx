@@ -2,6 +2,7 @@ import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import React, { useState } from 'react';
 
 import { holderName } from '../cluster/names';
+import { modelOf } from '../cluster/snapshot';
 import { Card, Meter, Sparkline, Unchanged } from '../components/card';
 import { ClusterBadge, ShortName } from '../components/clusterName';
 import { useGpuDask } from '../components/liveWidget';
@@ -108,12 +109,14 @@ interface IGpuGroupProps {
 /** The GPUs of one model, below its name and memory. */
 function GpuGroup({ gpus, areOpen }: IGpuGroupProps): JSX.Element {
   const { model, trans } = useGpuDask();
-  const { name, memory_total: total } = gpus[0];
-  const title = gpus.length > 1 ? trans.__('%1 × %2', gpus.length, name) : name;
+  const [{ name, memory_total: total }] = gpus;
+  const label = modelOf(gpus[0]);
   return (
     <>
       <div className="jp-GpuDask-gpuGroup">
-        <h3 title={title}>{title}</h3>
+        <h3 title={name}>
+          {gpus.length > 1 ? trans.__('%1 × %2', gpus.length, label) : label}
+        </h3>
         {total !== null && (
           <span className="jp-GpuDask-secondary">
             {formatBytes(total, model.settings.value.units)}
