@@ -78,6 +78,7 @@ const panel = {
   sessionContext: {
     name: 'mine.ipynb',
     kernelChanged: new Signal<unknown, unknown>({}),
+    statusChanged: new Signal<unknown, unknown>({}),
     session: { kernel: { id: 'kernel-1' } }
   }
 };
@@ -287,6 +288,7 @@ describe('jupyter-gpudask:notebook', () => {
       sessionContext: {
         ...panel.sessionContext,
         kernelChanged: new Signal<unknown, unknown>({}),
+        statusChanged: new Signal<unknown, unknown>({}),
         session: null as unknown as { kernel: { id: string } }
       }
     };
