@@ -194,10 +194,11 @@ _AT_ONCE = {"sum", "count", "min", "max"}
 def functions_at_once(df: Any, *by: Any, funcs: Any, **kwargs: Any) -> Any:
     """Several functions of groups of one partition, with the operands of `dask.dataframe.groupby._groupby_apply_funcs`.
 
-    Dask calls one function of one column after the other, and each reads the keys of all rows again.
+    Dask calls one function of one column after the other, and with cuDF each reads the keys of all rows again. The few
+    rows of metadata are a dataframe of pandas, in which that is as fast.
     """
     plain = {}
-    if df.ndim > 1:
+    if df.ndim > 1 and type(df) is not pd.DataFrame:
         kinds = {name: getattr(dtype, "kind", "O") for name, dtype in df.dtypes.items() if not isinstance(name, tuple)}
         calls = {result: _plain(*call) for result, *call in funcs}
         plain = {result: call for result, call in calls.items() if call and kinds.get(call[0], "O") in "iuf"}
