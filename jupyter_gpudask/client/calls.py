@@ -15,7 +15,7 @@ from distributed.client import futures_of
 
 from ..scheduler.cells import OperationTotals, StuckWorker, cancel_tasks, cell_operations, count_unfinished
 from ..scheduler.results import HeldReport, report_held
-from ..worker.environment import versions_of
+from ..worker.joined import versions_of
 from ..worker.memory import WorkerCellMetrics, take_cell_metrics, total_energy
 
 __all__ = ["HeldReport", "OperationTotals", "StuckWorker"]  # re-exported for type hints

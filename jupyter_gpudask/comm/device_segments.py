@@ -22,7 +22,7 @@ import fcntl
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 from .pinned_segments import (
     HEADER,
@@ -30,13 +30,13 @@ from .pinned_segments import (
     Device,
     FilledSegments,
     Mapping,
+    OpenedSegments,
+    Piece,
+    Reference,
     Segment,
     SegmentLimitError,
     SegmentPool,
 )
-
-if TYPE_CHECKING:
-    from .pinned_segments import OpenedSegments, Piece, Reference
 
 PART = 16
 """The part of a device's memory that all segments of a process take, at most."""
@@ -130,7 +130,7 @@ class DeviceSegment(Segment):
         return HEADER
 
     @staticmethod
-    def rounded(size: int) -> int:
+    def round_size(size: int) -> int:
         """Override: a power of two."""
         return max(_LEAST, 1 << (size - 1).bit_length())
 

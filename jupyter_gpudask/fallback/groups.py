@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..inspection.placement import to_host
 from .missing import DifferentResultError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LEAST = 512
 """Rows for which a kernel is worth it."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dask._task_spec import (
     Alias,
     DataNode,
+    GraphNode,
     NestedContainer,
     Task,
     TaskRef,
@@ -25,12 +27,7 @@ from .missing import implemented, reason_to_fall_back
 from .values import has_function_of_user, is_of_installed_package, is_of_linear_algebra
 from .zarr_blocks import with_readers
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from dask._task_spec import GraphNode
-
-    RunStep = Callable[[GraphNode, Mapping[Any, Any]], Any]
+RunStep = Callable[[GraphNode, Mapping[Any, Any]], Any]
 
 _OF_FUSION = re.compile(r"(_\.\d+)+$")  # what Dask adds to the name of a collection inside a fused task
 
@@ -289,7 +286,7 @@ def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: T
                 with host_task(task, values):
                     result = implemented(run_step(task, with_readers(task, values) if is_moved else values))
                     if is_moved:
-                        result = page_locked.locked(result)
+                        result = page_locked.lock_pages(result)
                 on_host = None
             except Exception as error:
                 on_host = _after_failure(task, program, wrapper, error)

@@ -17,26 +17,22 @@ import itertools
 import math
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
+from dask._task_spec import GraphNode
 from dask.array.core import getter, getter_inline, getter_nofancy
 from dask.base import normalize_token
 from dask.utils import typename
 
 from . import page_locked
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dask._task_spec import GraphNode
-
 
 _GETTERS = (getter, getter_inline, getter_nofancy)
 _OF_XARRAY = ("xarray.backends.", "xarray.coding.", "xarray.core.indexing")

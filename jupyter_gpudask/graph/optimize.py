@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.config
 from dask._expr import Expr, HLGExpr, _ExprSequence, _HLGExprSequence
-from dask._task_spec import convert_legacy_graph, cull, fuse_linear_task_spec
+from dask._task_spec import GraphNode, convert_legacy_graph, cull, fuse_linear_task_spec
 from dask.array.optimization import _optimize_slices
 from dask.array.optimization import optimize as optimize_by_dask
 from dask.blockwise import fuse_roots, optimize_blockwise
@@ -22,11 +23,6 @@ from .program import with_programs
 from .rechunk import largest_array
 from .subtrees import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU, ClusterSize, fuse_subtrees, size_for, with_slices_first
 from .workers import WORKER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dask._task_spec import GraphNode
 
 
 @dataclass(frozen=True)

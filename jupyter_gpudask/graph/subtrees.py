@@ -15,14 +15,14 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Number
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from dask._task_spec import Alias, DataNode, DependenciesMapping, Task, TaskRef, _execute_subgraph
+from dask._task_spec import Alias, DataNode, DependenciesMapping, GraphNode, Task, TaskRef, _execute_subgraph
 from dask.array.random import _apply_random
 from dask.array.wrap import _broadcast_trick_inner
 from dask.core import reverse_dict
@@ -30,11 +30,6 @@ from dask.core import reverse_dict
 from .program import as_one_task, with_names, with_programs, without_aliases
 from .rechunk import as_view, has_room, is_part, is_slice, joins, source_of, take_contiguous, with_joined_parts
 from .workers import choose_workers, locate_others, position
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from dask._task_spec import GraphNode
 
 _ELEMENTWISE = frozenset(
     {

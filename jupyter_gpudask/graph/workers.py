@@ -10,13 +10,11 @@ Only tasks without inputs have to be told where to run: Dask's scheduler lets th
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dask.utils import key_split
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
 
 WORKER = "gpudask-worker"
 """The annotation of a task that says where it shall run: a number of a worker, and how many workers there are."""

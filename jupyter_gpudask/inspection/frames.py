@@ -9,7 +9,7 @@ dataframe on GPUs are never those of one on the CPU.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,10 +19,8 @@ from dask.dataframe.dask_expr._expr import Elemwise
 from dask.dataframe.dask_expr.io.io import FromGraph, FromMapProjectable, FromPandas
 from dask.dataframe.dispatch import to_pandas_dispatch
 from dask.dataframe.utils import pyarrow_strings_enabled
+from dask.typing import Key
 from pandas.api.types import infer_dtype, is_object_dtype
-
-if TYPE_CHECKING:
-    from dask.typing import Key
 
 
 class _Move(Elemwise):

@@ -14,21 +14,16 @@ import threading
 import time
 import traceback
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from distributed import WorkerPlugin
+from distributed import Worker, WorkerPlugin
 
 from .interruption import TaskInterruptedError, TaskRun
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from distributed import Worker
-
-    from .polars_ports import Ranks
+from .polars_ports import Ranks
 
 CONTEXT = "_cudf_polars_mp_context_"
 """The name of the attribute of a worker in which cudf-polars keeps the context of an engine, without its id."""

@@ -7,12 +7,14 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 from multiprocessing import forkserver, util
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from distributed import WorkerPlugin
+from distributed import Worker, WorkerPlugin
+from distributed.batched import BatchedSend
 from distributed.worker_state_machine import TaskErredMsg
 
 from ..comm import device_memory
@@ -21,13 +23,6 @@ from ..machine.directories import LOGS_VARIABLE, worker_log
 from ..machine.lifeline import die_with_parent
 from .memory import pool_metrics
 from .polars_rank import runs_query
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from distributed import Worker
-    from distributed.batched import BatchedSend
-
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +169,7 @@ class MetricsPlugin(WorkerPlugin):
 
 
 def _device() -> dict[str, Any] | None:
-    from .environment import first_device  # imports the models of the protocol, which takes a quarter of a second
+    from ..machine.gpus import first_device  # imports the models of the protocol, which takes a quarter of a second
 
     return first_device()
 

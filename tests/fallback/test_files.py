@@ -16,7 +16,7 @@ from dask.dataframe.backends import dataframe_creation_dispatch
 from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.inspection.placement import place_of, to_gpu, to_host
-from jupyter_gpudask.patches import creation
+from jupyter_gpudask.patches.frames import cudf_backend
 from jupyter_gpudask.patches.frames.files import writers
 from jupyter_gpudask.patches.frames.files.parquet import with_categories
 from jupyter_gpudask.patches.frames.files.parquet_readers import GpuEngine
@@ -329,7 +329,7 @@ def test_metadata_for_a_reader_of_the_host_are_those_of_pandas(cell):
         return type(meta)
 
     cell()
-    assert creation.create_frame(read_sql_table, "table", meta=Frame({"a": [1]})) is pd.DataFrame
+    assert cudf_backend.create_frame(read_sql_table, "table", meta=Frame({"a": [1]})) is pd.DataFrame
 
 
 def test_columns_that_pandas_has_written_as_categories_have_those_of_the_cpu(tmp_path):

@@ -15,12 +15,7 @@ from device import MARKS
 from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.overlay import CellRecord
-from jupyter_gpudask.patches.frames.differences import (
-    _NOT_SYMMETRIC,
-    _WITH_NAN,
-    is_of_python_objects,
-    reason_for_host,
-)
+from jupyter_gpudask.patches.frames.differences import _NOT_SYMMETRIC, _WITH_NAN, is_of_python_objects, reason_for_host
 from jupyter_gpudask.patches.frames.missing_values import COMPARED_BY_UFUNC
 from jupyter_gpudask.switch.context import switched_to
 

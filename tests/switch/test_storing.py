@@ -226,15 +226,6 @@ def test_hdf5_files_are_written_and_read(x, tmp_path):
         np.testing.assert_array_equal(da.from_array(file["y"])[1:, ::2].compute(), NUMBERS[1:, ::2] * 2)
 
 
-def test_a_file_that_is_open_for_writing_is_read_as_it_is(x, tmp_path):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file["x"] = NUMBERS
-        assert da.from_array(file["x"], chunks=2).sum().compute() == NUMBERS.sum()
-        da.store(x, file["x"])
-        np.testing.assert_array_equal(file["x"][:], NUMBERS * 2)
-
-
 def test_what_was_written_into_an_open_file_after_the_array_was_made_is_read(x, tmp_path, monkeypatch):
     h5py = pytest.importorskip("h5py")
     monkeypatch.chdir(tmp_path)  # the workers have another directory

@@ -12,8 +12,10 @@ that are computed from them. The marks stay in the kernel, and are lost when a g
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from types import FrameType
+from typing import Any, Literal
 
 import dask.config
 import numpy as np
@@ -27,11 +29,6 @@ from ...fallback.functions import with_twin
 from ...inspection.arguments import bind, calling_frame, first_argument, is_own_frame
 from ...inspection.placement import can_move, place_of, to_gpu, to_host
 from .storing import read_open_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from types import FrameType
-
 
 _NAME = "_jupyter_gpudask_mark"
 

@@ -12,10 +12,11 @@ import math
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from dask.array.core import Array, from_array, load_store_chunk, slices_from_chunks
@@ -30,10 +31,7 @@ from ...inspection.placement import name_of, place_of, to_host
 from ...inspection.user_code import user_frame
 from ...overlay import current_overlay, current_record
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    _Blocks = dict[Any, tuple[Future[Any], list[tuple[Any, Any, Any]]]]
+_Blocks = dict[Any, tuple[Future[Any], list[tuple[Any, Any, Any]]]]
 
 _OPENED_BY_NAME = ("sec2", "stdio")
 """The drivers of h5py with which other processes can open the file."""
@@ -55,10 +53,7 @@ def read_open_file(original: Callable[..., Any], args: tuple[Any, ...], kwargs: 
 class Hdf5Dataset:
     """A dataset of h5py that can be sent to workers, which open its file for themselves.
 
-    Parameters
-    ----------
-    dataset
-        A dataset in a file. What was written into it before it is sent is written to the file then.
+    - `dataset`: a dataset in a file. What was written into it before it is sent is written to the file then.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -87,10 +82,7 @@ class Hdf5Dataset:
 class TiffImages:
     """A Zarr array that tifffile makes of an open TIFF file; it can be sent to workers, which open the file again.
 
-    Parameters
-    ----------
-    array
-        Of ``tifffile.imread(path, aszarr=True)``, one level of a series.
+    - `array`: of ``tifffile.imread(path, aszarr=True)``, one level of a series.
     """
 
     def __init__(self, array: Any) -> None:

@@ -7,7 +7,8 @@ of a column have another sign than their dividends, it multiplies the column by 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,9 +18,6 @@ from dask.utils import funcname
 
 from ...inspection.placement import is_type_of_gpu
 from .rules import SameColumns, dtypes_of, meta_of, of_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _DIVISIONS = {"div", "divide", "rdiv", "rtruediv", "true_divide", "truediv"}
 
@@ -33,10 +31,7 @@ OPERATORS_OF_NUMPY = {
 class Arithmetic:
     """An operation whose operands are first converted to the dtypes with which pandas computes.
 
-    Parameters
-    ----------
-    operation
-        An operation of two operands, or of the name of a method and two operands.
+    - `operation`: an operation of two operands, or of the name of a method and two operands.
     """
 
     def __init__(self, operation: Callable[..., Any]) -> None:

@@ -6,7 +6,8 @@ Each rule returns the reason, in words for the line under the cell, or an empty 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,9 +20,6 @@ from ...inspection.frames import FromPandasOnGpu, ToGpu
 from .concat import is_outer
 from .rules import dtypes_of
 from .texts import reason_of_arguments
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _OBJECTS = {
     "str": {"encode", "findall"},
@@ -37,10 +35,7 @@ _ACCESSORS = ("FunctionMap", "FunctionMapIndex", "PropertyMap", "PropertyMapInde
 def reason_for_host(expression: Any) -> str:
     """Why an expression of dataframes runs on the host; empty if cuDF's result is that of pandas, or an error.
 
-    Parameters
-    ----------
-    expression
-        An expression with an input on a GPU.
+    - `expression`: an expression with an input on a GPU.
     """
     if isinstance(expression, GroupByBase):
         return _grouped(expression)

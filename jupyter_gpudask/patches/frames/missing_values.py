@@ -7,12 +7,14 @@ treats as NaN.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from dask.base import normalize_token
 from dask.dataframe.dask_expr import _expr
+from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise
 from dask.utils import funcname
 
@@ -20,21 +22,12 @@ from ...fallback.missing import DifferentResultError
 from ...inspection.placement import is_type_of_gpu
 from .rules import SameColumns, dtypes_of, of_columns, with_operation
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dask.dataframe.dask_expr._rolling import RollingReduction
-
 
 class Comparison:
     """A comparison whose result has no missing value where pandas has none; strings and nullable dtypes keep theirs.
 
-    Parameters
-    ----------
-    operation
-        The comparison, of one or two operands.
-    missing
-        What pandas returns for a missing number or time.
+    - `operation`: the comparison, of one or two operands.
+    - `missing`: what pandas returns for a missing number or time.
     """
 
     def __init__(self, operation: Callable[..., Any], *, missing: bool) -> None:
@@ -107,10 +100,7 @@ class OfColumns:
     cuDF 26.10 collects the missing values of the columns in one mask, so that in each column those of the columns
     before it are missing, too. In a column with missing values it computes the function of 0 for NaN.
 
-    Parameters
-    ----------
-    function
-        The function, or the `Comparison` that takes its place.
+    - `function`: the function, or the `Comparison` that takes its place.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -174,12 +164,8 @@ def _is_one_of(value: Any, others: list[Any]) -> bool:
 class Logical:
     """``|`` and ``&`` of booleans: true | missing is true, and false & missing is false; in cuDF both are missing.
 
-    Parameters
-    ----------
-    operation
-        The operator.
-    deciding
-        The value of one operand that decides the result, whatever the other one is.
+    - `operation`: the operator.
+    - `deciding`: the value of one operand that decides the result, whatever the other one is.
     """
 
     def __init__(self, operation: Callable[..., Any], *, deciding: bool) -> None:
@@ -209,10 +195,7 @@ class Logical:
 def cat(series: Any, *args: Any, **kwargs: Any) -> Any:
     """The texts of one partition, each followed by those of the other columns.
 
-    Raises
-    ------
-    DifferentResultError
-        The partition has one row with an empty text, which stands for a missing one, too.
+    Raises `DifferentResultError`: the partition has one row with an empty text, which stands for a missing one, too.
     """
     result = CatBlockwise.operation(series, *args, **kwargs)
     if len(result) == 1 and is_type_of_gpu(type(result)) and bool((result == "").any()):

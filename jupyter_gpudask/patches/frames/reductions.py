@@ -9,7 +9,8 @@ partition by the class of pandas, so that all rows after one are missing.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,9 +26,6 @@ from ...inspection.results import results_to_host
 from .arithmetic import with_numbers, with_unsigned_integers
 from .missing_values import with_doubles, with_fewer_columns
 from .rules import with_operation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class VarianceAsPandas(Reduction):
@@ -231,10 +229,7 @@ def find_extremes(
     pandas.DataFrame
         With the columns ``idx`` and ``value``, and a row for each column of a DataFrame. None for a block without rows.
 
-    Raises
-    ------
-    ValueError
-        As pandas 3 does: a column has nothing but missing values, or one although `skipna` is false.
+    Raises `ValueError`: as pandas 3 does: a column has nothing but missing values, or one although `skipna` is false.
     """
     if isinstance(block, pd.DataFrame | pd.Series):
         made: pd.DataFrame = idxmaxmin_chunk(block, fn, skipna=skipna, numeric_only=numeric_only)

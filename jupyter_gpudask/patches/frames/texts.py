@@ -12,8 +12,9 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 from dask.dataframe.dask_expr._accessor import FunctionMap
@@ -23,9 +24,6 @@ from ...fallback.missing import DifferentResultError
 from ...inspection.frames import has_lists
 from ...inspection.placement import is_type_of_gpu
 from .rules import with_operation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _parser = import_module("re._parser")  # Python's own, which has no public name
 
@@ -73,12 +71,8 @@ class Pattern(NamedTuple):
 def pattern_of(method: str, text: str) -> Pattern:
     """A pattern, as Python's parser reads it.
 
-    Parameters
-    ----------
-    method
-        The method of ``.str``.
-    text
-        The pattern.
+    - `method`: the method of ``.str``.
+    - `text`: the pattern.
     """
     try:
         parsed = _parser.parse(text)
@@ -186,10 +180,7 @@ def _pattern(name: str, given: Mapping[str, Any]) -> str | None:
 def called(series: Any, name: str, args: Any, kwargs: Mapping[str, Any], *, is_nullable: bool = False) -> Any:
     """A method of the texts of one partition, whose result can be missing if `is_nullable`.
 
-    Raises
-    ------
-    DifferentResultError
-        The partition is on a GPU and has texts for which cuDF's result differs.
+    Raises `DifferentResultError`: the partition is on a GPU and has texts for which cuDF's result differs.
     """
     given = _given(name, args, kwargs)
     is_on_gpu = is_type_of_gpu(type(series))

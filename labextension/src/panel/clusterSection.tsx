@@ -1,10 +1,11 @@
 import { addIcon, runIcon, settingsIcon } from '@jupyterlab/ui-components';
-import React, { useMemo } from 'react';
+import React from 'react';
 
 import { currentName } from '../cluster/names';
 import { shownClusters } from '../cluster/offered';
 import { snapshot } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
+import { Unchanged } from '../components/card';
 import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/liveWidget';
 import { Notice } from '../components/notice';
@@ -136,14 +137,13 @@ function Announcer({ clusters }: { clusters: ICluster[] }): JSX.Element {
     const { state, engine } = snapshot(cluster, gpuDask);
     return [`${cluster.name}: ${state}`, engine].filter(Boolean).join(', ');
   });
-  return useMemo(
-    () => (
+  return (
+    <Unchanged by={sentences}>
       <div className="jp-GpuDask-hidden" role="status" aria-live="polite">
         {sentences.map(sentence => (
           <p key={sentence}>{sentence}</p>
         ))}
       </div>
-    ),
-    [sentences.join()]
+    </Unchanged>
   );
 }

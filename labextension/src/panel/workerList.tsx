@@ -69,7 +69,7 @@ export const WorkerRow = React.memo(function WorkerRow({
   const memory = memoryItems(worker, gpuDask);
   const pid = worker.pid === null ? '' : trans.__('pid %1', worker.pid);
   return (
-    <li title={[tasks, ...memory, pid].filter(Boolean).join(', ')}>
+    <li title={pid}>
       <span className="jp-GpuDask-workerName">{name}</span>
       <span className="jp-GpuDask-workerTasks">
         {tasks}

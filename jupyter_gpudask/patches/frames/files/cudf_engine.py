@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import cudf
 import cupy
@@ -19,9 +20,6 @@ from .parquet import (
     with_categories,
     without_dictionaries,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class PandasIndexEngine(CudfEngine):  # type: ignore[misc]

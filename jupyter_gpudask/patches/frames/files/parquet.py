@@ -8,14 +8,12 @@ host.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pandas import isna
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 def numbered_as_pandas(
@@ -23,14 +21,9 @@ def numbered_as_pandas(
 ) -> Any:
     """`frame` with its rows numbered by the ranges; unchanged if it has an index of its own, or other rows.
 
-    Parameters
-    ----------
-    frame
-        Of cuDF, read at once from what `ranges` tells of.
-    ranges
-        Called if they are needed, for they are read from the files.
-    concatenated
-        Makes an index of several ranges.
+    - `frame`: of cuDF, read at once from what `ranges` tells of.
+    - `ranges`: called if they are needed, for they are read from the files.
+    - `concatenated`: makes an index of several ranges.
     """
     index = frame.index
     # cuDF joins the ranges of several files to an index without a name, too.
@@ -50,14 +43,10 @@ def numbered_as_pandas(
 def with_categories(frame: Any, names: Sequence[Any] | None, read_on_host: Callable[[list[Any]], Any]) -> Any:
     """`frame` with categories in these columns, in the order of the files and with those that no row has.
 
-    Parameters
-    ----------
-    frame
-        Of cuDF.
-    names
-        The columns that are categories in the metadata that Dask makes for it.
-    read_on_host
-        Reads columns as a dataframe of pandas. The categories are in the same parts of files as the values.
+    - `frame`: of cuDF.
+    - `names`: the columns that are categories in the metadata that Dask makes for it.
+    - `read_on_host`: reads columns as a dataframe of pandas. The categories are in the same parts of files as the
+      values.
     """
     texts = [name for name in names or () if name in frame.columns and str(frame[name].dtype) != "category"]
     return frame.astype(dict(read_on_host(texts).dtypes)) if texts else frame
@@ -74,12 +63,8 @@ def filtered(frame: Any, filters: Any) -> Any:
     cuDF 26.10 returns all rows, with a warning in the worker, if a filter names an index or a column that directories
     stand for, or has the operator ``=``.
 
-    Parameters
-    ----------
-    frame
-        Of cuDF or pandas.
-    filters
-        Tuples of column, operator and value; all of a list hold, or of a list of lists all of one.
+    - `frame`: of cuDF or pandas.
+    - `filters`: tuples of column, operator and value; all of a list hold, or of a list of lists all of one.
     """
     names = columns_of_filters(filters)
     table = frame.reset_index() if set(names) - set(frame.columns) else frame
@@ -141,12 +126,8 @@ def has_index(footer: Any) -> bool:
 def rows_of_file(footer: Any, row_groups: Sequence[int] | None) -> range:
     """How pandas numbers the rows that are read from a file.
 
-    Parameters
-    ----------
-    footer
-        Its `pyarrow.parquet.FileMetaData`.
-    row_groups
-        Which of its row groups are read; `None` for all.
+    - `footer`: its `pyarrow.parquet.FileMetaData`.
+    - `row_groups`: which of its row groups are read; `None` for all.
     """
     groups = range(footer.num_row_groups) if row_groups is None else row_groups
     count = sum(footer.row_group(group).num_rows for group in groups)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dask._collections import new_collection
 from dask._task_spec import Task
@@ -18,6 +19,7 @@ from dask.dataframe.dask_expr.io.io import FusedIO
 from dask.dataframe.dask_expr.io.parquet import ReadParquetFSSpec
 from dask.dataframe.io.parquet.arrow import ArrowDatasetEngine, _wrapped_fs
 from dask.dataframe.io.parquet.core import ParquetFunctionWrapper
+from dask.typing import Key
 from dask.utils import natural_sort_key, parse_bytes
 from distributed import Client
 from pyarrow.dataset import dataset
@@ -25,11 +27,6 @@ from pyarrow.parquet import read_schema
 
 from ....inspection.frames import partition_to_gpu
 from ....inspection.placement import to_gpu
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from dask.typing import Key
 
 _PART_OF_MEMORY = 32
 """A partition has at most this part of a GPU's memory, in files; as in dask_cudf."""
@@ -181,12 +178,8 @@ class FewPartitions(FusedIO):
 def read_parquet(read: Callable[..., Any], path: Any, options: Mapping[str, Any]) -> Any:
     """A dataframe of Parquet files on GPUs.
 
-    Parameters
-    ----------
-    read
-        Dask's reader for pandas.
-    path, options
-        Its arguments.
+    - `read`: Dask's reader for pandas.
+    - `path`, `options`: its arguments.
     """
     options = {name: value for name, value in options.items() if name != "engine"}
     if options.get("filesystem") in ("arrow", "pyarrow"):
