@@ -44,6 +44,11 @@ def block_id_only(block, block_info=None):
         (lambda x: x.map_blocks(host_only).blocks[0, 0], NUMBERS[:2, :2], "host_only"),
         (lambda x: x.map_blocks(functools.partial(host_only, factor=2)), NUMBERS * 2, "host_only"),
         (lambda x: x.map_blocks(lambda block: np.asarray(block) + 1), NUMBERS + 1, "lambda"),
+        (
+            lambda x: x.map_blocks(np.vectorize(lambda number: number + 1, otypes=[float])),
+            NUMBERS + 1,
+            "vectorize_lambda",
+        ),
         (lambda x: da.blockwise(host_only, "ij", x, "ij", dtype=float), NUMBERS, "host_only"),
         (lambda x: x.rechunk((3, 4)).map_blocks(host_only, dtype=float), NUMBERS, "host_only"),
         (lambda x: x.sum().map_blocks(host_only, dtype=float), NUMBERS.sum(), "host_only"),
