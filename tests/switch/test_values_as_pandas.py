@@ -8,7 +8,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, Frame, Series, assert_equal, cases, on_both, to_gpu_as
+from cudf_stand_in import FRAME, Frame, Series, as_stand_in, assert_equal, cases, on_both, to_gpu_as
 from dask._collections import new_collection
 from dask.dataframe.dask_expr._concat import Concat
 
@@ -366,3 +366,23 @@ def test_comparisons_of_numbers_are_not_filled():
     frame = dd.from_pandas(FRAME, npartitions=3)
     for comparison in (frame.x > 1, frame.x.between(0, 1)):
         assert isinstance(replaced(comparison.expr), type(comparison.expr))
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda f: np.log1p(f.a),
+        lambda f: np.sqrt(f.b) > 0,
+        lambda f: f.a / (f.a + 4) / 0 > 1,
+        lambda f: f.b**0.5,
+        lambda f: np.sqrt(f[["a", "b"]]),
+        lambda f: f.mask(f > 1),
+        lambda f: f.b.where(f.b > 0),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_nan_is_missing_in_a_nullable_dtype(compute):
+    data = pd.DataFrame({"a": pd.array([1, -4, None], "Int64"), "b": pd.array([4.0, -1.0, None], "double[pyarrow]")})
+    expected, result = compute(data), compute(to_gpu_as(as_stand_in, dd.from_pandas(data, npartitions=1))).compute()
+    assert np.array_equal(result.isna(), expected.isna())
+    assert np.array_equal(result.isna().to_numpy(), (result.astype(object).map(lambda each: each is pd.NA)).to_numpy())

@@ -77,6 +77,7 @@ from .reductions import (
     NSmallestAsPandas,
     VarianceAsPandas,
     cumulated,
+    of_variance,
 )
 from .rules import SameColumns, meta_of, with_operation
 from .texts import SplitMapAsPandas, called, is_checked
@@ -106,7 +107,7 @@ def of_columns_of_numpy(expression: Any) -> Any:
     function: Any = COMPARED_BY_UFUNC.get(expression.func.__name__, expression.func)
     if expression.func.__name__ in OPERATORS_OF_NUMPY and (is_converted(expression) or expression.func is np.divide):
         function = Arithmetic(function)
-    return expression.substitute_parameters({"func": OfColumns(function)})
+    return with_nullable_dtypes(expression.substitute_parameters({"func": OfColumns(function)}))
 
 
 # Arithmetic and comparisons
@@ -131,7 +132,7 @@ _CONVERTING = {
 def converting(expression: Any) -> Any:
     """A division, and arithmetic of booleans or small integers, whose operands are converted; any other as it is."""
     is_changed = is_converted(expression) or is_division(expression)
-    return _CONVERTING[type(expression)](*expression.operands) if is_changed else expression
+    return with_nullable_dtypes(_CONVERTING[type(expression)](*expression.operands) if is_changed else expression, "f")
 
 
 _COMPARING = {
@@ -421,6 +422,7 @@ RULES: dict[Any, Any] = {
     _expr.Fillna: filled,
     _expr.Filter: selected,
     _expr.Isin: found,
+    _expr.MapPartitions: of_variance,
     _expr.Mask: MaskAsPandas,
     _expr.MaskAlign: MaskAlignAsPandas,
     _expr.MethodOperatorAlign: AlignedMethodAsPandas,

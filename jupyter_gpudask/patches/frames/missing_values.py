@@ -78,7 +78,8 @@ def _with_columns_of_missing_texts(result: Any, operands: tuple[Any, ...]) -> An
 
 
 def _keeps_missing(operand: Any) -> bool:
-    return getattr(operand, "ndim", 0) == 1 and not _has_nan(operand.dtype)
+    is_on_gpu = is_type_of_gpu(type(operand))  # pandas has compared any other
+    return is_on_gpu and getattr(operand, "ndim", 0) == 1 and not _has_nan(operand.dtype)
 
 
 def _is_plain(operand: Any, name: Any) -> bool:
@@ -252,13 +253,13 @@ class WhereAlignAsPandas(_expr.WhereAlign):
 def _with_integers(result: Any, frame: Any, other: Any) -> Any:
     if not (isinstance(other, float) and np.isnan(other)):
         return result
-    # Without `OneMissing`, NaN as an integer is the smallest one.
+    result = OneMissing.operation(result)  # NaN is no missing value of a nullable dtype, and the smallest integer
     if frame.ndim == 1:
         dtype = _dtype_of_pandas(frame, result)
-        return result if dtype == result.dtype else OneMissing.operation(result).astype(dtype)
+        return result if dtype == result.dtype else result.astype(dtype)
     dtypes = {name: _dtype_of_pandas(frame[name], result[name]) for name in frame.columns}
     changed = {name: dtype for name, dtype in dtypes.items() if dtype != result[name].dtype}
-    return OneMissing.operation(result).astype(changed) if changed else result
+    return result.astype(changed) if changed else result
 
 
 def _dtype_of_pandas(given: Any, result: Any) -> Any:

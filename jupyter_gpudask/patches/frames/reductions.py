@@ -16,15 +16,15 @@ import pandas as pd
 from dask.dataframe.core import idxmaxmin_chunk
 from dask.dataframe.dask_expr import _cumulative
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._expr import Projection, Sqrt
+from dask.dataframe.dask_expr._expr import MapPartitions, Projection, Sqrt
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Reduction, Var
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 from dask.utils import is_dataframe_like
 
 from ...inspection.results import results_to_host
 from .arithmetic import with_numbers, with_unsigned_integers
-from .missing_values import with_doubles, with_fewer_columns
-from .rules import with_operation
+from .missing_values import with_fewer_columns
+from .rules import dtypes_of, of_columns, with_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,8 @@ class VarianceAsPandas(Reduction):
     @functools.cached_property
     def _meta(self) -> Any:
         frame = meta_nonempty(self.frame._meta)  # noqa: SLF001
-        return make_meta(frame.var(skipna=self.skipna, numeric_only=self.numeric_only))
+        made = frame.var(skipna=self.skipna, numeric_only=self.numeric_only)
+        return make_meta(pd.Series(0.0, made.index) if getattr(made, "ndim", 0) else made)  # as Dask computes
 
     @property
     def chunk_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
@@ -67,7 +68,7 @@ class VarianceAsPandas(Reduction):
         n = x.count(**options)
         if numeric_only and x.ndim > 1:
             x = x[list(results_to_host(n).index)]
-        x = with_doubles(with_numbers(x))  # from booleans cuDF 26.10 computes other numbers
+        x = _with_floats(with_numbers(x))  # from booleans cuDF 26.10 computes other numbers
         if not skipna:
             n = n * 0 + len(x)
         mean = _zero_for_none(x.mean(skipna=skipna), n)
@@ -91,7 +92,18 @@ class VarianceAsPandas(Reduction):
         n, _, squares = cls.reduction_combine(parts)
         if getattr(n, "ndim", 0):
             return squares.where(n > ddof) / _at_least_one(n - ddof)
-        return squares / (n - ddof) if n > ddof else np.nan
+        return squares / (n - ddof) if n > ddof else np.float64(np.nan)
+
+
+def _with_floats(frame: Any) -> Any:
+    """A partition with numbers of NumPy's dtypes, with which Dask computes, and floats of 64 bits."""
+    dtypes = dtypes_of(frame).items()
+    floats = {
+        name: "float64"
+        for name, dtype in dtypes
+        if dtype == "float32" or (not isinstance(dtype, np.dtype) and getattr(dtype, "kind", "O") in "iuf")
+    }
+    return frame.astype(of_columns(frame, floats)) if floats else frame
 
 
 def _zero_for_none(numbers: Any, n: Any) -> Any:
@@ -103,6 +115,14 @@ def _zero_for_none(numbers: Any, n: Any) -> Any:
 
 def _at_least_one(numbers: Any) -> Any:
     return numbers.clip(lower=1) if getattr(numbers, "ndim", 0) else max(numbers, 1)
+
+
+def of_variance(expression: MapPartitions) -> Any:
+    """A standard deviation with the dtype of its variance; any other expression as it is."""
+    is_root = expression.func is np.sqrt and isinstance(expression.frame, VarianceAsPandas)
+    if not is_root or expression.frame.ndim == 0:
+        return expression
+    return expression.substitute_parameters({"meta": expression.frame._meta})  # noqa: SLF001
 
 
 class DescribeAsPandas(DescribeNumeric):
