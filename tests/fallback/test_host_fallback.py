@@ -262,10 +262,12 @@ def test_delayed_objects_among_data_fall_back_where_a_task_computes_them(cell):
     on_host = cell()
     squares = [dask.delayed(square_of_scipy)(array()[2].sum() * factor) for factor in (1, 2, 3)]
     bag = db.from_sequence(squares, npartitions=2).map(operator.methodcaller("compute", scheduler="sync"))
-    graph = with_fallback(bag.sum().__dask_graph__())  # as of find_objects of dask-image
-    outside = contextvars.Context()  # as in a worker
-    assert list(outside.run(dask.get, graph, bag.sum().__dask_keys__())) == [NUMBERS[2].sum() ** 2 * (1 + 4 + 9)]
-    assert on_host() == {"square_of_host": 3}
+    total = bag.sum()  # as of find_objects of dask-image
+    for graph in (total.__dask_graph__(), total.__dask_optimize__(total.__dask_graph__(), total.__dask_keys__())):
+        outside = contextvars.Context()  # as in a worker
+        result = outside.run(dask.get, with_fallback(graph), total.__dask_keys__())
+        assert list(result) == [NUMBERS[2].sum() ** 2 * (1 + 4 + 9)]
+    assert on_host() == {"square_of_host": 6}
 
 
 @pytest.fixture
