@@ -176,7 +176,7 @@ ROWS = {
         .to_dict()
         .values()
     ),
-    "differences._replace, times": lambda lib: lib.of(pd.Series([TIMES[0], pd.NaT])).replace(NAN, 0).dt.year,
+    "differences._replace, times": lambda lib: str(lib.of(pd.Series([TIMES[0], pd.NaT])).replace(NAN, 0).dtype),
     "differences._ufunc, arrays": lambda lib: isinstance(np.nan_to_num(lib.series([1.0, NAN])), np.ndarray),
     "differences._ufunc, exchanged operands": lambda lib: np.arctan2(1.0, lib.series([2.0])),
     "differences._ufunc, fmod": lambda lib: np.fmod(lib.series([-3.0]), 2.0),

@@ -15,7 +15,7 @@ from dask.dataframe.dask_expr._concat import Concat
 from jupyter_gpudask.fallback.missing import DifferentResultError
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.patches.frames.as_pandas import AsTypeAsPandas, replaced
-from jupyter_gpudask.patches.frames.missing_values import cat
+from jupyter_gpudask.patches.frames.missing_values import COMPARED_BY_UFUNC, cat
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
@@ -386,3 +386,9 @@ def test_nan_is_missing_in_a_nullable_dtype(compute):
     expected, result = compute(data), compute(to_gpu_as(as_stand_in, dd.from_pandas(data, npartitions=1))).compute()
     assert np.array_equal(result.isna(), expected.isna())
     assert np.array_equal(result.isna().to_numpy(), (result.astype(object).map(lambda each: each is pd.NA)).to_numpy())
+
+
+def test_comparisons_of_partitions_on_the_host_are_those_of_pandas():
+    equal = COMPARED_BY_UFUNC["equal"]
+    assert equal(pd.Series([1, None], dtype="Int64"), 1).tolist() == [True, pd.NA]
+    assert equal(pd.Series(["a", None], dtype="str"), "a").tolist() == [True, False]

@@ -422,7 +422,7 @@ RULES: dict[Any, Any] = {
     _expr.Fillna: filled,
     _expr.Filter: selected,
     _expr.Isin: found,
-    _expr.MapPartitions: of_variance,
+    _expr.MapPartitions: lambda found: in_order(of_variance(found)),
     _expr.Mask: MaskAsPandas,
     _expr.MaskAlign: MaskAlignAsPandas,
     _expr.MethodOperatorAlign: AlignedMethodAsPandas,

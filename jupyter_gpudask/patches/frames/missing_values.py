@@ -49,8 +49,8 @@ class Comparison:
         """The result for one partition."""
         result = self.operation(*args, **kwargs)
         operands = args[:2]
-        if not hasattr(result, "fillna"):
-            return result
+        if not hasattr(result, "fillna") or not any(is_type_of_gpu(type(operand)) for operand in operands):
+            return result  # of pandas
         if any(map(_keeps_missing, operands)):
             return _with_missing_texts(result, operands)
         if result.ndim == 1:
@@ -78,8 +78,7 @@ def _with_columns_of_missing_texts(result: Any, operands: tuple[Any, ...]) -> An
 
 
 def _keeps_missing(operand: Any) -> bool:
-    is_on_gpu = is_type_of_gpu(type(operand))  # pandas has compared any other
-    return is_on_gpu and getattr(operand, "ndim", 0) == 1 and not _has_nan(operand.dtype)
+    return getattr(operand, "ndim", 0) == 1 and not _has_nan(operand.dtype)
 
 
 def _is_plain(operand: Any, name: Any) -> bool:
