@@ -93,10 +93,8 @@ def name_dtypes(fs: Any, path: str, schema: Any) -> None:
         place = file.seek(-8 - length, 2)
         footer = file.read(length)
     given = metadata.get(b"pandas", b"{}")
-    written, wanted = (
-        json.loads(given),
-        {each["name"]: each["numpy_type"] for each in schema.pandas_metadata["columns"]},
-    )
+    written = json.loads(given)
+    wanted = {column["name"]: column["numpy_type"] for column in schema.pandas_metadata["columns"]}
     for column in written.get("columns", ()):
         dtype = wanted.get(column["name"], "")
         if dtype != column["numpy_type"] and _plain(dtype) == _plain(column["numpy_type"]):
