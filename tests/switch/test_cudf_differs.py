@@ -97,6 +97,9 @@ ROWS = {
     "missing_values.Logical": lambda lib: (
         (lib.series([True, None], dtype="boolean") | lib.series([None, True], dtype="boolean")).isna().any()
     ),
+    "as_pandas.filtered": lambda lib: len(
+        lib.frame(x=[1, 2])[lib.series([True, None], dtype="boolean") | lib.series([None, True], dtype="boolean")]
+    ),
     "as_pandas.of_columns_of_numpy": lambda lib: np.sqrt(lib.frame(a=[1.0, NAN], b=[4.0, 9.0])),
     "missing_values.with_one_missing, mean of groups": lambda lib: _computed_nan(lib).groupby("k").y.mean(),
     "missing_values.with_one_missing, count of groups": lambda lib: _computed_nan(lib).groupby("k").y.count(),

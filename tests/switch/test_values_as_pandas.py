@@ -392,3 +392,20 @@ def test_comparisons_of_partitions_on_the_host_are_those_of_pandas():
     equal = COMPARED_BY_UFUNC["equal"]
     assert equal(pd.Series([1, None], dtype="Int64"), 1).tolist() == [True, pd.NA]
     assert equal(pd.Series(["a", None], dtype="str"), "a").tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        lambda f: ((f.a == 1) & (f.b == 1)) | ((f.a == 1) & (f.c == 1)),
+        lambda f: ((f.b == 1) & (f.a == 1)) | ((f.c == 1) & (f.a == 1) & (f.n < 9)) | (f.a == 1) & (f.n == 2),
+        lambda f: (f.b == 1) | (f.c == 1),
+    ],
+)
+def test_alternatives_that_are_missing_lose_no_rows(condition):
+    data = pd.DataFrame({"a": [1, 1, 1, 0], "b": pd.array([None, 1, 0, 0], "Int64"), "n": range(4)})
+    data["c"] = pd.array([1, None, 0, None], "Int64")
+    frame = dd.from_pandas(data, npartitions=1)
+    for compute in (lambda f: f[condition(f)].n, lambda f: f[condition(f)][["n"]].sum(), lambda f: f[condition(f)]):
+        expected, result = compute(frame).compute(), compute(to_gpu_as(as_stand_in, frame)).compute()
+        assert result.to_numpy().tolist() == expected.to_numpy().tolist()

@@ -218,6 +218,31 @@ def with_columns_in_order(expression: Merge) -> Any:
     return expression if by_columns and expression.how != "right" else ColumnsInOrder(expression)
 
 
+class FilterByAlternatives(_expr.Filter):
+    """Rows for which one of several conditions holds, of which Dask's optimizer takes out what they have in common."""
+
+    def _simplify_up(self, parent: Any, dependents: Any) -> Any:
+        common = _expr.rewrite_filters(self.predicate)
+        if common._name == self.predicate._name:  # noqa: SLF001
+            return super()._simplify_up(parent, dependents)
+        return parent.substitute(self, _expr.Filter(self.frame, _with_logic(common)))
+
+
+def _with_logic(condition: Any) -> Any:
+    """A condition whose operators have pandas' results for missing operands; Dask's optimizer makes plain ones."""
+    if not isinstance(condition, _expr.And | _expr.Or):
+        return condition
+    kind = RULES[_expr.And if isinstance(condition, _expr.And) else _expr.Or]
+    return kind(*map(_with_logic, condition.operands))
+
+
+def filtered(expression: _expr.Filter) -> Any:
+    """A filter that keeps the rules of its dataframe, or of its condition, when Dask moves it."""
+    by_alternatives = type(expression) is _expr.Filter and isinstance(expression.predicate, _expr.Or)
+    made = selected(expression)
+    return FilterByAlternatives(*made.operands) if by_alternatives and made is expression else made
+
+
 # Conversions
 
 
@@ -420,7 +445,7 @@ RULES: dict[Any, Any] = {
     _expr.AsType: as_type,
     _expr.Eval: functools.partial(evaluated_text, replaced=replaced),
     _expr.Fillna: filled,
-    _expr.Filter: selected,
+    _expr.Filter: filtered,
     _expr.Isin: found,
     _expr.MapPartitions: lambda found: in_order(of_variance(found)),
     _expr.Mask: MaskAsPandas,
