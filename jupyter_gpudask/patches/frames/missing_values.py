@@ -301,8 +301,12 @@ IsinAsPandas = with_operation(_expr.Isin, isin, __name__)
 
 
 def with_doubles(frame: Any) -> Any:
-    """A partition with floats of 64 bits for those of 32 bits."""
-    doubles = {name: "float64" for name, dtype in dtypes_of(frame).items() if dtype == "float32"}
+    """A partition with floats of 64 bits for those of 32 bits, and for numbers of nullable dtypes."""
+    doubles = {
+        name: "float64"
+        for name, dtype in dtypes_of(frame).items()
+        if dtype == "float32" or (not isinstance(dtype, np.dtype) and getattr(dtype, "kind", "O") in "iuf")
+    }
     return frame.astype(of_columns(frame, doubles)) if doubles else frame
 
 

@@ -23,8 +23,8 @@ from dask.utils import is_dataframe_like
 
 from ...inspection.results import results_to_host
 from .arithmetic import with_numbers, with_unsigned_integers
-from .missing_values import with_fewer_columns
-from .rules import dtypes_of, of_columns, with_operation
+from .missing_values import with_doubles, with_fewer_columns
+from .rules import with_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ class VarianceAsPandas(Reduction):
         n = x.count(**options)
         if numeric_only and x.ndim > 1:
             x = x[list(results_to_host(n).index)]
-        x = _with_floats(with_numbers(x))  # from booleans cuDF 26.10 computes other numbers
+        x = with_doubles(with_numbers(x))  # from booleans cuDF 26.10 computes other numbers
         if not skipna:
             n = n * 0 + len(x)
         mean = _zero_for_none(x.mean(skipna=skipna), n)
@@ -93,17 +93,6 @@ class VarianceAsPandas(Reduction):
         if getattr(n, "ndim", 0):
             return squares.where(n > ddof) / _at_least_one(n - ddof)
         return squares / (n - ddof) if n > ddof else np.float64(np.nan)
-
-
-def _with_floats(frame: Any) -> Any:
-    """A partition with numbers of NumPy's dtypes, with which Dask computes, and floats of 64 bits."""
-    dtypes = dtypes_of(frame).items()
-    floats = {
-        name: "float64"
-        for name, dtype in dtypes
-        if dtype == "float32" or (not isinstance(dtype, np.dtype) and getattr(dtype, "kind", "O") in "iuf")
-    }
-    return frame.astype(of_columns(frame, floats)) if floats else frame
 
 
 def _zero_for_none(numbers: Any, n: Any) -> Any:
