@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 from cudf_stand_in import FRAME, as_stand_in, assert_equal, cases, on_both, to_gpu_as
 from dask._collections import new_collection
+from dask.dataframe.dask_expr._expr import Filter
 
+from jupyter_gpudask.inspection.placement import to_gpu, to_host
 from jupyter_gpudask.patches.frames import groupby
 from jupyter_gpudask.patches.frames.as_pandas import replaced
 from jupyter_gpudask.patches.frames.groupby import FilledSums, FilterAsPandas, with_sums_of_nothing
@@ -185,6 +187,15 @@ TIMES = FRAME.set_axis(pd.date_range("2024-01-01", periods=10, freq="37min"))
 def test_bins_of_times_without_rows_have_the_values_of_pandas(compute):
     on_gpu = to_gpu_as(as_stand_in, dd.from_pandas(TIMES, npartitions=3))
     assert_equal(compute(on_gpu).compute(), compute(TIMES), check_freq=False)
+
+
+def test_a_filter_of_rows_with_several_levels_stays_where_cudf_can_do_it():
+    frame = to_gpu(dd.from_pandas(FRAME, npartitions=2))
+    filtered = counts(frame)[(counts(frame).x > 0) & (counts(frame).x < 2)]
+    for result in (filtered.index, to_host(filtered.index), filtered.index.to_series(), filtered.x, filtered):
+        made = list(result.optimize(fuse=False).expr.walk())
+        assert any(type(each) is FilterAsPandas for each in made)
+        assert not any(type(each) is Filter for each in made)
 
 
 def test_medians_of_groups_are_computed_though_dask_cannot_sort_them():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from dask.dataframe.core import _concat
-from dask.dataframe.dask_expr._expr import Blockwise, Filter
+from dask.dataframe.dask_expr._expr import Blockwise, Filter, Projection
 from dask.dataframe.dask_expr._groupby import (
     DecomposableGroupbyAggregation,
     GetGroup,
@@ -284,7 +284,16 @@ def rows(series: Any, condition: Any) -> Any:
     return series.to_frame(_SIZE)[condition][_SIZE].rename(series.name)
 
 
-FilterAsPandas = with_operation(Filter, rows, __name__)
+class FilterAsPandas(Filter):
+    """The rows for which a condition holds, of a dataframe with an index of several levels.
+
+    It stays where it is: below other expressions, Dask's optimizer would make a plain filter of it.
+    """
+
+    operation = staticmethod(rows)  # type: ignore[assignment]
+
+    def _simplify_up(self, parent: Any, dependents: Any) -> Any:
+        return super()._simplify_up(parent, dependents) if isinstance(parent, Projection) else None
 
 
 def selected(expression: Filter) -> Any:
