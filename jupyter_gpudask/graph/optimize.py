@@ -17,6 +17,7 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import ensure_dict
 
 from .decompositions import ONLY_R, ONLY_VALUES, with_taller_blocks, without_unused_parts
+from .overlap import with_few_overlaps
 from .partitions import fuse_partitions
 from .program import with_programs
 from .rechunk import largest_array
@@ -51,7 +52,7 @@ class ArrayOptimizer:
         if not isinstance(graph, HighLevelGraph):
             graph = HighLevelGraph.from_collections(str(id(graph)), graph, dependencies=())
         largest = largest_array(graph)
-        graph = fuse_roots(optimize_blockwise(graph, keys=wanted), keys=wanted).cull(set(wanted))
+        graph = fuse_roots(optimize_blockwise(with_few_overlaps(graph), keys=wanted), keys=wanted).cull(set(wanted))
         if not self.fuses or dask.config.get("optimization.fuse.active", None) is False:
             return graph  # type: ignore[no-any-return]
         # Dask keeps tasks that nobody needs: of ``svd(x)[1]``, those of U. They would keep others from being fused.
