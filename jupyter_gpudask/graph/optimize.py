@@ -43,8 +43,8 @@ class ArrayOptimizer:
     # whether tasks are fused at all: Dask's setting ``optimization.fuse.active`` where the computation was submitted,
     # which is another process
     fuses: bool = True
-    # on which worker tasks shall run, by key; known when the graph has been optimized
-    workers: dict[Any, int] = field(default_factory=dict, compare=False)
+    # on which worker tasks shall run, by key, and whether no other one may take it; known when graphs are optimized
+    workers: dict[Any, tuple[int, bool]] = field(default_factory=dict, compare=False)
 
     def __call__(self, graph: Any, keys: Any, **_: Any) -> Mapping[Any, GraphNode]:
         """As `dask.array.optimization.optimize`, with our steps before and after the fusion of chains of tasks."""
@@ -65,8 +65,8 @@ class ArrayOptimizer:
         if self.is_on_gpus:
             tasks = with_slices_first(tasks)
             size, elements = size_for(tasks, size), ELEMENTS_ON_GPU
-        fused, workers = fuse_subtrees(tasks, wanted, size, elements, largest)
-        self.workers.update(workers)
+        fused, workers, alone = fuse_subtrees(tasks, wanted, size, elements, largest)
+        self.workers.update({key: (worker, alone) for key, worker in workers.items()})
         return with_programs(fused, {})  # Dask's fused tasks compute their order each time they run
 
 
@@ -96,7 +96,9 @@ class WithOptimizer:
     def __dask_annotations__(self) -> Any:
         """As Dask's, which asks for them after the graph; and where tasks shall run."""
         number, workers = self._optimizer.size.workers, self._optimizer.workers
-        placed = {WORKER: {key: (worker, number) for key, worker in workers.items()}} if number > 1 else {}
+        placed = (
+            {WORKER: {key: (worker, number, alone) for key, (worker, alone) in workers.items()}} if number > 1 else {}
+        )
         return {**self._changed.__dask_annotations__(), **placed}
 
 

@@ -37,7 +37,7 @@ class _Overlap(ArrayOverlapLayer):
     def cull(self, keys: set[Any], all_hlg_keys: Collection[Any]) -> tuple[MaterializedLayer, dict[Any, set[Any]]]:  # noqa: ARG002 - Dask's
         """Override: the tasks of these blocks, and the keys of the blocks that they need."""
         tasks: dict[Any, Task] = {}
-        for key in keys & self.get_output_keys():
+        for key in sorted(keys & self.get_output_keys()):
             sides = [self._parts(axis, number) for axis, number in enumerate(key[1:])]
             parts = [self._part(list(zip(*place, strict=True)), tasks) for place in product(*sides)]
             shape = tuple(map(len, sides))
