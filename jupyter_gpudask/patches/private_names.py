@@ -48,9 +48,7 @@ PRIVATE_NAMES = {
         "_select_columns_or_index"
     ),
     "dask.dataframe.dask_expr._str_accessor": "CatBlockwise CatBlockwise.operation SplitMap",
-    "dask.dataframe.groupby": (
-        "_apply_func_to_column _finalize_std _finalize_var _groupby_apply_funcs _groupby_raise_unaligned"
-    ),
+    "dask.dataframe.groupby": "_apply_func_to_column _finalize_std _finalize_var _groupby_raise_unaligned",
     "dask.dataframe.indexing": "_maybe_partial_time_string",
     "dask.dataframe.io.parquet.arrow": "_wrapped_fs",
     "distributed.client": "_get_global_client _set_global_client",

@@ -30,6 +30,7 @@ from ..scheduler.results import SpanRetentionPlugin, bytes_by_worker, held_resul
 from ..scheduler.settings import SchedulerPathPlugin, SendIntervalPlugin
 from ..scheduler.workers import WorkerFailuresPlugin, read_worker, reported_gpu
 from ..worker.cuda_context import CONTEXT_LOST, ContextPlugin
+from ..worker.first_kernels import FirstKernelsPlugin
 from ..worker.graphs import MaterializePlugin
 from ..worker.host_threads import HostThreadsPlugin
 from ..worker.interruption import InterruptionPlugin
@@ -56,7 +57,7 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
     await scheduler.register_scheduler_plugin(SchedulerPathPlugin(path), idempotent=True)
     plugins: list[Any] = [PathPlugin(path), PatchPlugin(), InterruptionPlugin(), MetricsRetentionPlugin()]
     if has_gpus(engine):
-        plugins += [MaterializePlugin(), CellMetricsPlugin(), ContextPlugin(), PolarsRankPlugin()]
+        plugins += [MaterializePlugin(), CellMetricsPlugin(), ContextPlugin(), PolarsRankPlugin(), FirstKernelsPlugin()]
         GraphRouter(scheduler).install()
         if threads is None:
             plugins.append(HostThreadsPlugin())
