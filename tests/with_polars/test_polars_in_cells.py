@@ -285,6 +285,24 @@ def test_a_worker_in_which_a_query_does_not_stop_is_restarted_and_the_cell_says_
     assert (now.isdisjoint(pids), now == pids) == (is_restarted, not is_restarted)
 
 
+def test_while_an_interrupted_query_ends_the_next_one_runs_and_then_nothing_is_left(kernel):
+    kernel.ok(
+        "import polars as pl\nimport threading\n"
+        "def engines(dask_worker):\n"
+        "    threads = sum(each.name.startswith('gpudask-polars') for each in threading.enumerate())\n"
+        "    return threads, sum('cudf_polars' in name for name in vars(dask_worker))"
+    )
+    kernel.ok(f"%%gpudask\n{WHERE}.collect()")
+    threading.Timer(1, kernel.interrupt).start()
+    assert kernel.run("%%gpudask\npl.LazyFrame({'lingers': [1]}).collect()").error == "KeyboardInterrupt"
+    assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
+    assert kernel.ok("set(client.run(engines).values())").value == "{(2, 1)}"
+    threading.Timer(1, kernel.interrupt).start()
+    assert kernel.run("%%gpudask\npl.LazyFrame({'chunks': [1]}).collect()").error == "KeyboardInterrupt"
+    assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
+    kernel.ok("import time\nwhile set(client.run(engines).values()) != {(1, 1)}: time.sleep(0.1)", timeout=20)
+
+
 def test_a_query_that_loses_a_worker_runs_again_on_the_new_ones(kernel):
     kernel.ok("import polars as pl")
     reply = kernel.ok("%%gpudask\npl.LazyFrame({'killed': [1]}).collect().item()")
