@@ -214,8 +214,8 @@ def start_side(side: str, folder: Path) -> Callable[[int], Any]:
     return started
 
 
-def run_sides(sides: list[str], folder: Path, repeat: int, seconds: float) -> dict[str, dict[int, Any]]:
-    """Seconds and summaries of the queries that sides answer within `seconds`, in turns; the first try goes round."""
+def run_sides(sides: list[str], folder: Path, repeat: int, seconds: float, out: Path) -> None:
+    """Write seconds and summaries of the queries that sides answer within `seconds`, in turns; the first goes round."""
     runs = {side: start_side(side, folder) for side in sides}
     queries: dict[str, dict[int, Any]] = {side: {} for side in sides}
     until = time.monotonic() + seconds
@@ -224,9 +224,9 @@ def run_sides(sides: list[str], folder: Path, repeat: int, seconds: float) -> di
             first = turn % len(sides)
             for side in sides[first:] + sides[:first]:
                 if time.monotonic() > until:
-                    return queries
+                    return
                 queries[side][number] = run_query(runs[side], number, queries[side].get(number, {}))
-    return queries
+                out.write_text(json.dumps(queries))
 
 
 def run_query(run: Callable[[int], Any], number: int, before: dict[str, Any]) -> dict[str, Any]:
@@ -286,8 +286,7 @@ def main() -> None:
     parser.add_argument("--side", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
-        found = run_sides(options.side.split(","), options.data, options.repeat, options.seconds)
-        options.out.write_text(json.dumps(found))
+        run_sides(options.side.split(","), options.data, options.repeat, options.seconds, options.out)
         os._exit(0)  # by hand: LocalCUDACluster's processes end with this one
     if not (options.data / TABLES[-1]).exists():
         began = time.monotonic()

@@ -123,7 +123,8 @@ class Footer:
         from .cell_details import CellDetails
 
         limit = _INTERRUPTED_TIMEOUT if was_interrupted(self._shell) else RESPONSE_TIMEOUT
-        metrics = start_cell_metrics(self._current.client, limit, on_workers=self._is_measured)
+        where = {"on_workers": self._is_measured, "on_scheduler": self._submitted > 0}
+        metrics = start_cell_metrics(self._current.client, limit, **where)
         state = None
         with suppress(GpuDaskError):
             state = self._session.state()
