@@ -15,7 +15,7 @@ import time
 import traceback
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from distributed import WorkerPlugin
 from .interruption import TaskInterruptedError, TaskRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from distributed import Worker
 
@@ -41,7 +41,7 @@ _STOP_TIMEOUT = 1.0
 _RELEASE_TIMEOUT = 2.0
 _KEPT_CALLS = 100
 _OFTEN = ("profile", "tick")
-"""Dask's periodic callbacks that run fifty and a hundred times a second."""
+"""Dask's callbacks that run fifty and a hundred times a second, to observe the event loop and the tasks."""
 _RARELY = 200.0  # milliseconds
 
 
@@ -69,7 +69,7 @@ class PolarsRankPlugin(WorkerPlugin):
         self._run: TaskRun | None = None
         self._left: dict[TaskRun, set[int]] = {}  # calls in threads that were left, and the threads of their actors
         self._lock: threading.Lock
-        self._often: dict[Any, float]
+        self._often: list[tuple[Any, float]]
         self._interrupted: deque[str] = deque(maxlen=_KEPT_CALLS)
         self._worker: Worker
 
@@ -77,7 +77,7 @@ class PolarsRankPlugin(WorkerPlugin):
         """Called by Dask when the worker has joined the scheduler."""
         self._worker, self._lock = worker, threading.Lock()
         callbacks = getattr(worker, "periodic_callbacks", {})
-        self._often = {each: each.callback_time for name in _OFTEN if (each := callbacks.get(name))}
+        self._often = [(each, each.callback_time) for name in _OFTEN if (each := callbacks.get(name))]
 
     async def teardown(self, worker: Worker) -> None:  # noqa: ARG002 - Dask's signature
         """Release the contexts; called by Dask when the plugin is unregistered, or when the worker closes."""
@@ -92,18 +92,12 @@ class PolarsRankPlugin(WorkerPlugin):
         """Call a function in the thread; `id_` is what `interrupt` calls it."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix=self.name)
-        with self._few_callbacks():
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._call, id_, function)
-
-    @contextmanager
-    def _few_callbacks(self) -> Iterator[None]:
-        """Let Dask observe its tasks and its event loop rarely: each time the actors of a query wait for the GIL."""
         try:
-            for each in self._often:
+            for each, _ in self._often:  # the actors of the query wait for the GIL meanwhile
                 each.callback_time = _RARELY
-            yield
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._call, id_, function)
         finally:
-            for each, interval in self._often.items():
+            for each, interval in self._often:
                 each.callback_time = interval
 
     def _call(self, id_: str, function: Callable[[], Any]) -> Any:
