@@ -16,6 +16,7 @@ import errors_page
 import patches_page
 import private_names
 import scoreboard
+import tables
 import translations
 import versions_page
 import words
@@ -82,6 +83,9 @@ def files() -> Iterator[tuple[str, str]]:
     readme = with_tables("README.md", badges=badges(), times=scoreboard.first_runs())
     yield "README.md", re.sub(r"changes \d+ functions", f"changes {len(patches_page.CHANGES)} functions", readme)
     yield "docs/versions.md", with_tables("docs/versions.md", versions=versions_page.table())
+    yield "docs/what-runs-where.md", with_tables("docs/what-runs-where.md", differences=tables.differences())
+    made = {name: tables.programs(name) for name in ("benchmarks", "oracle")}
+    yield "docs/testing.md", with_tables("docs/testing.md", **made, simulated=tables.simulated_gpus())
     yield "CONTRIBUTING.md", with_tables("CONTRIBUTING.md", words=words.table())
     yield "jupyter_gpudask/patches/private_names.py", private_names.page()
     yield "labextension/openapi.json", document
