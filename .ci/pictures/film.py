@@ -1,6 +1,6 @@
 """The film of the panel in the documentation: a Jupyter server replays a recording, and a browser takes pictures of it.
 
-    python .ci/pictures/film.py --recording .ci/pictures/NAME.json --out docs/images/panel.gif
+    python .ci/pictures/film.py --recording .ci/pictures/NAME.json --start 34 --to 46 --out docs/images/panel.gif
 
 It needs Chromium, the packages of the browser tests (``make test-browser``), and Pillow, which Matplotlib installs.
 """
