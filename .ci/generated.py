@@ -83,7 +83,13 @@ def files() -> Iterator[tuple[str, str]]:
     readme = with_tables("README.md", badges=badges(), times=scoreboard.first_runs())
     yield "README.md", re.sub(r"changes \d+ functions", f"changes {len(patches_page.CHANGES)} functions", readme)
     yield "docs/versions.md", with_tables("docs/versions.md", versions=versions_page.table())
-    yield "docs/what-runs-where.md", with_tables("docs/what-runs-where.md", differences=tables.differences())
+    yield (
+        "docs/what-runs-where.md",
+        with_tables("docs/what-runs-where.md", differences=tables.differences(), csv=tables.csv_keywords()),
+    )
+    metrics = {"server": tables.metrics("prometheus.py"), "waiting": tables.metrics("commands.py")}
+    yield "docs/server.md", with_tables("docs/server.md", **metrics)
+    yield "docs/supervisor.md", with_tables("docs/supervisor.md", example=tables.protocol_example())
     made = {name: tables.programs(name) for name in ("benchmarks", "oracle")}
     yield "docs/testing.md", with_tables("docs/testing.md", **made, simulated=tables.simulated_gpus())
     yield "CONTRIBUTING.md", with_tables("CONTRIBUTING.md", words=words.table())
