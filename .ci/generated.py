@@ -80,7 +80,8 @@ def files() -> Iterator[tuple[str, str]]:
     yield "docs/errors.md", errors_page.page()
     yield "docs/patches.md", patches_page.page()
     yield "docs/scoreboard.md", scoreboard.page()
-    readme = with_tables("README.md", badges=badges(), times=scoreboard.first_runs())
+    lines = tables.lines_of_cell("unchanged.ipynb", "frames-2")
+    readme = with_tables("README.md", badges=badges(), lines=lines, times=scoreboard.first_runs())
     yield "README.md", re.sub(r"changes \d+ functions", f"changes {len(patches_page.CHANGES)} functions", readme)
     yield "docs/versions.md", with_tables("docs/versions.md", versions=versions_page.table())
     yield (

@@ -116,3 +116,10 @@ def protocol_example() -> str:
             answers = [Refused.from_error(error)]  # noqa: PLW2901
         lines += [f"> {line}", *(f"< {json.dumps(event.model_dump(mode='json'))}" for event in answers)]
     return "\n".join(["```", *lines, "```"])
+
+
+def lines_of_cell(notebook: str, cell: str) -> str:
+    """What this package showed for a cell of a saved notebook: the start of the cluster, and where the cell ran."""
+    cells = {each["id"]: each for each in json.loads((ROOT / "docs" / "notebooks" / notebook).read_text())["cells"]}
+    texts = ["".join(output.get("data", {}).get("text/plain", "")) for output in cells[cell]["outputs"]]
+    return "\n".join(["```text", *(text for text in texts if re.match(r"Started: |CuPy and cuDF on ", text)), "```"])
