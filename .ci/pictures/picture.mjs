@@ -1,7 +1,7 @@
 /**
  * The pictures of README and docs: node picture.mjs URL FOLDER [history], with a server that has `replay` among its extensions,
  * and a notebook of the recording. For film.py, which makes one file of many pictures:
- * node picture.mjs URL FOLDER film RECORDING START END FRAMES SLOWER. See replay.py.
+ * node picture.mjs URL FOLDER film RECORDING START END FRAMES SLOWER. See docs/testing.md.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
