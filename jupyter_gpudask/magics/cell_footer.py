@@ -279,8 +279,8 @@ class CellSummary(View):
         if on_cpu:
             parts.append(f"on the CPU: {', '.join(on_cpu)}")
         if self.lost_hosts:
-            hosts = "hosts" if len(self.lost_hosts) > 1 else "host"
-            parts.append(f"lost {hosts} {', '.join(self.lost_hosts)}: the others did the work")
+            machines = "machines" if len(self.lost_hosts) > 1 else "machine"
+            parts.append(f"lost {machines} {', '.join(self.lost_hosts)}: the others did the work")
         if self.lost_workers:
             parts.append(self._describe_lost_workers())
         if self.end:

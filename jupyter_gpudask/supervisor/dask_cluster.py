@@ -247,7 +247,7 @@ class DaskCluster(SupervisedCluster):
             await check_guard(http_server.address, http_server.port)
         return Ready(
             engine=plan.engine,
-            stand_in=plan.stand_in,
+            cpu_reason=plan.cpu_reason,
             address=self._cluster.scheduler_address,
             credentials=self._credentials(),
             dashboard_port=http_server.port if http_server is not None and self._has_dashboard else None,
@@ -377,7 +377,7 @@ class DaskCluster(SupervisedCluster):
     async def _plan_and_lease(self, on_progress: Callable[[Progress], None]) -> tuple[Plan, OwnLease | None]:
         request = self._request
         if request.cluster_class is not None:
-            return Plan(request.spec.class_engine, workers=0, stand_in=without_gpus(request.spec)), None
+            return Plan(request.spec.class_engine, workers=0, cpu_reason=without_gpus(request.spec)), None
         if request.spec.profile:
             raise ProfileNotFoundError("no-profiles", name=repr(request.spec.profile))
         if not request.spec.may_use_gpus:

@@ -82,7 +82,7 @@ class RemoteCluster(SupervisedCluster):
             await self.adapt(*adaptive)
         return Ready(
             engine=self._engine,
-            stand_in=without_gpus(self._request.spec),
+            cpu_reason=without_gpus(self._request.spec),
             address=self._cluster.scheduler_address,
             credentials=self._credentials(),
             dashboard_port=None,

@@ -65,7 +65,7 @@ def test_results_that_left_the_device_count_where_they_are(store):
         del store[key]
 
 
-def test_the_store_of_the_stand_in_tells_what_is_on_disk(tmp_path):
+def test_the_store_on_the_cpu_tells_what_is_on_disk(tmp_path):
     store = SpillBuffer(str(tmp_path), target=int(1.5 * SIZE))
     for key in "abc":
         store[key] = np.random.default_rng(0).integers(0, 256, SIZE, dtype="u1")
