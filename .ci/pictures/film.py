@@ -1,11 +1,7 @@
 """The film and the pictures in the documentation: a Jupyter server replays a recording, and a browser shows it.
 
-<<<<<<< HEAD
     python .ci/pictures/film.py --recording .ci/pictures/NAME.json --start 12 --to 24 --out docs/images/panel.gif
     python .ci/pictures/film.py --recording .ci/pictures/NAME.json --start 20 --picture panel --out docs/images
-=======
-    python .ci/pictures/film.py --recording .ci/pictures/NAME.json --start 34 --to 46 --out docs/images/panel.gif
->>>>>>> w-words
 
 It needs Chromium, the packages of the browser tests (``make test-browser``), and Pillow, which Matplotlib installs.
 """
