@@ -255,7 +255,7 @@ async def state_of(
     """The state of the cluster."""
     cluster = SimpleNamespace(scheduler=dask_scheduler, workers={}, plan=range(wanted))
     plan = Plan(engine, workers=wanted)
-    return await read_state(cluster, plan, status, start_timeout=start_timeout, gpu_metrics=False)
+    return await read_state(cluster, plan, status, start_timeout=start_timeout)
 
 
 logger = logging.getLogger(__name__)
