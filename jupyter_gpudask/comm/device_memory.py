@@ -18,19 +18,24 @@ import threading
 import time
 import weakref
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from distributed.comm.core import CommClosedError
 from distributed.protocol.cuda import cuda_dumps, cuda_loads
 from distributed.protocol.serialize import register_serialization_family
 from distributed.utils import nbytes
 
-from .device_segments import PART, DeviceMapping, DeviceMemoryError, Exports, answer
-from .pinned_segments import LIMIT, FilledSegments, OpenedSegments, Reference, SegmentLimitError, SegmentPool
-
-if TYPE_CHECKING:
-    from .device_segments import ExportingDevice
-    from .pinned_segments import Mapping, Piece
+from .device_segments import PART, DeviceMapping, DeviceMemoryError, ExportingDevice, Exports, answer
+from .pinned_segments import (
+    LIMIT,
+    FilledSegments,
+    Mapping,
+    OpenedSegments,
+    Piece,
+    Reference,
+    SegmentLimitError,
+    SegmentPool,
+)
 
 _R = TypeVar("_R")
 
@@ -202,7 +207,7 @@ class _Transfer:
     def open(self, reference: Reference) -> Mapping:
         """The segment of a reference; raises `CommClosedError` if it cannot be opened."""
         try:
-            return self._opened(reference).open(reference)
+            return self._segments_of(reference).open(reference)
         except Exception as error:
             if isinstance(error, FileNotFoundError):  # the owner has ended or removed the segment
                 pass
@@ -237,7 +242,7 @@ class _Transfer:
             self._failure = str(error) or type(error).__name__
             _log.warning("Device memory is sent through host memory, not from GPU to GPU: %s", error)
 
-    def _opened(self, reference: Reference) -> OpenedSegments:
+    def _segments_of(self, reference: Reference) -> OpenedSegments:
         return self.opened_on_devices if reference.on_device else self.opened
 
     def _release(self) -> None:
@@ -257,7 +262,7 @@ class _Transfer:
             except Exception as error:  # noqa: BLE001 - CUDA's; the segment is not used again
                 _stop_using(error)
                 continue
-            self._opened(reference).release(reference)
+            self._segments_of(reference).release(reference)
 
 
 class _Cuda:

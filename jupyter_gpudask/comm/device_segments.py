@@ -22,7 +22,7 @@ import fcntl
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 from .pinned_segments import (
     HEADER,
@@ -30,19 +30,19 @@ from .pinned_segments import (
     Device,
     FilledSegments,
     Mapping,
+    OpenedSegments,
+    Piece,
+    Reference,
     Segment,
     SegmentLimitError,
     SegmentPool,
 )
 
-if TYPE_CHECKING:
-    from .pinned_segments import OpenedSegments, Piece, Reference
-
 PART = 16
 """The part of a device's memory that all segments of a process take, at most."""
 
 _REMOVED_BY_OWNER = "its owner removes the segment"
-_LEAST = 8 * 2**20
+_LEAST = 2**26  # one segment has many small pieces of a message; another process takes a millisecond to open it
 _PAUSE = 10.0
 _ANSWER, _HANDLE = 1, slice(32, 96)
 _NONE, _WORKS, _FAILED = range(3)
@@ -130,7 +130,7 @@ class DeviceSegment(Segment):
         return HEADER
 
     @staticmethod
-    def rounded(size: int) -> int:
+    def round_size(size: int) -> int:
         """Override: a power of two."""
         return max(_LEAST, 1 << (size - 1).bit_length())
 
@@ -196,7 +196,7 @@ class Exports:
         with self._lock:
             if not self.pool.limit or filled.peer in self._can_read or filled.peer in self._trials:
                 return None
-            piece = self._take(_LEAST, filled)
+            piece = self._take(1, filled)
             if piece is None:
                 return None
             self._note_answers()  # the segment may have an answer of another process

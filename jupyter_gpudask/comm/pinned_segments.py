@@ -12,11 +12,9 @@ import os
 import secrets
 import threading
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 LIMIT = 2 * 2**30
 """Bytes of all segments of a process, at most."""
@@ -174,7 +172,7 @@ class Segment(Mapping):
         self.end = self.pieces = 0
 
     @staticmethod
-    def rounded(size: int) -> int:
+    def round_size(size: int) -> int:
         """Bytes of a segment that is created for so many bytes."""
         return -(-size // 2**20) * 2**20
 
@@ -248,7 +246,7 @@ class SegmentPool:
             for segment in self._segments:
                 if segment.has_room(size, holder):
                     return segment.add(size)
-            segment = self._unused(size) or self._new(size)
+            segment = self._find_unused(size) or self._new(size)
             segment.holder, segment.end, segment.pieces = holder, 0, 0
             return segment.add(size)
 
@@ -282,8 +280,8 @@ class SegmentPool:
         """Bytes of all segments."""
         return sum(segment.size for segment in self.segments)
 
-    def _unused(self, size: int) -> Segment | None:
-        most = max(2 * size, self._kind.rounded(1))
+    def _find_unused(self, size: int) -> Segment | None:
+        most = max(2 * size, self._kind.round_size(1))
         fitting = [each for each in self._free() if size <= each.size <= most]
         return min(fitting, key=lambda each: each.size, default=None)
 
@@ -292,7 +290,7 @@ class SegmentPool:
 
     def _new(self, size: int) -> Segment:
         self.close_removed()
-        size = self._kind.rounded(size)
+        size = self._kind.round_size(size)
         free = self._free()
         filled = [each.size for each in self._segments if each not in free]
         if sum(filled) + size > self.limit or len(filled) >= MOST:

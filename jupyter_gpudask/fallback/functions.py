@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from dask.base import normalize_token
@@ -15,9 +16,6 @@ from dask.utils import funcname
 
 from . import groups
 from .values import has_gpu_data, is_aggregation, is_of_installed_package
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _LIBRARIES = {
     *("cucim", "cudf", "cugraph", "cuml", "cupy", "cupyx", "cuvs", "dask_cudf", "jax", "numba_cuda", "pycuda"),
@@ -132,8 +130,8 @@ class Twins:
         if not has_gpu_data((args, kwargs)):
             return self.function(*args, **kwargs)
         names = [name for name, _ in _parameters(self.function)[: len(args)]]
-        first = [_moved(name, value) for name, value in zip(names, args, strict=False)]
-        kwargs = {name: _moved(name, value) for name, value in kwargs.items()}
+        first = [_move_argument(name, value) for name, value in zip(names, args, strict=False)]
+        kwargs = {name: _move_argument(name, value) for name, value in kwargs.items()}
         return self.twin(*first, *args[len(first) :], **kwargs)
 
     def __dask_tokenize__(self) -> Any:
@@ -147,7 +145,7 @@ _ARRAYS = {"weights"}
 """Parameters for which SciPy takes lists and arrays of NumPy, and CuPy only its own arrays."""
 
 
-def _moved(name: str, value: Any) -> Any:
+def _move_argument(name: str, value: Any) -> Any:
     return import_module("cupy").asarray(value) if name in _ARRAYS and isinstance(value, list | np.ndarray) else value
 
 

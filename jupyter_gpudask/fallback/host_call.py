@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any
 
+import numpy as np
 from dask.base import normalize_token
 from dask.utils import funcname
 
 from ..errors import NotOnGpuError
 from . import page_locked
-from .conversion import converting
 from .host_parts import calls_host_library, host_call
 from .log import Fallback, report
 from .missing import DifferentResultError, implemented, reason_to_fall_back
@@ -30,10 +32,6 @@ from .values import (
     reads_onto_gpu,
     to_gpu,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
 _MOST_PLACES = 10_000
 
@@ -78,10 +76,7 @@ class HostFallback:
     calls it. When it has run on the host once, the later calls for the same collection in the same process run there at
     once.
 
-    Parameters
-    ----------
-    layer
-        The name of the collection whose blocks it computes; empty for metadata, which is not reported.
+    - `layer`: the name of the collection whose blocks it computes; empty for metadata, which is not reported.
     """
 
     def __init__(self, function: Callable[..., Any], layer: str = "", *, cell: str = "", refuse: bool = False) -> None:
@@ -159,7 +154,7 @@ class HostFallback:
             with host_call(function, (blocks, options)):
                 result = function(*blocks, **options)
                 if "cupy" in kinds and not has_results_on_host(given):
-                    result = page_locked.locked(result)
+                    result = page_locked.lock_pages(result)
         except Exception as error:
             if not reason_to_fall_back(error):
                 raise
@@ -194,7 +189,7 @@ class HostFallback:
         if self._is_of_user is None:  # once for all tasks of the graph
             self._is_of_user = has_function_of_user(self.function)
         kind = () if type(self) is HostFallback else (type(self),)
-        return _restored, (self.function, self.layer, self.cell, self.refuse, self._is_of_user, *kind)
+        return _restore, (self.function, self.layer, self.cell, self.refuse, self._is_of_user, *kind)
 
 
 class PackageFallback(HostFallback):
@@ -206,7 +201,7 @@ class PackageFallback(HostFallback):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """As for `HostFallback`."""
-        with converting() if has_object_of_user((args, kwargs)) else nullcontext():
+        with allow_conversion() if has_object_of_user((args, kwargs)) else nullcontext():
             return super().__call__(*args, **kwargs)
 
     def after_failure(self, failure: Exception, /, *args: Any, **kwargs: Any) -> Any:
@@ -230,7 +225,7 @@ class DelayedCall(HostFallback):
         """The result of the function."""
         if has_gpu_data((args, kwargs)) and calls_host_library(self.function):
             args, kwargs = _to_host(args), _to_host(kwargs)
-        with converting():
+        with allow_conversion():
             return self.function(*args, **kwargs)
 
     def after_failure(self, failure: Exception, /, *_args: Any, **_kwargs: Any) -> Any:
@@ -248,7 +243,7 @@ def _checked_solutions() -> AbstractContextManager[None]:
     return nullcontext() if cupyx is None else cupyx.errstate(linalg="raise")
 
 
-def _restored(  # noqa: PLR0917 - called with the arguments of a pickle
+def _restore(  # noqa: PLR0917 - called with the arguments of a pickle
     function: Callable[..., Any],
     layer: str,
     cell: str,
@@ -260,3 +255,27 @@ def _restored(  # noqa: PLR0917 - called with the arguments of a pickle
     made = kind(function, layer, cell=cell, refuse=refuse)
     made._is_of_user = is_of_user  # noqa: SLF001 - of the same class
     return made
+
+
+_thread = threading.local()
+
+
+@contextmanager
+def allow_conversion() -> Iterator[None]:
+    """In it, ``np.asarray`` and the like convert arrays on the GPU, in this thread."""
+    before = getattr(_thread, "converts", False)
+    _thread.converts = True
+    try:
+        yield
+    finally:
+        _thread.converts = before
+
+
+def to_numpy(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``cupy.ndarray.__array__``, which raises an error; in `converting` the array of NumPy."""
+    if not getattr(_thread, "converts", False):
+        return original(*args, **kwargs)
+    array, *others = args
+    dtype = others[0] if others else kwargs.get("dtype")
+    on_host = array.get()
+    return on_host if dtype is None else np.asarray(on_host, dtype)

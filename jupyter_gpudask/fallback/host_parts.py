@@ -8,9 +8,10 @@ from __future__ import annotations
 import dis
 import functools
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dask._task_spec import DataNode, GraphNode, NestedContainer, Task, _execute_subgraph
 from dask.utils import funcname, key_split
@@ -20,10 +21,6 @@ from ..graph.program import Program
 from ..inspection.placement import is_type_of_gpu
 from .functions import MOST_VALUES, is_of_gpu_library, named_by, names_gpu_library
 from .values import callable_parts, has_gpu_data, is_of_installed_package
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
 HOST_THREADS = "gpudask-host-threads"
 """The name of `worker.host_threads.HostThreadsPlugin`."""

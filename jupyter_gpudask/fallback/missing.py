@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import sys
 from traceback import walk_tb
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from types import ModuleType, TracebackType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,6 @@ import pandas as pd
 from ..device_errors import is_device_error, is_out_of_device_memory
 from ..errors import GpuDaskError
 from ..inspection.placement import is_type_of_gpu
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 POSSIBLE = (
     TypeError,

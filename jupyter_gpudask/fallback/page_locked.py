@@ -36,12 +36,12 @@ def _from_device(value: Any) -> Any:
     return value if copy is None else value.get(out=copy)
 
 
-def locked(value: Any) -> Any:
+def lock_pages(value: Any) -> Any:
     """`value` with page-locked copies of its arrays, as far as they are suited; in containers too."""
-    return in_containers(_locked, value)
+    return in_containers(_lock_pages, value)
 
 
-def _locked(value: Any) -> Any:
+def _lock_pages(value: Any) -> Any:
     if type(value) is not np.ndarray or value.dtype.kind not in "biufc" or not value.flags.c_contiguous:
         return value
     copy = None if is_locked(value) else empty(value.shape, value.dtype)

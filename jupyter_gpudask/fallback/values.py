@@ -7,11 +7,12 @@ import dataclasses
 import functools
 import math
 import sys
+from collections.abc import Callable, Collection, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,9 +23,6 @@ from ..inspection.placement import can_move, is_type_of_gpu
 from ..inspection.results import fields_of, in_containers, is_plain_tuple, results_to_host, with_fields
 from .missing import reason_to_fall_back
 from .page_locked import is_locked, to_device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index)
 _LIBRARIES = frozenset({"_operator", "builtins", "cudf", "cupy", "dask", "dask_cudf", "numpy", "operator", "pandas"})
@@ -211,13 +209,9 @@ def _of_scipy(function: Callable[..., Any]) -> Callable[..., Any]:
 def to_gpu(result: Any, kinds: Collection[str]) -> Any:
     """A result of the host, moved to the GPU as far as the GPU library can hold it.
 
-    Parameters
-    ----------
-    result
-        A result, or a tuple, list, dictionary or dataclass of results.
-    kinds
-        The libraries of the function's arguments. With ``"cupy"``, scalars of NumPy become arrays without dimensions,
-        as CuPy returns them; only with ``"cudf"`` do dataframes of pandas become dataframes of cuDF.
+    - `result`: a result, or a tuple, list, dictionary or dataclass of results.
+    - `kinds`: the libraries of the function's arguments. With ``"cupy"``, scalars of NumPy become arrays without
+      dimensions, as CuPy returns them; only with ``"cudf"`` do dataframes of pandas become dataframes of cuDF.
     """
     if type(result) is dict:
         return {key: to_gpu(value, kinds) for key, value in result.items()}

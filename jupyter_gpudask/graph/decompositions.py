@@ -15,13 +15,22 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from dask._task_spec import Alias, DataNode, DependenciesMapping, Task, TaskRef, _execute_subgraph, _identity_cast
+from dask._task_spec import (
+    Alias,
+    DataNode,
+    DependenciesMapping,
+    GraphNode,
+    Task,
+    TaskRef,
+    _execute_subgraph,
+    _identity_cast,
+)
 from dask.array.linalg import _wrapped_qr
 from dask.core import reverse_dict
 from tlz import compose
@@ -29,12 +38,7 @@ from tlz import compose
 from .program import as_one_task, with_names, with_programs, without_aliases
 from .subtrees import created_shape
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from dask._task_spec import GraphNode
-
-    Graph = Mapping[Any, GraphNode]
+Graph = Mapping[Any, GraphNode]
 
 Functions = dict[Callable[..., Any], Callable[..., Any]]
 

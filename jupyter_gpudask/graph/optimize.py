@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.config
 from dask._expr import Expr, HLGExpr, _ExprSequence, _HLGExprSequence
-from dask._task_spec import convert_legacy_graph, cull, fuse_linear_task_spec
+from dask._task_spec import GraphNode, convert_legacy_graph, cull, fuse_linear_task_spec
 from dask.array.optimization import _optimize_slices
 from dask.array.optimization import optimize as optimize_by_dask
 from dask.blockwise import fuse_roots, optimize_blockwise
@@ -17,16 +18,12 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import ensure_dict
 
 from .decompositions import ONLY_R, ONLY_VALUES, with_taller_blocks, without_unused_parts
+from .overlap import with_few_overlaps
 from .partitions import fuse_partitions
 from .program import with_programs
 from .rechunk import largest_array
 from .subtrees import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU, ClusterSize, fuse_subtrees, size_for, with_slices_first
 from .workers import WORKER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dask._task_spec import GraphNode
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,8 @@ class ArrayOptimizer:
     # whether tasks are fused at all: Dask's setting ``optimization.fuse.active`` where the computation was submitted,
     # which is another process
     fuses: bool = True
-    # on which worker tasks shall run, by key; known when the graph has been optimized
-    workers: dict[Any, int] = field(default_factory=dict, compare=False)
+    # on which worker tasks shall run, by key, and whether no other one may take it; known when graphs are optimized
+    workers: dict[Any, tuple[int, bool]] = field(default_factory=dict, compare=False)
 
     def __call__(self, graph: Any, keys: Any, **_: Any) -> Mapping[Any, GraphNode]:
         """As `dask.array.optimization.optimize`, with our steps before and after the fusion of chains of tasks."""
@@ -51,7 +48,7 @@ class ArrayOptimizer:
         if not isinstance(graph, HighLevelGraph):
             graph = HighLevelGraph.from_collections(str(id(graph)), graph, dependencies=())
         largest = largest_array(graph)
-        graph = fuse_roots(optimize_blockwise(graph, keys=wanted), keys=wanted).cull(set(wanted))
+        graph = fuse_roots(optimize_blockwise(with_few_overlaps(graph), keys=wanted), keys=wanted).cull(set(wanted))
         if not self.fuses or dask.config.get("optimization.fuse.active", None) is False:
             return graph  # type: ignore[no-any-return]
         # Dask keeps tasks that nobody needs: of ``svd(x)[1]``, those of U. They would keep others from being fused.
@@ -64,8 +61,8 @@ class ArrayOptimizer:
         if self.is_on_gpus:
             tasks = with_slices_first(tasks)
             size, elements = size_for(tasks, size), ELEMENTS_ON_GPU
-        fused, workers = fuse_subtrees(tasks, wanted, size, elements, largest)
-        self.workers.update(workers)
+        fused, workers, alone = fuse_subtrees(tasks, wanted, size, elements, largest)
+        self.workers.update({key: (worker, alone) for key, worker in workers.items()})
         return with_programs(fused, {})  # Dask's fused tasks compute their order each time they run
 
 
@@ -95,7 +92,9 @@ class WithOptimizer:
     def __dask_annotations__(self) -> Any:
         """As Dask's, which asks for them after the graph; and where tasks shall run."""
         number, workers = self._optimizer.size.workers, self._optimizer.workers
-        placed = {WORKER: {key: (worker, number) for key, worker in workers.items()}} if number > 1 else {}
+        placed = (
+            {WORKER: {key: (worker, number, alone) for key, (worker, alone) in workers.items()}} if number > 1 else {}
+        )
         return {**self._changed.__dask_annotations__(), **placed}
 
 

@@ -8,13 +8,11 @@ and can be spilled. No task is copied: a function of the user runs once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from dask._task_spec import DataNode, DependenciesMapping, GraphNode, Task, convert_legacy_graph
 from dask.core import reverse_dict, toposort
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 
 def fuse_partitions(graph: Mapping[Any, GraphNode], keys: Collection[Any]) -> dict[Any, GraphNode]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import operator
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from dask._task_spec import Alias, GraphNode, Task, TaskRef, _execute_subgraph
 
 from .workers import position
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
 
 running: dict[int, int] = {}
 """The blocks that programs have computed so far that run in the threads of this process, by the thread's id."""

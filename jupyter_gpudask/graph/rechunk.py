@@ -10,21 +10,17 @@ from __future__ import annotations
 import math
 import operator
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from dask._task_spec import DataNode, Task, TaskRef, _execute_subgraph
+from dask._task_spec import DataNode, GraphNode, Task, TaskRef, _execute_subgraph
 from dask.array._shuffle import _getitem as take
 from dask.array.chunk import getitem
 from dask.array.core import concatenate_shaped
+from dask.highlevelgraph import HighLevelGraph
 from dask.tokenize import tokenize
 from dask.utils import key_split
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from dask._task_spec import GraphNode
-    from dask.highlevelgraph import HighLevelGraph
 
 THRESHOLD = 32
 """Of `dask.array.rechunk`: how much larger a graph without blocks in between may be than one that copies all blocks."""

@@ -244,13 +244,13 @@ class ChildProcess:
         """The exit status, as in `subprocess.Popen`; `None` while it runs."""
         return self._ended.result() if self._ended.done() else None
 
-    async def ended(self) -> None:
+    async def wait_for_end(self) -> None:
         """Wait until it has ended; its pid stays reserved."""
         await asyncio.wrap_future(self._ended)
 
     async def wait(self) -> None:
         """Wait until it has ended, and release its pid."""
-        await self.ended()
+        await self.wait_for_end()
         self._process.wait()
 
     async def kill(self) -> None:
@@ -398,7 +398,7 @@ class ClusterProcess(ClusterConnection):
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):
                 self._send(VERBS["close"].command.model_validate({"reason": reason}))
                 self._stream.close()
-                await asyncio.wait_for(self._process.ended(), limit)
+                await asyncio.wait_for(self._process.wait_for_end(), limit)
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
@@ -412,7 +412,7 @@ class ClusterProcess(ClusterConnection):
 
     async def _wait_for_exit(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.ended(), _EXIT_TIMEOUT)
+            await asyncio.wait_for(self._process.wait_for_end(), _EXIT_TIMEOUT)
 
     async def _ended_before_ready(self) -> GpuDaskError:
         await self._wait_for_exit()

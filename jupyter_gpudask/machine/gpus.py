@@ -222,3 +222,12 @@ def _find(gpus: Sequence[GpuState], name: int | str) -> GpuState | None:
 
 def _free(gpu: GpuState) -> int:
     return (gpu.memory_total or 0) - (gpu.memory_used or 0)
+
+
+def first_device() -> dict[str, Any] | None:
+    """Index, UUID and product name of the GPU that is device 0 of this process; `None` without a GPU."""
+    try:
+        gpu = next(iter(visible_gpus()), None)
+    except GpuUnavailableError:
+        return None
+    return None if gpu is None else {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name}

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
+from ..client.calls import OperationTotals
 from ..profiling.measurements import FETCH_SHARE, MIN_CELL, SPILL_SHARE, Operation, operation_of
 from .output import format_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ..client.calls import OperationTotals
 
 _MAX_OPERATIONS = 8
 _BUSY_SHARE = 0.5

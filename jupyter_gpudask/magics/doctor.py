@@ -9,17 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ..errors import BackendUnavailableError, BrokenContextError, GpuUnavailableError
+from ..gpu_libraries import Examined
 from ..installation import pip_install
+from ..protocol.state import GpuState
 from ..quantities import format_bytes
 from ..session.launch import RunningCluster
 from .output import Html, View, format_count, format_table, html_table, state_at
-
-if TYPE_CHECKING:
-    from ..gpu_libraries import Examined
-    from ..protocol.state import GpuState
 
 Verdict = Literal["ok", "note", "problem"]
 

@@ -1,27 +1,25 @@
-"""Apply and undo the patches of the table in this process."""
+"""Apply and undo the patches of the table in this process; those of optional libraries after their import."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from ..errors import PatchError
-from .imports import ImportWatch
 from .interception import intercept, make_caller, release
 from .parameters import PARAMETERS
-from .patch import is_set, owner_of, resolve, untested_rapids
+from .patch import Change, Patch, Process, is_set, owner_of, resolve, untested_rapids
 from .private_names import PRIVATE_NAMES
 from .table import PATCHES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from .patch import Change, Patch, Process
 
 _MISSING = object()
 
@@ -29,10 +27,7 @@ _MISSING = object()
 class Patches:
     """The patches that are active in this process.
 
-    Parameters
-    ----------
-    rows
-        In any order: no two change the same function.
+    - `rows`: in any order: no two change the same function.
     """
 
     def __init__(self, rows: Sequence[Patch]) -> None:
@@ -59,19 +54,11 @@ class Patches:
 
         Thread-safe: concurrent calls return after the patches are applied.
 
-        Parameters
-        ----------
-        process
-            The kind of this process.
-        on_cpu
-            Apply only the rows that cells with NumPy and pandas need.
-        wrappers
-            Wrappers by target, for changes without one in the table. They replace those of an earlier call.
+        - `process`: the kind of this process.
+        - `on_cpu`: apply only the rows that cells with NumPy and pandas need.
+        - `wrappers`: wrappers by target, for changes without one in the table. They replace those of an earlier call.
 
-        Raises
-        ------
-        PatchError
-            A row does not fit the tested version of a library that is installed; nothing was changed.
+        Raises `PatchError`: a row does not fit the tested version of a library that is installed; nothing was changed.
         """
         if (process, on_cpu) in self._done and not wrappers:
             return
@@ -165,17 +152,14 @@ def _select_fitting(rows: Sequence[Patch], *, import_all: bool) -> list[Patch]:
     newer = next((row for row in rows if not row.is_tested), None)
     if newer is not None:
         off = " ".join(misfit.reason for misfit in misfits.values())
-        warnings.warn(str(newer.untested(off, missing)), stacklevel=2)
+        warnings.warn(str(newer.newer_than_tested(off, missing)), stacklevel=2)
     return [row for row in rows if row.name not in misfits]
 
 
 def missing_names(*, import_all: bool) -> list[str]:
     """The private names of Dask that this package uses and that do not exist.
 
-    Parameters
-    ----------
-    import_all
-        Whether modules that this process has not imported are imported; else they are not looked at.
+    - `import_all`: whether modules that this process has not imported are imported; else they are not looked at.
     """
     missing = []
     for module, names in PRIVATE_NAMES.items():
@@ -211,6 +195,46 @@ def _make(change: Change, wrapper: Any) -> Callable[[], None]:
     after = wrapper(original) if change.how == "value" else make_caller(wrapper, original)
     setattr(owner, name, staticmethod(after) if isinstance(before, staticmethod) else after)
     return lambda: delattr(owner, name) if before is _MISSING else setattr(owner, name, before)
+
+
+class ImportWatch(MetaPathFinder):
+    """Calls functions after modules have been imported; it is in `sys.meta_path` while it waits for one."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, Callable[[], None]] = {}
+
+    def add(self, module: str, call: Callable[[], None]) -> None:
+        """Call a function once, when a module that is not imported yet has been."""
+        self._waiting[module] = call
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def forget(self, modules: Iterable[str]) -> None:
+        """Wait no longer for some modules."""
+        for name in modules:
+            self._waiting.pop(name, None)
+        if not self._waiting and self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """How the other finders load a module for which this one waits; nothing for any other."""
+        if name not in self._waiting:
+            return None
+        found = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        spec = next((each for each in found if each is not None), None)
+        if spec is None or spec.loader is None:
+            return None
+        run = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            run(module)
+            call = self._waiting.get(name)
+            self.forget([name])
+            if call is not None:
+                call()
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
 
 
 patches = Patches(PATCHES)

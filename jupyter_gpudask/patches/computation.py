@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dask.array.backends import array_creation_dispatch
 from dask.array.core import Array
@@ -25,14 +25,9 @@ from ..inspection.arguments import bind, calling_frame, first_argument
 from ..inspection.placement import GPU_BACKENDS, can_move, is_type_of_gpu, kind_of, name_of, place_of, to_gpu, to_host
 from ..inspection.results import in_containers, results_to_host
 from ..inspection.user_code import description_of, names_of, user_line
-from ..overlay import current_overlay, current_record
+from ..overlay import CellRecord, current_overlay, current_record
 from ..quantities import format_bytes
-from .mixed_operands import mixed_blocks_explained
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-
-    from ..overlay import CellRecord
+from .mixed_operands import explain_mixed_blocks
 
 
 def to_numpy(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -61,10 +56,7 @@ def refusing_what_does_not_fit(collections: Iterable[Any], kept: Sequence[Future
     Arrays of known size are refused at once; everything else by `check_what_was_computed`, which does not release
     the futures that are to be `kept`.
 
-    Raises
-    ------
-    ResultTooLargeError
-        Nothing of what was computed is left on the workers.
+    Raises `ResultTooLargeError`: nothing of what was computed is left on the workers.
     """
     __tracebackhide__ = True
     on_gpu = [each for each in collections if place_of(each) == "gpu" and getattr(each, "ndim", None)]
@@ -169,7 +161,7 @@ def _unpack(values: Collection[Any], *, traverse: bool) -> tuple[list[Any], Call
 def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.compute`; results are converted for ``--results host``, or refused if they do not fit on the GPU."""
     __tracebackhide__ = True
-    with mixed_blocks_explained(args, traverse=kwargs.get("traverse", True)):
+    with explain_mixed_blocks(args, traverse=kwargs.get("traverse", True)):
         results = _compute(original, *args, **kwargs)
     return in_containers(_move_variables, results) if array_creation_dispatch.backend == "cupy" else results
 
@@ -230,11 +222,11 @@ def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
             return _convert(record, collection)
         return awaited.setdefault(tokenize(collection), collection)
 
-    def changed(value: Any) -> Any:
+    def change_value(value: Any) -> Any:
         is_looked_into = is_dask_collection(value) or (traverse and isinstance(value, (*_SEVERAL, dict, Iterator)))
         return _with_collections(change, value) if is_looked_into else value
 
-    values = list(map(changed, given)) if isinstance(given, _SEVERAL) else changed(given)
+    values = list(map(change_value, given)) if isinstance(given, _SEVERAL) else change_value(given)
     call.arguments["collections"] = values
     kept = [value for value in values if isinstance(value, Future)] if isinstance(values, list) else []
     with refusing_what_does_not_fit(awaited.values(), kept):
@@ -244,17 +236,17 @@ def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
 def _with_collections(change: Callable[[Any], Any], value: Any) -> Any:
     """The value with each Dask collection changed, in the containers that `dask.delayed` looks into; futures stay."""
 
-    def changed(part: Any) -> Any:
+    def change_part(part: Any) -> Any:
         if is_dask_collection(part):
             return change(part)
         if isinstance(part, Iterator):
-            return in_containers(changed, list(part))
+            return in_containers(change_part, list(part))
         if dataclasses.is_dataclass(part) and not isinstance(part, type):
             fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part) if field.init}
-            return dataclasses.replace(part, **in_containers(changed, fields))
+            return dataclasses.replace(part, **in_containers(change_part, fields))
         return part
 
-    return in_containers(changed, value)
+    return in_containers(change_part, value)
 
 
 def collections_to_expr(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from dask._expr import Expr
 from dask.dataframe.dask_expr._expr import Index, UFuncElemwise
@@ -16,12 +17,7 @@ from ..inspection.arguments import bind
 from ..inspection.placement import place_of, place_of_partitions, to_gpu, to_host
 from ..inspection.results import results_to_host
 from ..inspection.user_code import user_line
-from ..overlay import current_record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..overlay import CellRecord
+from ..overlay import CellRecord, current_record
 
 
 def reduce_blocks(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -66,17 +62,10 @@ def run_locally(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
 def refuse_if_strict(operation: str, name: str, reason: str) -> None:
     """Refuse an operation that would run on the host, if the cell has ``--strict``.
 
-    Parameters
-    ----------
-    operation, name
-        The names of the operation and of its collection.
-    reason
-        Why it would run on the host.
+    - `operation`, `name`: the names of the operation and of its collection.
+    - `reason`: why it would run on the host.
 
-    Raises
-    ------
-    NotOnGpuError
-        The cell has ``--strict``.
+    Raises `NotOnGpuError`: the cell has ``--strict``.
     """
     __tracebackhide__ = True
     record = current_record()
@@ -95,22 +84,18 @@ def note_on_host(operation: str, reason: str, blocks: int) -> None:
 def on_host(expression: Any, make_collection: Callable[..., Any]) -> Any:
     """The expression with its input dataframes moved to the host.
 
-    Parameters
-    ----------
-    expression
-        An expression of dataframes.
-    make_collection
-        Dask's ``new_collection``.
+    - `expression`: an expression of dataframes.
+    - `make_collection`: Dask's ``new_collection``.
     """
 
-    def moved(operand: Any) -> Any:
+    def move(operand: Any) -> Any:
         if not isinstance(operand, Expr):
             return results_to_host(operand)
         if isinstance(expression, UFuncElemwise) and isinstance(operand, Index):
-            return Index(moved(operand.frame))  # of nothing else Dask computes the divisions
+            return Index(move(operand.frame))  # of nothing else Dask computes the divisions
         return to_host(make_collection(operand)).expr if place_of_partitions(operand) == "gpu" else operand
 
-    return type(expression)(*map(moved, expression.operands))
+    return type(expression)(*map(move, expression.operands))
 
 
 def place_of_inputs(expression: Any) -> str | None:

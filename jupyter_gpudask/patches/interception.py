@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import inspect
 import threading
+from collections.abc import Callable
 from functools import partial, wraps
 from itertools import count
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..inspection.arguments import CODE_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _HOOK = "_jupyter_gpudask_hook_"
 _BEFORE = "_jupyter_gpudask_signature"
@@ -38,14 +36,10 @@ def intercept(function: Any, around: Callable[..., Any]) -> None:
     The function object stays the same, because it may already be bound to other names; its code is replaced by a call
     of a hook in its module.
 
-    Parameters
-    ----------
-    function
-        A plain Python function; not a generator or coroutine function.
-    around
-        The wrapper, called with the original function and the unchanged arguments of the call. Its own parameter is
-        positional-only, because the call may have any keyword: ``def around(original, /, *args, **kwargs)``.
-        See `jupyter_gpudask.inspection.arguments`.
+    - `function`: a plain Python function; not a generator or coroutine function.
+    - `around`: the wrapper, called with the original function and the unchanged arguments of the call. Its own
+      parameter is positional-only, because the call may have any keyword: ``def around(original, /, *args, **kwargs)``.
+      See `jupyter_gpudask.inspection.arguments`.
     """
     with _lock:
         if not _is_intercepted(function):

@@ -7,8 +7,9 @@ is what is computed from arrays on GPUs with NumPy metadata, as by ``meta=np.arr
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from dask._expr import Expr
@@ -25,9 +26,6 @@ from .arrays import numeric
 from .arrays.operand_placement import is_movable, is_plain_data, may_be_moved, on_numpy, plain_data_to_host
 from .host_fallback import note_on_host, on_host, place_of_inputs, refuse_if_strict
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
 _INDEXING = ("getitem", "getitem_variadic")
 _OF_CUPY = ("Unsupported type <class 'numpy.ndarray'>", "Implicit conversion to a NumPy array is not allowed")
 _MAY_MIX = ("Fused", "MapOverlap", "MapOverlapAlign", "MapPartitions")
@@ -38,12 +36,8 @@ the move of a dataframe to a GPU with an operation on two."""
 def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As the wrapped operation on arrays; refuses to mix operands on the CPU and on GPUs.
 
-    Raises
-    ------
-    MixedBackendsError
-        The operands are mixed, and one is on the CPU because the user created it there.
-    NotOnGpuError
-        CuPy cannot hold one of them, and the cell has ``--strict``.
+    Raises `MixedBackendsError`: the operands are mixed, and one is on the CPU because the user created it there. Raises
+    `NotOnGpuError`: CuPy cannot hold one of them, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
     args, kwargs, context = _arrays_in_one_place(original.__name__, args, kwargs)
@@ -115,12 +109,8 @@ def in_one_place(expression: Any, make_collection: Callable[..., Any]) -> Any:
     GPUs. What was on a GPU before is not on the CPU because the user created it there; then the others are moved there,
     too.
 
-    Raises
-    ------
-    MixedBackendsError
-        The operands are mixed, and one is on the CPU because the user created it there.
-    NotOnGpuError
-        The others would be moved to the host, and the cell has ``--strict``.
+    Raises `MixedBackendsError`: the operands are mixed, and one is on the CPU because the user created it there. Raises
+    `NotOnGpuError`: the others would be moved to the host, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
     if type(expression).__name__ in _MAY_MIX:
@@ -162,7 +152,7 @@ def _falls_back() -> bool:
 
 
 @contextmanager
-def mixed_blocks_explained(collections: Iterable[Any], *, traverse: bool) -> Iterator[None]:
+def explain_mixed_blocks(collections: Iterable[Any], *, traverse: bool) -> Iterator[None]:
     """Raise the same error if the mixture is found only when the blocks of the collections are computed."""
     __tracebackhide__ = True
     try:

@@ -6,19 +6,17 @@ import inspect
 import platform
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from ..errors import PatchError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 Process = Literal["kernel", "worker", "supervisor"]
 
@@ -35,24 +33,17 @@ RAPIDS = ">=26.10,<26.11"
 class Change:
     """One function or attribute that a patch replaces. Modules are imported only when they are needed.
 
-    Attributes
-    ----------
-    target
-        Import path of what is changed, as ``module:attribute.attribute``.
-    wrapper
-        Import path of the wrapper, or of the function that makes the new value. A wrapper of a function is called as
-        ``wrapper(original, *args, **kwargs)``. Empty if the caller of `Patches.apply` passes it.
-    how
-        ``attribute``: the attribute of the class or module is set to a function that calls the wrapper. This is enough
-        for methods, which are looked up in the class, and for functions that only their own module calls.
-        ``code``: the function stays the same object, and its code calls the wrapper. For functions that modules of
-        Dask, or the user, have imported by name.
-        ``value``: the attribute is set to what the wrapper returns for the original value.
-        ``call``: the wrapper is called without arguments, and makes the change with a public function of the library.
-    undo
-        For ``call``: import path of the function that undoes it.
-    unless
-        Import path of a flag, as ``module:attribute``; if it is set, the change is not made.
+    - `target`: import path of what is changed, as ``module:attribute.attribute``.
+    - `wrapper`: import path of the wrapper, or of the function that makes the new value. A wrapper of a function is
+      called as ``wrapper(original, *args, **kwargs)``. Empty if the caller of `Patches.apply` passes it.
+    - `how`: ``attribute``: the attribute of the class or module is set to a function that calls the wrapper. This is
+      enough for methods, which are looked up in the class, and for functions that only their own module calls.
+      ``code``: the function stays the same object, and its code calls the wrapper. For functions that modules of Dask,
+      or the user, have imported by name. ``value``: the attribute is set to what the wrapper returns for the original
+      value. ``call``: the wrapper is called without arguments, and makes the change with a public function of the
+      library.
+    - `undo`: for ``call``: import path of the function that undoes it.
+    - `unless`: import path of a flag, as ``module:attribute``; if it is set, the change is not made.
     """
 
     target: str
@@ -71,29 +62,17 @@ class Change:
 class Patch:
     """One row of the table of patches.
 
-    Attributes
-    ----------
-    name
-        The name in the output of ``%gpudask doctor``.
-    changes
-        In the order in which they are made.
-    reason
-        Why the change is needed.
-    upstream
-        Addresses of issues, and names of texts to file, which are in ``docs/upstream``.
-    test
-        The test of the changed behaviour, in ``tests/``.
-    process
-        The kind of process in which it is applied.
-    requires
-        Versions of libraries that the row was tested with. With an older version no patch is applied, and cells for
-        GPUs are refused; with a newer one a row that does not fit is not applied.
-    needed
-        Versions with the bug that the row fixes; with other versions it is skipped.
-    on_cpu
-        Whether cells with NumPy and pandas need it too.
-    module
-        The module of an optional library, with all targets. The row is applied when it has been imported.
+    - `name`: the name in the output of ``%gpudask doctor``.
+    - `changes`: in the order in which they are made.
+    - `reason`: why the change is needed.
+    - `upstream`: names of texts to file, which are in ``docs/upstream``, and addresses of issues.
+    - `test`: the test of the changed behaviour, in ``tests/``.
+    - `process`: the kind of process in which it is applied.
+    - `requires`: versions of libraries that the row was tested with. With an older version no patch is applied, and
+      cells for GPUs are refused; with a newer one a row that does not fit is not applied.
+    - `needed`: versions with the bug that the row fixes; with other versions it is skipped.
+    - `on_cpu`: whether cells with NumPy and pandas need it too.
+    - `module`: the module of an optional library, with all targets. The row is applied when it has been imported.
     """
 
     name: str
@@ -128,17 +107,11 @@ class Patch:
     def check(self, parameters: Mapping[str, str], missing: Sequence[str] = ()) -> None:
         """Check that the row fits the installed libraries.
 
-        Parameters
-        ----------
-        parameters
-            The parameters of each target in the tested versions; a target without an entry only has to exist.
-        missing
-            Private names of Dask that do not exist; its wrappers must not use them.
+        - `parameters`: the parameters of each target in the tested versions; a target without an entry only has to
+          exist.
+        - `missing`: private names of Dask that do not exist; its wrappers must not use them.
 
-        Raises
-        ------
-        PatchError
-            The row does not fit.
+        Raises `PatchError`: the row does not fit.
         """
         for library, specifier in self.requires.items():
             version = version_of(library)
@@ -159,15 +132,11 @@ class Patch:
             except ImportError as error:
                 raise self._misfit(str(error)) from None
 
-    def untested(self, off: str, missing: Sequence[str]) -> PatchError:
+    def newer_than_tested(self, off: str, missing: Sequence[str]) -> PatchError:
         """What to say of a newer library than tested.
 
-        Parameters
-        ----------
-        off
-            Sentences about the rows that are not applied.
-        missing
-            Private names of Dask that do not exist.
+        - `off`: sentences about the rows that are not applied.
+        - `missing`: private names of Dask that do not exist.
         """
         if off:
             off += " Without it, cells fail or their results differ from those of NumPy and pandas."
@@ -188,10 +157,7 @@ class Patch:
 def resolve(path: str) -> Any:
     """Import the object with the path ``module:attribute.attribute``.
 
-    Raises
-    ------
-    ImportError, AttributeError
-        It does not exist.
+    Raises `ImportError` or `AttributeError`: it does not exist.
     """
     found, name = owner_of(path)
     return getattr(found, name)

@@ -7,8 +7,9 @@ dask-cuda also shuffles dataframes by tasks.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.config
 import numpy as np
@@ -27,9 +28,6 @@ from distributed import client as distributed_client
 from ..inspection.arguments import bind
 from ..inspection.placement import is_type_of_gpu, place_of
 from ..overlay import current_overlay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def default_shuffle_method(original: Callable[..., str], /) -> str:
@@ -91,16 +89,10 @@ def _for_windows(x: Any, chunks: Any) -> Any:
 def split_in_order(frame: Any, groups: Any, number: int, *, ignore_index: bool) -> dict[int, Any]:
     """The rows of each group, in the order of `frame`.
 
-    Parameters
-    ----------
-    frame
-        A dataframe of pandas or cuDF.
-    groups
-        A Series of integers: the group of each row, from 0.
-    number
-        Of the groups.
-    ignore_index
-        Whether the rows of each group are numbered from 0.
+    - `frame`: a dataframe of pandas or cuDF.
+    - `groups`: a Series of integers: the group of each row, from 0.
+    - `number`: of the groups.
+    - `ignore_index`: whether the rows of each group are numbered from 0.
     """
     codes = groups.to_numpy() if isinstance(groups, pd.Series) else groups.to_cupy()
     rows = frame.take(np.argsort(codes, kind="stable"))

@@ -49,7 +49,7 @@ PATCHES = (
         ),
         reason="dask.config.set is process-wide: other threads see its changes, and with overlapping exits the "
         "settings stay changed.",
-        upstream=("https://github.com/dask/dask/issues/2410",),
+        upstream=("dask-config-per-context",),
         test="switch/test_switch.py::test_two_at_the_same_time_do_not_see_each_other",
         on_cpu=True,
     ),
@@ -69,7 +69,7 @@ PATCHES = (
         ),
         reason="Threads and pools that a cell starts would compute on the CPU, because they do not inherit its "
         "context. Python 3.14 has the flag thread_inherit_context for new threads, but nothing for existing pools.",
-        upstream=("https://docs.python.org/3/library/sys.html#sys.flags.thread_inherit_context",),
+        upstream=("python-context-of-pools",),
         test="switch/test_switch.py::test_a_thread_that_is_started_inside_sees_it_until_it_ends",
         requires={"python": ">=3.11"},
         on_cpu=True,
@@ -102,7 +102,7 @@ PATCHES = (
         ),
         reason="dask_cudf plans with metadata of cuDF, which needs a CUDA context in the kernel, and reads the columns "
         "of text files with the dtypes of each part. cuDF's readers lack some options of pandas.",
-        upstream=("https://github.com/dask/dask/pull/9914",),
+        upstream=("dask-cudf-metadata-on-host",),
         test="fallback/test_files.py::test_what_cudf_reads_otherwise_is_read_on_the_host",
     ),
     Patch(
@@ -152,7 +152,7 @@ PATCHES = (
         "labels of rows",
         (_attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.methods:loc"),),
         reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day.",
-        upstream=("https://github.com/NVIDIA/cudf/pull/22736",),
+        upstream=("cudf-label-of-a-day",),
         test="switch/test_results_as_pandas.py::test_a_text_that_names_a_day_is_its_slice_where_divisions_are_unknown",
     ),
     Patch(
@@ -176,14 +176,14 @@ PATCHES = (
         "creation functions",
         (
             *(_code(f"dask.array:{name}", "arrays.operand_placement:create_array") for name in ARRAY_FUNCTIONS),
-            *(_code(f"dask.dataframe:{name}", "creation:create_frame") for name in FRAME_FUNCTIONS),
-            _code("dask.dataframe.dask_expr.datasets:timeseries", "creation:create_frame"),
-            _attribute("dask.bag:Bag.to_dataframe", "creation:create_frame"),
-            _code("dask.dataframe:from_dask_array", "creation:frame_of_array"),
+            *(_code(f"dask.dataframe:{name}", "frames.cudf_backend:create_frame") for name in FRAME_FUNCTIONS),
+            _code("dask.dataframe.dask_expr.datasets:timeseries", "frames.cudf_backend:create_frame"),
+            _attribute("dask.bag:Bag.to_dataframe", "frames.cudf_backend:create_frame"),
+            _code("dask.dataframe:from_dask_array", "frames.cudf_backend:frame_of_array"),
         ),
         reason="Dask dispatches ones, zeros, empty, full, arange, random numbers, from_dict and the readers to a "
         "backend, and no other creation function.",
-        upstream=("https://github.com/dask/dask/pull/9914",),
+        upstream=("dask-creation-functions",),
         test="switch/test_arrays.py::test_an_array_is_cupy_in_meta_in_blocks_and_in_the_result",
     ),
     Patch(
@@ -197,7 +197,7 @@ PATCHES = (
         ),
         reason="x + np.ones(3) creates a NumPy array inside Dask, and CuPy refuses to add it to x. Dask infers "
         "metadata from plain data before it creates an array from the data, so da.sum(np.ones(3)) has NumPy metadata.",
-        upstream=("https://github.com/dask/dask/pull/9914",),
+        upstream=("dask-plain-operands",),
         test="switch/test_operand_placement.py::test_beside_a_collection_of_the_cell_it_is_on_the_gpu",
     ),
     Patch(
@@ -337,7 +337,7 @@ PATCHES = (
         ),
         reason="An operation on a NumPy and a CuPy collection fails only when it is computed, in a task, with an error "
         "that names neither of them.",
-        upstream=("https://github.com/dask/dask/issues/4462",),
+        upstream=("dask-mixed-operands",),
         test="switch/test_operand_placement.py::"
         "test_two_places_in_one_operation_are_refused_by_name_of_the_parameter_too",
     ),
@@ -384,31 +384,32 @@ PATCHES = (
     ),
     Patch(
         "estimators of dask-ml",
-        (_code("dask_ml.wrappers:_get_output_dask_ar_meta_for_estimator", "libraries:estimator_metadata"),),
+        (_code("dask_ml.wrappers:_get_output_dask_ar_meta_for_estimator", "user_functions:estimator_metadata"),),
         module="dask_ml.wrappers",
         reason="dask-ml calls a fitted estimator with an array like the metadata, in the kernel. Estimators of "
         "scikit-learn refuse an array of CuPy.",
-        upstream=("https://github.com/dask/dask-ml/pull/862",),
+        upstream=("dask-ml-estimator-metadata",),
         test="switch/test_libraries.py::test_estimators_predict_for_arrays_on_gpus",
     ),
     Patch(
         "filters of dask-image",
         tuple(
-            _code(f"dask_image.ndfilters._conv:{name}", "libraries:filter_image") for name in ("convolve", "correlate")
+            _code(f"dask_image.ndfilters._conv:{name}", "user_functions:filter_image")
+            for name in ("convolve", "correlate")
         ),
         module="dask_image.ndfilters._conv",
         reason="dask-image refuses weights of NumPy for an image on GPUs.",
-        upstream=("https://github.com/dask/dask-image/issues/187",),
+        upstream=("dask-image-weights",),
         test="switch/test_libraries.py::test_weights_of_an_image_are_where_it_is",
     ),
     Patch(
         "blocks in delayed functions",
-        (Change("cupy:ndarray.__array__", "jupyter_gpudask.fallback.conversion:to_numpy"),),
+        (Change("cupy:ndarray.__array__", "jupyter_gpudask.fallback.host_call:to_numpy"),),
         process="worker",
         module="cupy",
         reason="CuPy refuses to convert a block in np.asarray. A function of dask.delayed may have side effects, so it "
         "cannot run again on the host.",
-        upstream=("https://github.com/cupy/cupy/issues/589",),
+        upstream=("cupy-implicit-conversion",),
         test="fallback/test_host_fallback.py::test_a_delayed_function_of_the_user_may_convert_its_blocks",
     ),
     Patch(
@@ -416,7 +417,7 @@ PATCHES = (
         (Change("distributed.worker:_run_task_simple", "jupyter_gpudask.worker.interruption:run_task"),),
         process="worker",
         reason="Dask does not stop a running task when it is cancelled.",
-        upstream=("https://github.com/dask/distributed/issues/4694",),
+        upstream=("distributed-interrupt-tasks",),
         test="scheduler/test_cells.py::test_a_worker_computes_on_after_interrupts_at_any_depth",
     ),
     Patch(
@@ -424,7 +425,7 @@ PATCHES = (
         (Change("distributed.node:RoutingApplication", wrapper="", how="value"),),
         process="supervisor",
         reason="Dask's dashboard responds to everyone who can reach its port, including other users of the machine.",
-        upstream=("https://github.com/dask/distributed/pull/6431",),
+        upstream=("distributed-open-dashboard",),
         test="supervisor/test_dashboard.py::test_a_guarded_dashboard_answers_only_who_knows_its_secret",
     ),
 )

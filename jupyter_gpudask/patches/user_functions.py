@@ -12,7 +12,8 @@ with an error of CuPy or cuDF.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,17 +29,13 @@ from ..fallback.functions import names_gpu_library, with_twin
 from ..fallback.host_call import HostFallback
 from ..fallback.values import frame_to_gpu, has_function_of_user, has_gpu_data, has_results_on_host, on_host, to_gpu
 from ..inspection.arguments import bind
-from ..inspection.placement import can_move, place_of, to_host
+from ..inspection.placement import Place, can_move, place_of, to_host
 from ..inspection.placement import to_gpu as to_gpus
 from ..inspection.results import TO_GPU, TO_HOST, results_to_host, transfer
 from ..inspection.user_code import user_line
 from ..overlay import current_overlay, current_record
+from .arrays.cupy_backend import to_cupy
 from .arrays.operand_placement import is_called_by_user, is_plain, may_be_placed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
-    from ..inspection.placement import Place
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index)
 _FOR_DEVICES = (AttributeError, TypeError)
@@ -51,10 +48,7 @@ class HostMetadata:
     A function that names a GPU library, or that cannot use what is on the host, is called on a worker instead, with
     small blocks. Where no cluster computes, but this process, it is called here.
 
-    Parameters
-    ----------
-    function
-        The function.
+    - `function`: the function.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -160,12 +154,8 @@ _LIBRARIES = ("cudf", "cupy", "dask", "dask_cudf", "jupyter_gpudask", "numpy", "
 class ResultsAt:
     """A function whose resulting arrays and dataframes are moved to one device.
 
-    Parameters
-    ----------
-    function
-        The wrapped function.
-    place
-        The device of its results; `None` does not move them.
+    - `function`: the wrapped function.
+    - `place`: the device of its results; `None` does not move them.
     """
 
     def __init__(self, function: Callable[..., Any], place: Place | None = None) -> None:
@@ -200,10 +190,10 @@ class ResultsAt:
         return normalize_token(self.function)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ResultsAt, (_uncalled(self.function), self.place)
+        return ResultsAt, (_without_cache(self.function), self.place)
 
 
-def _uncalled(function: Any) -> Any:
+def _without_cache(function: Any) -> Any:
     """The function as it was before its metadata was inferred.
 
     A `numpy.vectorize` with `otypes` keeps a ufunc of its first call, which cannot be pickled.
@@ -298,3 +288,21 @@ def _is_of_the_user(function: Any) -> bool:
 
 def _is_on_gpu(value: Any) -> bool:
     return is_dask_collection(value) and place_of(value) == "gpu"
+
+
+def estimator_metadata(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As the function by which dask-ml asks an estimator for metadata: the estimator gets an array on the host."""
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    if place_of(call.arguments["input_dask_ar"]) == "gpu":
+        call.arguments["model_fn"] = HostMetadata(call.arguments["model_fn"])
+    return original(*call.args, **call.kwargs)
+
+
+def filter_image(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As a filter of dask-image with weights, which are on the GPU if the image is."""
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    if place_of(call.arguments["image"]) == "gpu":
+        call.arguments["weights"] = to_cupy(call.arguments["weights"])
+    return original(*call.args, **call.kwargs)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from distributed import default_client
 from polars.lazyframe import engine_config
@@ -11,9 +12,6 @@ from polars.lazyframe.engine import Engine
 from ..inspection.placement import GPU_BACKENDS
 from ..overlay import current_overlay
 from .cluster_engine import engines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _config: Any = engine_config  # its functions are private, or not exported
 _STREAMING = "streaming"

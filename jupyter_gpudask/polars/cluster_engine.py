@@ -12,13 +12,15 @@ import threading
 import time
 import uuid
 import weakref
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
-from distributed import default_client
+from distributed import Client, default_client
 from polars.exceptions import ComputeError
 
 from ..device_errors import out_of_device_memory_in
@@ -34,18 +36,12 @@ from ..worker.polars_ports import PortsError, Ranks
 from ..worker.polars_rank import call_rank, interrupt_rank, prepare_rank
 from ..worker.polars_statistics import begin_statistics, kept_bytes, take_statistics
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future
-
-    from distributed import Client
-
 _STOP_TIME = 0.6
 """Seconds for which an interrupted cell waits until its query has ended."""
 _MORE_TIME = 10.0
 """Seconds after these in which a worker is restarted if it has not ended."""
-_RESPONSE_MARGIN = 0.6
-_STOP_TIMEOUT = 1.6
+_RESPONSE_MARGIN = 0.4
+_STOP_TIMEOUT = 1.2
 _NAMES = (
     ("anonymousfunction", "a Python function"),
     ("opaque python mapfunction", "map_batches"),
@@ -66,10 +62,8 @@ class ClusterClient:
     A function runs in the workers at the same time, in a thread of its own in each. If it fails in one of them, or the
     cell is interrupted, it is stopped in the others, which would wait for that one.
 
-    Raises
-    ------
-    BackendUnavailableError
-        The workers are on several machines, and the user has not allowed them to listen on the network.
+    Raises `BackendUnavailableError`: the workers are on several machines, and the user has not allowed them to listen
+    on the network.
     """
 
     def __init__(self, client: Client) -> None:
@@ -115,11 +109,8 @@ class ClusterClient:
     def run(self, function: Callable[..., Any], *args: Any, workers: Sequence[str] | None = None, **kwargs: Any) -> Any:
         """As Dask's ``run``; the results by the address of the worker.
 
-        Raises
-        ------
-        EngineLostError
-            The connection is lost, or the workers are not those of the engine. Without a `check`, those that have
-            ended are left out.
+        Raises `EngineLostError`: the connection is lost, or the workers are not those of the engine. Without a `check`,
+        those that have ended are left out.
         """
         __tracebackhide__ = True
         is_checked = self._checking is not None
@@ -219,10 +210,7 @@ class _Engines:
     def current(self) -> Any:
         """The engine on the cluster of the running cell; a new one if there is none, or the workers are others.
 
-        Raises
-        ------
-        BackendUnavailableError
-            This process has no cudf-polars, or one that does not support this Polars.
+        Raises `BackendUnavailableError`: this process has no cudf-polars, or one that does not support this Polars.
         """
         client = default_client()
         if client not in self._engines:
@@ -245,10 +233,7 @@ class _Engines:
     def run(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of the current engine; again with a new one, if a worker has ended meanwhile.
 
-        Raises
-        ------
-        WorkersEndedError
-            A worker has ended each time.
+        Raises `WorkersEndedError`: a worker has ended each time.
         """
         __tracebackhide__ = True
         for _ in range(_TRIES):

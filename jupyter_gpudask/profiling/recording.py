@@ -7,11 +7,12 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from operator import call
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dask._task_spec import GraphNode, Task, _execute_subgraph
 from dask.sizeof import sizeof
@@ -28,10 +29,7 @@ from ..worker.host_threads import times_seceded
 from ..worker.interruption import InterruptionPlugin
 from .measurements import CellMeasurements, Operation, SchedulerRecord, WorkerRecord, WorkerUse, combine, operation_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    OnStep = Callable[[GraphNode, Mapping[Any, Any], Any], None]
+OnStep = Callable[[GraphNode, Mapping[Any, Any], Any], None]
 
 PROFILING_PLUGIN = "gpudask-profile"
 """The name of the plugin and of the worker's operation that returns its record."""

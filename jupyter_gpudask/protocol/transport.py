@@ -6,17 +6,14 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, Self, TypeVar
+from typing import IO, Self, TypeVar
 
 from ..errors import ClusterLostError, ProtocolError
 from .messages import PROTOCOL_VERSION, Message, StateReport
 from .state import ClusterState
 from .verbs import ClusterVerbs
-
-if TYPE_CHECKING:
-    import socket
-
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +24,7 @@ COMMAND_LIMIT = 16 * 2**20
 EVENT_LIMIT = 2 * 2**20
 """Bytes of the longest event that is read; the longest log that can be sent has a quarter of a MiB."""
 
+_FLUSH_LIMIT = 1.0
 _FLUSH_POLL = 0.005
 
 _M = TypeVar("_M")
@@ -99,10 +97,10 @@ class MessageStream:
         """Bytes that were sent and that the other process has not read."""
         return self._writer.transport.get_write_buffer_size()
 
-    async def flush(self, limit: float = 1.0) -> None:
-        """Wait until everything is written, at most `limit` seconds."""
+    async def flush(self) -> None:
+        """Wait until everything is written, at most a second."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + limit
+        end = loop.time() + _FLUSH_LIMIT
         while self.backlog and not self.is_closing and loop.time() < end:
             await asyncio.sleep(_FLUSH_POLL)
 

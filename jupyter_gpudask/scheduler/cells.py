@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from distributed import SchedulerPlugin
+from distributed import Scheduler, SchedulerPlugin
 
 from ..protocol.state import WorkState
 from ..worker.graphs import blocks_of
@@ -17,12 +18,6 @@ from ..worker.interruption import INTERRUPT
 from ..worker.memory import BEGIN_CELL
 from ..worker.preload import METRICS
 from .workers import WorkerFailuresPlugin
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from distributed import Scheduler
-
 
 UNFINISHED = frozenset({"waiting", "queued", "no-worker", "processing"})
 """Dask's states of unfinished tasks."""

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import Any
 
 import dask.config
+from distributed import Scheduler
 from distributed.core import Status, error_message
+from distributed.protocol.serialize import Serialized
+from distributed.scheduler import WorkerState
 
 from ..errors import BackendUnavailableError
 from ..worker.graphs import MATERIALIZE, PickledExpression
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from distributed import Scheduler
-    from distributed.protocol.serialize import Serialized
-    from distributed.scheduler import WorkerState
 
 UPDATE_GRAPH = "update-graph"
 """The operation with which Dask's clients submit graphs."""
@@ -49,7 +46,8 @@ class GraphRouter:
             error = BackendUnavailableError("worker-without-package", worker=stranger)
             self._report_error(client, keys, dict(error_message(error, status="failed")))
             return
-        answer = await self._materialize(client, PickledExpression(expr_ser.header, expr_ser.frames).serialized(), keys)
+        pickled = PickledExpression(expr_ser.header, expr_ser.frames).serialize_message()
+        answer = await self._materialize(client, pickled, keys)
         if answer is None:
             return
         if answer["status"] != "OK":
@@ -86,12 +84,12 @@ class GraphRouter:
         """The address of a running worker without plugins; whether a new one has them shows its first heartbeat."""
         end = time.monotonic() + _PLUGIN_TIMEOUT
         while True:
-            without = [worker.address for worker in self._running() if not self._has_plugins(worker)]
+            without = [worker.address for worker in self._running_workers() if not self._has_plugins(worker)]
             if not without or time.monotonic() > end:
                 return next(iter(without), None)
             await asyncio.sleep(_RETRY_INTERVAL)
 
-    def _running(self) -> list[WorkerState]:
+    def _running_workers(self) -> list[WorkerState]:
         return [worker for worker in self._scheduler.workers.values() if worker.status == Status.running]
 
     def _is_connected(self, client: str) -> bool:
@@ -101,7 +99,7 @@ class GraphRouter:
 
     def _choose_worker(self) -> WorkerState | None:
         """The running worker with the fewest tasks."""
-        return min(self._running(), key=lambda worker: (len(worker.processing), worker.address), default=None)
+        return min(self._running_workers(), key=lambda worker: (len(worker.processing), worker.address), default=None)
 
     def _report_error(self, client: str, keys: Collection[Any], answer: dict[str, Any]) -> None:
         """Report an error to the client as `distributed.Scheduler.update_graph` does."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..protocol.spec import engine_with
-from ..protocol.state import ClusterState, WorkerState
+from ..protocol.state import ClusterState, GpuState, WorkerState, WorkState
 from ..worker.graphs import MaterializePlugin
 from ..worker.host_threads import HostThreadsPlugin
 from ..worker.interruption import InterruptionPlugin
@@ -21,11 +22,6 @@ from .cells import UNFINISHED, WorkCounter, count_unfinished_in
 from .graph_router import GraphRouter
 from .results import bytes_by_worker, held_results, total_bytes
 from .workers import LostHostsPlugin, gpu_of_heartbeat, read_worker
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from ..protocol.state import GpuState, WorkState
 
 JOINED_UPDATE_GRAPH = "gpudask-update-graph"
 """The operation with which joined clients submit graphs; those of other clients are handled as ever."""

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distributed import SchedulerPlugin
 from distributed.collections import HeapSet
 from distributed.core import Status
 
 from ..graph.workers import LOCATE, WORKER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 NAME = "gpudask-placement"
 """The name of the plugin of a scheduler that places tasks."""
@@ -97,21 +94,21 @@ class PlacementPlugin(SchedulerPlugin):
     def update_graph(self, scheduler: Any, *, annotations: Mapping[str, Any], stimulus_id: str, **_: Any) -> None:
         """Called by Dask for each graph, before its first task is sent to a worker."""
         own: defaultdict[str, list[Any]] = defaultdict(list)
-        for key in annotations.get(WORKER, ()):
+        for key, (_worker, _number, alone) in annotations.get(WORKER, {}).items():
             task = scheduler.tasks[key]
             address = _worker_of(task, scheduler)
             if not address or task.state not in {"released", "waiting"} or _is_restricted(task):
                 continue
-            if task.dependencies:
+            if task.dependencies or alone:
                 _restrict(task, address)
             elif task.state == "released":
                 own[address].append(task)
         begun = {}
-        for address, tasks in own.items():
+        for address, roots in own.items():
             worker = scheduler.workers[address]
             most = max(1, scheduler.WORKER_SATURATION * worker.nthreads)
-            free = len(tasks) if math.isinf(most) else math.ceil(most) - len(worker.processing)
-            for task in sorted(tasks, key=_priority)[: max(0, free)]:
+            free = len(roots) if math.isinf(most) else math.ceil(most) - len(worker.processing)
+            for task in sorted(roots, key=_priority)[: max(0, free)]:
                 _restrict(task, address)
                 begun[task.key] = "waiting"
         scheduler.transitions(begun, stimulus_id)
@@ -122,7 +119,7 @@ def locate(scheduler: Any, keys: Sequence[Any], number: int) -> dict[Any, int]:
 
     A task that has no worker yet counts as being where most of what it needs is.
     """
-    running = _running(scheduler)
+    running = _running_workers(scheduler)
     positions = {address: index * number // len(running) for index, address in enumerate(running)}
     known: dict[Any, str | None] = {}
     stack = [scheduler.tasks[key] for key in keys if key in scheduler.tasks]
@@ -161,10 +158,10 @@ def _worker_of(task: Any, scheduler: Any) -> str | None:
     """The address of the worker on which a task shall run; `None` if that does not matter."""
     if WORKER not in (task.annotations or {}):
         return None
-    running = _running(scheduler)
-    worker, number = task.annotations[WORKER]
+    running = _running_workers(scheduler)
+    worker, number, _alone = task.annotations[WORKER]
     return running[worker * len(running) // number] if running else None
 
 
-def _running(scheduler: Any) -> list[str]:
+def _running_workers(scheduler: Any) -> list[str]:
     return sorted(state.address for state in scheduler.workers.values() if state.status == Status.running)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distributed import SchedulerPlugin
 
 from ..worker.plugins import clear_key_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 RELEASED = "released by the user"
 """The reason of the futures whose results were released."""

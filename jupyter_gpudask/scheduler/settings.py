@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import dask.config
-from distributed import SchedulerPlugin
+from distributed import Scheduler, SchedulerPlugin
 
 from ..worker.preload import send_sooner
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from distributed import Scheduler
 
 
 class SchedulerPathPlugin(SchedulerPlugin):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import dask.config
 from dask.utils import parse_timedelta
@@ -18,9 +19,6 @@ from ..protocol.state import GpuState, LostHost, WorkerExit, WorkerState
 from ..quantities import format_bytes
 from ..worker.plugins import EXIT_TOPIC
 from ..worker.preload import DEVICE_METRIC, METRICS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 logger = logging.getLogger(__name__)
 

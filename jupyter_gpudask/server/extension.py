@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
@@ -14,6 +14,8 @@ from prometheus_client import REGISTRY
 from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE
 from ..machine.unix_socket import socket_path
 from ..protocol.rest import LIVE_OUTPUT, CellBand
+from ..protocol.state import CellRun
+from .cluster import KernelCluster
 from .dashboard_proxy import DASHBOARD, JOINED_DASHBOARD, DashboardClient
 from .history import Archive, History
 from .kernel_socket import KernelSocket
@@ -24,10 +26,6 @@ from .prometheus import PrometheusMetrics
 from .rest import HANDLERS, OPENAPI
 from .settings import Policy, ServerSettings, overridable_limits
 from .stream import STREAM, Broadcaster
-
-if TYPE_CHECKING:
-    from ..protocol.state import CellRun
-    from .cluster import KernelCluster
 
 
 class GpuDaskExtension(ExtensionApp):

@@ -11,19 +11,25 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from ..protocol.rest import CellBand, GpuMetrics, HistoryPart, MachineMetrics, Sample, WorkerMetrics
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from ..protocol.rest import ClusterInfo, GpuInfo, GpuList
-    from .monitor import MachineState
+from ..protocol.rest import (
+    CellBand,
+    ClusterInfo,
+    GpuInfo,
+    GpuList,
+    GpuMetrics,
+    HistoryPart,
+    MachineMetrics,
+    Sample,
+    WorkerMetrics,
+)
+from .monitor import MachineState
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +119,7 @@ class History:
 
     def _merge_recent(self) -> None:
         if self._recent:
-            self._rows.append(_merged(list(map(_brief, self._recent))))
+            self._rows.append(_merge(list(map(_brief, self._recent))))
         self._recent = []
 
     def save(self) -> None:
@@ -136,7 +142,7 @@ class History:
                 places.setdefault(int(row["time"] // step), []).append(row)
             elif "kernel_id" in row and row["began"] + row["seconds"] >= start:
                 cells.append(row)
-        samples = [_merged(places[place]) for place in sorted(places)]
+        samples = [_merge(places[place]) for place in sorted(places)]
         return HistoryPart.model_validate({"step": step, "samples": samples, "cells": cells})
 
 
@@ -155,7 +161,7 @@ class Archive:
         """Add rows; a folder that cannot be written to is logged once."""
         data = gzip.compress("".join(f"{json.dumps(row)}\n" for row in rows).encode(), 6)
         try:
-            with self._locked():
+            with self._hold_lock():
                 if self._is_full(len(data)):
                     self._new.replace(self._old)
                 _append(self._new, data)
@@ -184,7 +190,7 @@ class Archive:
         return bool(time.time() - first.get("time", first.get("began", 0.0)) > DAY)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(self._folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
         try:
@@ -214,13 +220,13 @@ def _brief(model: BaseModel) -> dict[str, Any]:
     return model.model_dump(exclude_none=True)
 
 
-def _merged(samples: Sequence[dict[str, Any]], name: str = "") -> Any:
+def _merge(samples: Sequence[dict[str, Any]], name: str = "") -> Any:
     """One sample for several; the time is the newest."""
     if not isinstance(samples[0], dict):
         mean = sum(samples) / len(samples)
         return round(mean, 1) if name in _SHARES else round(mean) if name in _RATES else max(samples)
     names = dict.fromkeys(key for each in samples for key in each)
-    return {key: _merged([each[key] for each in samples if key in each], key) for key in names}
+    return {key: _merge([each[key] for each in samples if key in each], key) for key in names}
 
 
 def _metrics(gpu: GpuInfo, before: GpuInfo | None, seconds: float, pcie: int | None) -> GpuMetrics:

@@ -51,25 +51,25 @@ class ServerVerbs(ClusterVerbs):
 
     async def keep(self) -> str:
         """Keep the GPUs; who waits for them."""
-        cluster = self._owned("keep")
+        cluster = self._require_owned("keep")
         wanted_by = "" if cluster.notice is None else cluster.notice.user
         self._manager.hand_over.keep(cluster)
         return wanted_by
 
     async def restart(self, spec: dict[str, Any] | None = None) -> None:
         """Restart the cluster, with some options replaced."""
-        self._owned("restart")
+        self._require_owned("restart")
         await self._manager.check_restart(self._kernel_id, spec or {})
         self._manager.restart(self._kernel_id, spec or {})
 
     async def _change(self, command: Command) -> ClusterState:
-        cluster = self._owned(command.type)
+        cluster = self._require_owned(command.type)
         for name in {"workers", "maximum"} & command.arguments.keys():
             self._manager.policy.check_workers(command.arguments[name])
         await cluster.change(command)
         return await self._state(cluster)
 
-    def _owned(self, action: str) -> KernelCluster:
+    def _require_owned(self, action: str) -> KernelCluster:
         cluster = self._manager.get_shown(self._kernel_id)
         cluster.check_possible(action)
         return cluster

@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 
@@ -25,9 +25,7 @@ from .cluster import KernelCluster
 from .kernels import KernelProcess, ServerKernels
 from .manager import ClusterManager
 
-if TYPE_CHECKING:
-    Notebooks = Mapping[str, tuple[str, ...]]
-
+Notebooks = Mapping[str, tuple[str, ...]]
 
 logger = logging.getLogger(__name__)
 
@@ -56,12 +54,12 @@ class GpuReader:
         leases = [lease for lease in folder.read() if here.intersection(lease.gpus)]
         supervisors = {lease.pid: lease.kernel_id for lease in leases if lease.kernel_id} | dict(supervisors)
         return self._list(
-            self._missing(gpus),
+            self._error_of_missing(gpus),
             gpus=tuple(_gpu_info(gpu, leases, supervisors, kernels) for gpu in gpus),
             waiting=_waiting_starts(folder.line.read(), gpus),
         )
 
-    def _missing(self, gpus: Sequence[GpuState]) -> GpuUnavailableError | None:
+    def _error_of_missing(self, gpus: Sequence[GpuState]) -> GpuUnavailableError | None:
         """The error of GPUs that earlier reads found and this one did not; `None` if there are none."""
         # A GPU with this index and a new UUID: MIG mode was changed. But if a GPU is removed its neighbour, which has a
         # known UUID, gets its index.
@@ -254,7 +252,7 @@ class Monitor:
 
 
 def cluster_info(
-    cluster: KernelCluster, notebooks: Mapping[str, tuple[str, ...]], kernels: ServerKernels, gpus: Iterable[GpuState]
+    cluster: KernelCluster, notebooks: Notebooks, kernels: ServerKernels, gpus: Iterable[GpuState]
 ) -> ClusterInfo:
     """Describe a cluster for the browser; credentials and secrets are left out.
 
@@ -283,7 +281,7 @@ def cluster_info(
         wanted_by=notice.user if notice else "",
         given_over_at=notice.deadline if notice else None,
         engine=ready.engine if ready else None,
-        stand_in=ready.stand_in if ready else "",
+        cpu_reason=ready.cpu_reason if ready else "",
         gpus=tuple(gpu.uuid for gpu in ready.gpus) if ready else (),
         pid=(ready.pid or None) if ready else None,
         joined=cluster.joined,

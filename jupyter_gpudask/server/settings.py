@@ -225,15 +225,13 @@ class Policy:
         for number in (workers, spec.adapt and spec.adapt[1]):
             if number is not None:
                 self.check_workers(number)
-        if self.settings.profiles_only and all(_comparable(spec) != _comparable(each) for each in self._offered()):
+        offered = (self._unchecked_spec({}, name) for name in ("", *self.settings.profiles))
+        if self.settings.profiles_only and all(_comparable(spec) != _comparable(each) for each in offered):
             names = list(self.settings.profiles)
             raise LimitError(
                 "profiles-only" if names else "defaults-only", names=", ".join(names), first=next(iter(names), "")
             )
         return spec
-
-    def _offered(self) -> Iterator[ClusterSpec]:
-        return (self._unchecked_spec({}, name) for name in ("", *self.settings.profiles))
 
     def check_workers(self, workers: int) -> None:
         """Raise `LimitError` if a cluster may not have so many workers."""

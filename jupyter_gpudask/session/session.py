@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,6 @@ from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClust
 from .launch import EventLoopThread, RunningCluster, attach, import_path, launch, options_after, spec_on_this_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ..launcher.cluster import ProgressCallback
     from ..protocol.messages import Action
     from ..protocol.spec import ClusterSpec

@@ -6,12 +6,10 @@ import asyncio
 import os
 import select
 import traceback
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from ..machine.lifeline import end_session, watch_parent
-
-if TYPE_CHECKING:
-    from .fork_server import Preparation
+from .fork_server import Preparation
 
 
 def main() -> None:

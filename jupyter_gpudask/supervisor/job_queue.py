@@ -217,7 +217,7 @@ class JobQueue:
 
     def states(self) -> tuple[JobState, ...]:
         """The newest jobs that have ended, and those whose workers are not up, as the batch system last said."""
-        return (*self._ended, *self._missing())
+        return (*self._ended, *self._missing_jobs())
 
     async def wait_for_first_worker(
         self, opening: asyncio.Task[None], *, limit: float, on_progress: Callable[[int, tuple[str, ...]], None]
@@ -258,7 +258,7 @@ class JobQueue:
             await asyncio.sleep(_INTERVAL)
             up = self._names_up()
             self._were_up |= {id_ for name, id_ in self._jobs() if up.intersection(worker_names(self._cluster, name))}
-            if self._missing():
+            if self._missing_jobs():
                 await self._refresh()
                 await self._replace_ended()
         ended = "; ".join(state.description for state in self._ended)
@@ -328,7 +328,7 @@ class JobQueue:
         await self._system.refresh({id_ for _, id_ in self._jobs()})
 
     async def _replace_ended(self) -> None:
-        lost = [state for state in self._missing() if state.has_ended]
+        lost = [state for state in self._missing_jobs() if state.has_ended]
         for state in lost:
             del self._cluster.workers[state.worker]
             self._ended.append(state)
@@ -338,7 +338,7 @@ class JobQueue:
             with suppress(ClusterStartError):  # a refused job is forgotten
                 await self.submit()
 
-    def _missing(self) -> list[JobState]:
+    def _missing_jobs(self) -> list[JobState]:
         up = self._names_up()
         missing = ((id_, name) for name, id_ in self._jobs() if not up.intersection(worker_names(self._cluster, name)))
         return [self._system.state(*each) for each in missing]

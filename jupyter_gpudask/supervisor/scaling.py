@@ -218,7 +218,7 @@ def _try(request: Start, folder: LeaseFolder, place: Place | None) -> tuple[Plan
     except OSError as error:
         plan = make_plan(spec)
         if plan.gpus:  # other clusters would not see that these GPUs are held
-            raise _not_written(folder, error) from None
+            raise _lease_error(folder, error) from None
     return plan, None
 
 
@@ -247,8 +247,8 @@ def _enter_line(request: Start, folder: LeaseFolder) -> Place:
             count = count or (spec.gpus if isinstance(spec.gpus, int) else len(wanted))
             return folder.line.enter(wanted, share=spec.share, count=count)
     except OSError as error:
-        raise _not_written(folder, error) from None
+        raise _lease_error(folder, error) from None
 
 
-def _not_written(folder: LeaseFolder, error: OSError) -> ClusterStartError:
+def _lease_error(folder: LeaseFolder, error: OSError) -> ClusterStartError:
     return ClusterStartError("lease-not-written", folder=folder.place_of(error), error=error.strerror)

@@ -5,27 +5,22 @@ from __future__ import annotations
 import importlib.util
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.array
 import dask.config
+from distributed import Client
 from distributed import client as distributed_client
 
 from ..device_errors import broken_context, uses_cuda
 from ..errors import BackendUnavailableError, BrokenContextError
 from ..inspection.placement import GPU_BACKENDS
 from ..installation import pip_install
-from ..overlay import Overlay
+from ..overlay import CellRecord, Overlay
 from ..patches.apply import patches
 from ..polars.choice import choice
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from distributed import Client
-
-    from ..overlay import CellRecord
 
 _MODULES = {"cupy": ("cupy",), "cudf": ("cudf", "dask_cudf"), "numpy": (), "pandas": ()}
 

@@ -7,14 +7,12 @@ import os
 import signal
 import socket
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..errors import BackendUnavailableError, GpuDaskError
 from ..installation import pip_install
 from ..protocol.state import read_credentials
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _PROGRAM = "python -m jupyter_gpudask worker"
 _ROLES = ("worker", "client")  # of a worker that is also a client of tasks

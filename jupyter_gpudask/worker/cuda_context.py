@@ -6,18 +6,15 @@ import asyncio
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dask.utils import key_split
-from distributed import WorkerPlugin, get_worker
+from distributed import Worker, WorkerPlugin, get_worker
 from distributed.core import error_message
 from tornado.ioloop import PeriodicCallback
 
 from ..device_errors import broken_context
 from ..errors import BrokenContextError, function_at
-
-if TYPE_CHECKING:
-    from distributed import Worker
 
 CONTEXT_LOST = "gpudask_context_lost"
 """The operation of the scheduler with which a worker says that it ends, because its CUDA context is broken."""

@@ -14,15 +14,16 @@ import asyncio
 import gc
 import pickle
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dask._expr import LLGExpr
 from dask._task_spec import Alias, DataNode, GraphNode, Task, _execute_subgraph
-from distributed import WorkerPlugin
+from distributed import Worker, WorkerPlugin
 from distributed.core import error_message
 from distributed.protocol.pickle import loads
 from distributed.protocol.serialize import Serialized, deserialize, serialize, to_serialize
@@ -32,14 +33,7 @@ from ..comm.device_memory import note_result
 from ..graph.program import Program
 from ..graph.workers import LOCATE, locate
 from .cuda_context import end_if_broken
-from .task_pickler import PickledValues, TaskPickler, import_named_collections, is_builtin, unpickle_node
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from distributed import Worker
-
-    from .task_pickler import PickledValue
+from .task_pickler import PickledValue, PickledValues, TaskPickler, import_named_collections, is_builtin, unpickle_node
 
 
 class OpaqueNode(GraphNode):
@@ -160,7 +154,7 @@ class PickledExpression:
     def __reduce__(self) -> tuple[Any, ...]:
         return PickledExpression, (self._header, [pickle.PickleBuffer(frame) for frame in self._frames])
 
-    def serialized(self) -> Serialized:
+    def serialize_message(self) -> Serialized:
         """The message to send to a worker."""
         return _serialize(self)
 

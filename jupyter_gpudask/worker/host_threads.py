@@ -13,24 +13,20 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 from dask.sizeof import sizeof
 from dask.system import CPU_COUNT
-from distributed import WorkerPlugin, get_worker
+from distributed import Worker, WorkerPlugin, get_worker
 from distributed.core import Status
 from distributed.threadpoolexecutor import ThreadPoolExecutor, _worker, thread_state, threads_lock
 from distributed.worker_state_machine import SecedeEvent
 
 from ..machine.nvml import count_gpus
 from .memory import has_room
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from distributed import Worker
 
 _PATIENCE = 0.003
 """Seconds after which a part counts as long. To start another task takes the worker a tenth of that."""
@@ -48,10 +44,13 @@ _TIMES_GIVEN = 4
 def gpus_of_machine() -> int:
     """The number of GPUs among which the cores and the memory of this machine are divided; 0 if this worker has none.
 
-    dask-cuda lets each worker see all GPUs of its cluster. Other users and clusters may have the others.
+    dask-cuda lets each worker see all GPUs of its cluster. Other users and clusters may have the others, unless this
+    process may use only some of the cores: then somebody has divided them already.
     """
     devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return max(count_gpus(), len(devices.split(","))) if devices else 0
+    own = len(devices.split(",")) if devices else 0
+    has_all_cores = (os.cpu_count() or 1) <= CPU_COUNT
+    return max(own, count_gpus()) if own and has_all_cores else own
 
 
 class HostPart:
@@ -269,12 +268,12 @@ class HostThreadsPlugin(WorkerPlugin):
 
     def _measure(self) -> None:
         """Where one part alone has seceded, it may be the reason for which the process grows."""
-        computing = self._computing()
+        computing = self._computing_parts()
         if len(computing) == 1:
             rss = self._process.memory_info().rss
             computing[0].growth = max(computing[0].growth, rss - computing[0].rss)
 
-    def _computing(self) -> list[HostPart]:
+    def _computing_parts(self) -> list[HostPart]:
         # Those that wait for their places have priority over what would begin now.
         return [part for part in list(self._seceded) if not part.has_ended]
 
@@ -289,7 +288,7 @@ class HostThreadsPlugin(WorkerPlugin):
                 self._secede(part)
 
     def _may_secede(self, part: HostPart) -> bool:
-        computing, given, known = self._computing(), part.nbytes or 0, self._needs.get(part.name)
+        computing, given, known = self._computing_parts(), part.nbytes or 0, self._needs.get(part.name)
         if known is None and computing:
             return False  # one alone shows how much they need
         part.rss, part.need = self._process.memory_info().rss, max(given * _TIMES_GIVEN, known or 0)

@@ -6,18 +6,14 @@ import asyncio
 import ctypes
 import threading
 import time
+from collections.abc import Callable
 from operator import call
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from distributed import Reschedule, WorkerPlugin, get_worker
+from distributed import Reschedule, Worker, WorkerPlugin, get_worker
 
 from .cuda_context import outcome_of_failed
 from .host_threads import HostThreadsPlugin
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from distributed import Worker
 
 INTERRUPT = "gpudask_interrupt"
 """The operation of a worker that `InterruptionPlugin.interrupt` carries out."""

@@ -1,4 +1,4 @@
-"""Worker plugins for clusters that somebody else started: their metrics, and their pickling.
+"""What runs on workers that somebody else started: their metrics, the pickling of plugins, their libraries and GPUs.
 
 Dask sends the registered plugins to each worker that starts. A plugin that cannot be unpickled would prevent the worker
 from starting, even if somebody else starts it in another environment.
@@ -6,19 +6,18 @@ from starting, even if somebody else starts it in another environment.
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from distributed import WorkerPlugin
+from distributed import Worker, WorkerPlugin
 from distributed.protocol.pickle import dumps
 
-from .environment import first_device
+from ..machine.gpus import first_device
 from .polars_rank import runs_query
 from .preload import METRICS, read_spilled
-
-if TYPE_CHECKING:
-    from distributed import Worker
-
 
 DEVICE = "gpudask-device"
 """The name of the metric with the GPU of a worker; Dask's own metrics have its utilization and memory."""
@@ -92,3 +91,26 @@ def dump_optional(plugin: WorkerPlugin) -> bytes:
     """Pickle a plugin for Dask's ``register_worker_plugin``."""
     pickled: bytes = dumps(_OptionalPlugin(plugin))
     return pickled
+
+
+async def examine_libraries(names: Sequence[str]) -> dict[str, str]:
+    """As `versions_of`, in a thread."""
+    return await asyncio.to_thread(versions_of, names)
+
+
+def versions_of(names: Sequence[str]) -> dict[str, str]:
+    """Import libraries: the version of each, by name; empty for one that cannot be imported."""
+    return {name: _version(name) for name in names}
+
+
+def _version(name: str) -> str:
+    try:
+        module: Any = importlib.import_module(name)
+    except Exception:  # noqa: BLE001 - a library that fails in any way cannot be used
+        return ""
+    return str(getattr(module, "__version__", "of an unknown version"))
+
+
+async def has_gpu() -> bool:
+    """Whether this process sees a GPU."""
+    return await asyncio.to_thread(first_device) is not None

@@ -7,19 +7,15 @@ import gc
 import logging
 import sys
 import time
+from collections.abc import Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
-from distributed import WorkerPlugin
+from distributed import Worker, WorkerPlugin
 
 from ..comm import device_memory
 from ..errors import GpuUnavailableError
 from ..machine.nvml import read_energy
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from distributed import Worker
 
 _log = logging.getLogger(__name__)
 

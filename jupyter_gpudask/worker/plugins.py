@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import MutableMapping
+from typing import Any
 
 from dask.utils import key_split
-from distributed import NannyPlugin, WorkerPlugin
+from distributed import Nanny, NannyPlugin, Worker, WorkerPlugin
 from distributed.core import Status
 from tornado.ioloop import PeriodicCallback
 
 from ..patches.apply import patches
-
-if TYPE_CHECKING:
-    from collections.abc import MutableMapping
-
-    from distributed import Nanny, Worker
-
 
 EXIT_TOPIC = "gpudask-worker-exit"
 """The topic of the scheduler's events about worker processes that failed."""

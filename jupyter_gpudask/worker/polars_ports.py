@@ -12,15 +12,13 @@ import os
 import socket
 import stat
 import struct
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from typing import Any
 
 _SETUP = ("_setup_root", "_setup_worker")
 _TRANSPORTS = "self,posix,cma,cuda"

@@ -8,12 +8,11 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from distributed import Worker
 
 from .polars_rank import CONTEXT, rank_of
-
-if TYPE_CHECKING:
-    from distributed import Worker
 
 _SENT = "-payload-send"
 _HOST = ("host", "pinned_host")

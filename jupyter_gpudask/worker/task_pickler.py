@@ -12,22 +12,19 @@ import pickle
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from functools import partial
 from importlib import import_module
 from types import BuiltinFunctionType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from dask._task_spec import Alias, DataNode, Dict, GraphNode, List, Set, Task, TaskRef, Tuple, _execute_subgraph
 from distributed.protocol.pickle import dumps, loads
 
 from ..graph.program import Program
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 _NAMES = {name: name.encode() for name in ("dask.array", "dask.bag", "dask.dataframe")}
 _imported: set[str] = set()

@@ -49,7 +49,7 @@ def test_unused_memory_is_freed_before_there_is_much(pool, monkeypatch):
     monkeypatch.setattr(page_locked, "_MOST_UNUSED", 32)
     for unused, freed in ((32, 0), (33, 1)):
         pool.unused = unused
-        page_locked.locked(np.arange(3.0))
+        page_locked.lock_pages(np.arange(3.0))
         assert pool.freed == freed
 
 
@@ -65,6 +65,6 @@ def test_a_block_of_a_file_is_read_into_page_locked_memory_if_it_is_moved(pool, 
 
 def test_numbers_in_the_order_of_bytes_of_other_machines_are_left_where_they_are(pool):
     values = np.arange(3, dtype=">f8")
-    assert page_locked.locked(values) is values
+    assert page_locked.lock_pages(values) is values
     assert page_locked.empty((3,), values.dtype) is None
     assert not pool.made

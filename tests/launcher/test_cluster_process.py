@@ -21,7 +21,7 @@ from jupyter_gpudask.protocol.transport import MessageStream
 def test_a_process_that_has_ended_keeps_its_pid_until_it_is_let_go():
     async def run():
         child = await ChildProcess.start([sys.executable, "-c", "exit(3)"], None, limit=2**16)
-        await child.ended()
+        await child.wait_for_end()
         status = psutil.Process(child.pid).status()
         await child.wait()
         child.close()

@@ -19,11 +19,7 @@ from jupyter_gpudask.supervisor.scaling import check_limit
 
 @pytest.mark.parametrize(
     ("path", "extra"),
-    [
-        ("dask_jobqueue.SLURMCluster", "slurm"),
-        ("dask_gateway.GatewayCluster", "gateway"),
-        (KUBE_CLUSTER, "kubernetes"),
-    ],
+    [("dask_jobqueue.SLURMCluster", "slurm"), ("dask_gateway.GatewayCluster", "gateway"), (KUBE_CLUSTER, "kubernetes")],
 )
 def test_a_package_that_is_missing_is_a_sentence_with_the_command_that_installs_it(monkeypatch, path, extra):
     package = path.partition(".")[0]
@@ -91,7 +87,7 @@ def test_many_jobs_are_described_in_few_sentences():
 
 def test_more_workers_than_hosts_or_the_administrator_allow_are_refused():
     check_capacity(2, 2)
-    with pytest.raises(GpuUnavailableError, match="3 workers were requested, and the hosts of this profile have 2"):
+    with pytest.raises(GpuUnavailableError, match="3 workers were requested, and the machines of this profile have 2"):
         check_capacity(3, 2)
     check_limit(3, None)
     with pytest.raises(LimitError, match="limits the workers of a cluster to 2; 3 were requested"):

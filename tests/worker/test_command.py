@@ -10,7 +10,7 @@ from distributed import Client
 from helpers import fake_gpu_environment, wait_until
 from others import OthersCluster
 
-from jupyter_gpudask.worker.environment import has_gpu
+from jupyter_gpudask.worker.joined import has_gpu
 from jupyter_gpudask.worker.preload import METRICS
 
 pytestmark = pytest.mark.cluster

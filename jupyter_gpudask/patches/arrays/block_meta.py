@@ -6,7 +6,8 @@ Dask creates the metadata of such an array (a histogram, a selection by a boolea
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from dask.array.backends import array_creation_dispatch
@@ -20,9 +21,6 @@ from ...overlay import current_overlay, current_record
 from ..host_fallback import note_line
 from ..user_functions import infer_metadata
 from .operand_placement import has_mark, is_read_by_user, mark, mark_computed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _NEVER_EMPTY = (np.quantile, np.percentile)
 _META = list(inspect.signature(Array.__new__).parameters).index("meta")

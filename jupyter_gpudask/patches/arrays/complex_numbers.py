@@ -8,8 +8,9 @@ complex number that is NaN; of NaN in both parts, `nanprod` makes ``1 + 1j``.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import dask.array as da
 import numpy as np
@@ -20,9 +21,6 @@ from ...fallback.values import to_gpu
 from ...inspection.arguments import bind
 from ...inspection.placement import is_type_of_gpu, place_of
 from ...inspection.results import results_to_host
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _NAMES = (
     "arccos arccosh arcsin arcsinh arctan arctanh cos cosh divide exp exp2 expm1 float_power log log10 log1p log2 "

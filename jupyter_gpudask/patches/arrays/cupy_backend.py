@@ -5,8 +5,9 @@ With the fallback to the host, arrays whose dtype CuPy lacks are created with Nu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from dask.array.backends import array_creation_dispatch
@@ -20,9 +21,6 @@ from ...fallback.page_locked import is_locked, to_device
 from ...inspection.placement import can_move, place_of, to_gpu, to_host
 from ...overlay import current_record
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 def _create(function: str, /, *args: Any, **kwargs: Any) -> Any:
     """Call Dask's function for NumPy."""
@@ -35,10 +33,7 @@ class CupyBackend(CupyBackendEntrypoint):
     Dask's own backend sets `array.backend` to NumPy for the whole process while it creates an array. If two threads
     create arrays at the same time, one could get NumPy blocks, and the setting could remain.
 
-    Parameters
-    ----------
-    replaced
-        The backend whose place it takes.
+    - `replaced`: the backend whose place it takes.
     """
 
     def __init__(self, replaced: CupyBackendEntrypoint) -> None:
@@ -132,12 +127,8 @@ def rename_array(array: Array, *token: Any) -> Array:
     Dask derives the names of some arrays from their arguments only, so the NumPy and the CuPy version of
     ``da.arange(10)`` share a key. If a cluster holds one of them, it would return it for the other.
 
-    Parameters
-    ----------
-    array
-        Whose last layer makes its blocks.
-    token
-        What makes the array what it is. Equal tokens give equal names.
+    - `array`: whose last layer makes its blocks.
+    - `token`: what makes the array what it is. Equal tokens give equal names.
     """
     graph = array.dask
     name = f"{array.name.rsplit('-', 1)[0]}-{tokenize(token)}"

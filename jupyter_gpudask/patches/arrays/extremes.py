@@ -7,17 +7,15 @@ infinities, NumPy may return the index of a NaN; so do the functions of this mod
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from dask.array import chunk, reductions
 
 from ...inspection.arguments import bind
 from ...inspection.placement import place_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def argmax(block: Any, axis: int | None, **options: Any) -> Any:

@@ -8,7 +8,8 @@ host, and Dask takes a tuple of its blocks for an array.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from dask.array.core import Array
@@ -21,9 +22,6 @@ from ...inspection.results import results_to_host
 from .block_meta import mark_on_gpu
 from .operand_placement import on_numpy
 from .quantiles import replace_function
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def histogram(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

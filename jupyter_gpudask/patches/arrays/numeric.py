@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask
 import dask.array as da
@@ -32,9 +33,6 @@ from ...overlay import current_record
 from ..host_fallback import note_on_host, refuse_if_strict
 from .complex_numbers import INEXACT, ComplexFunction
 from .operand_placement import on_numpy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def remainder(x: Any, y: Any) -> Any:
@@ -69,10 +67,7 @@ def fmod(x: Any, y: Any) -> Any:
 def power(x: Any, y: Any) -> Any:
     """As `numpy.power`, for integers to the power of a block of integers.
 
-    Raises
-    ------
-    ValueError
-        One of them is negative.
+    Raises `ValueError`: one of them is negative.
     """
     if (y < 0).any():
         raise ValueError("Integers to negative integer powers are not allowed.")
@@ -106,10 +101,7 @@ def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
     A result that is to be written into an array of the call is written there, as NumPy does.
 
-    Raises
-    ------
-    TypeError
-        That array cannot hold such a result, as one of integers cannot hold fractions.
+    Raises `TypeError`: that array cannot hold such a result, as one of integers cannot hold fractions.
     """
     __tracebackhide__ = True
     # A scalar is on no device; for integers CuPy's results are correct.
@@ -227,10 +219,7 @@ _NO_STRUCTURES = "ValueError: CuPy has no structured arrays"
 def unique(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.unique`; indices, inverses and counts are computed on the host.
 
-    Raises
-    ------
-    NotOnGpuError
-        One of them is requested, and the cell has ``--strict``.
+    Raises `NotOnGpuError`: one of them is requested, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
     call, record = bind(original, args, kwargs), current_record()
@@ -266,10 +255,7 @@ _NO_MASK = "CuPy has no masked arrays"
 def assign(original: Callable[..., None], /, *args: Any, **kwargs: Any) -> None:
     """As `dask.array.Array.__setitem__`; masked values move an array on the GPU to the host.
 
-    Raises
-    ------
-    NotOnGpuError
-        The values are masked, and there is no fallback to the host.
+    Raises `NotOnGpuError`: the values are masked, and there is no fallback to the host.
     """
     __tracebackhide__ = True
     call = bind(original, args, kwargs)

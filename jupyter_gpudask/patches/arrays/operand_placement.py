@@ -12,9 +12,10 @@ that are computed from them. The marks stay in the kernel, and are lost when a g
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from types import FrameType
+from typing import Any, Literal
 
 import dask.config
 import numpy as np
@@ -28,11 +29,6 @@ from ...fallback.functions import with_twin
 from ...inspection.arguments import bind, calling_frame, first_argument, is_own_frame
 from ...inspection.placement import can_move, place_of, to_gpu, to_host
 from .storing import read_open_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from types import FrameType
-
 
 _NAME = "_jupyter_gpudask_mark"
 
@@ -152,7 +148,7 @@ def _has_collection_on_host(value: Any) -> bool:
 def blockwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.blockwise`; metadata is inferred from where plain data is placed, and not from the data itself."""
     __tracebackhide__ = True
-    if args and "flox.core" in sys.modules and array_creation_dispatch.backend == "cupy":
+    if args and array_creation_dispatch.backend == "cupy":
         args = (with_twin(args[0]), *args[1:])
     first, operands, indices = args[:2], args[2::2], args[3::2]
     if array_creation_dispatch.backend != "cupy" or len(operands) != len(indices):

@@ -10,9 +10,8 @@ blocks, and its nanmedian takes NaN for a number that is less than infinity. And
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -22,15 +21,11 @@ from dask.array.dispatch import percentile_lookup
 from dask.array.percentile import _percentile as percentile_of_block
 from dask.array.percentile import merge_percentiles
 from dask.array.routines import where
-from packaging.version import Version
 
 from ...fallback.values import has_gpu_data, to_gpu
 from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import place_of
 from ...inspection.results import results_to_host
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _UNUSUAL = ("out", "weights", "interpolation")
 _INTERPOLATED = ("linear", "midpoint")
@@ -47,7 +42,7 @@ def quantile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     if unusual or place_of(a) != "gpu" or place_of(q) == "gpu":
         return original(*args, **kwargs)
     a, reduced = _with_whole_axes(a, range(a.ndim) if axis is None else axis)
-    q = np.asarray(q, a.dtype if isinstance(q, int | float) and _keeps_precision(a) else None)
+    q = np.asarray(q)
     kept = [1 if each in reduced else sizes for each, sizes in enumerate(a.chunks) if keepdims or each not in reduced]
     method = call.get("method", "linear")
     dtype = _dtype_of_quantiles(a.dtype, q.dtype, method)
@@ -175,11 +170,6 @@ def _interpolate(rows: Any, q: float, method: str) -> Any:
     low, high = rows[..., below], rows[..., min(below + 1, last)]
     with np.errstate(invalid="ignore"):  # of infinities, it is NaN
         return low + (high - low) * weight if weight < 0.5 else high - (high - low) * (1 - weight)
-
-
-def _keeps_precision(array: Array) -> bool:
-    """Whether a plain number as `q` keeps the dtype of the array, as in NumPy; Dask 2026.6 converts it to float64."""
-    return array.dtype.kind == "f" and Version(version("dask")) < Version("2026.6")
 
 
 def _dtype_of_quantiles(numbers: np.dtype[Any], quantiles: np.dtype[Any], method: Any) -> np.dtype[Any]:

@@ -7,7 +7,8 @@ of a column have another sign than their dividends, it multiplies the column by 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,9 +18,6 @@ from dask.utils import funcname
 
 from ...inspection.placement import is_type_of_gpu
 from .rules import SameColumns, dtypes_of, meta_of, of_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _DIVISIONS = {"div", "divide", "rdiv", "rtruediv", "true_divide", "truediv"}
 
@@ -33,10 +31,7 @@ OPERATORS_OF_NUMPY = {
 class Arithmetic:
     """An operation whose operands are first converted to the dtypes with which pandas computes.
 
-    Parameters
-    ----------
-    operation
-        An operation of two operands, or of the name of a method and two operands.
+    - `operation`: an operation of two operands, or of the name of a method and two operands.
     """
 
     def __init__(self, operation: Callable[..., Any]) -> None:
@@ -141,6 +136,8 @@ class Converted(SameColumns):
     @staticmethod
     def operation(frame: Any, dtypes: Any) -> Any:
         """The result for one partition; `dtypes` are those of columns, or is that of a Series."""
+        if hasattr(frame, "nans_to_nulls"):
+            frame = frame.nans_to_nulls()  # in nullable dtypes NaN is missing
         if frame.ndim == 1:
             return frame.astype(dtypes.get(frame.name, frame.dtype) if isinstance(dtypes, dict) else dtypes)
         return frame.astype({name: dtype for name, dtype in dtypes.items() if name in frame.columns})
@@ -184,10 +181,11 @@ def with_units(expression: Any) -> Any:
     return converted(expression.frame, times)
 
 
-def with_nullable_dtypes(expression: Any) -> Any:
-    """Rounded numbers with their nullable dtypes; cuDF's have others, in which a missing number compares as NaN."""
-    found = dtypes_of(expression._meta).items()  # noqa: SLF001
-    numbers = {name: dtype for name, dtype in found if getattr(dtype, "kind", "O") in "iuf"}
+def with_nullable_dtypes(expression: Any, kinds: str = "iuf") -> Any:
+    """Numbers with their nullable dtypes, in which NaN is missing; cuDF's have others, in which it is a number."""
+    meta = meta_of(expression)
+    found = dtypes_of(meta).items() if getattr(meta, "ndim", 0) else ()
+    numbers = {name: dtype for name, dtype in found if getattr(dtype, "kind", "O") in kinds}
     nullable = {name: str(dtype) for name, dtype in numbers.items() if not isinstance(dtype, np.dtype)}
     return converted(expression, nullable)
 

@@ -5,7 +5,8 @@ Each step is a function of a module of its own, and they run in the order in whi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from dask._collections import new_collection as make_new_collection
@@ -25,19 +26,12 @@ from ..mixed_operands import in_one_place
 from .as_pandas import as_pandas
 from .differences import is_of_python_objects, reason_for_host
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As Dask's function; an expression with partitions on GPUs becomes one that has the results of pandas there.
 
-    Raises
-    ------
-    MixedBackendsError
-        Its operands are on the CPU and on GPUs.
-    NotOnGpuError
-        Its results in cuDF differ, and the cell has ``--strict``.
+    Raises `MixedBackendsError`: its operands are on the CPU and on GPUs. Raises `NotOnGpuError`: its results in cuDF
+    differ, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
     expression = first_argument(original, args, kwargs)
@@ -45,13 +39,13 @@ def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
         return frame_to_host(original(expression.frame))  # Dask skips the move of what has metadata of pandas
     if type(expression) is JoinRecursive and any(place_of_partitions(each) == "gpu" for each in expression.frames):
         _ = expression._meta  # noqa: SLF001 - pandas refuses columns of the same name
-        return _merged(expression._lower(), original)  # noqa: SLF001
+        return _merge_in_pairs(expression._lower(), original)  # noqa: SLF001
     if current_overlay() is not None:
         expression = _with_pandas_meta(expression)
     expression = in_one_place(expression, original)
     if not any(place_of_partitions(part) == "gpu" for part in expression.dependencies()):
         collection = original(expression)
-        return collection if current_overlay() is None else _noted(collection)
+        return collection if current_overlay() is None else _note(collection)
     record = current_record()
     if (
         record is not None
@@ -64,12 +58,12 @@ def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
         note_on_host(operation, reason, collection.npartitions)
         return collection if is_of_python_objects(expression) else frame_to_gpu(collection)
     warn_about_cudf_division(expression)
-    return _noted(_on_gpu(original(as_pandas(expression))))
+    return _note(_on_gpu(original(as_pandas(expression))))
 
 
-def _merged(expression: Any, original: Callable[..., Any]) -> Any:
+def _merge_in_pairs(expression: Any, original: Callable[..., Any]) -> Any:
     """A join of several dataframes as merges of two: cuDF joins two, and Dask lists no inputs of a join of several."""
-    operands = (_merged(part, original).expr if type(part) is Merge else part for part in expression.operands)
+    operands = (_merge_in_pairs(part, original).expr if type(part) is Merge else part for part in expression.operands)
     return new_collection(original, type(expression)(*operands))
 
 
@@ -142,7 +136,7 @@ def _on_gpu(collection: Any) -> Any:
     return Array(collection.dask, collection.name, collection.chunks, meta=meta)
 
 
-def _noted(collection: Any) -> Any:
+def _note(collection: Any) -> Any:
     record = current_record()
     if record is not None and record.watches:
         note_line(name_of(collection), record)

@@ -7,7 +7,8 @@ each partition with the metadata, which is of pandas.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from dask.dataframe.dask_expr._concat import Concat, StackPartition
 from dask.dataframe.dask_expr._expr import AsType, Projection
@@ -17,9 +18,6 @@ from pandas.api.types import is_object_dtype
 
 from ...inspection import frames as partitions
 from ...inspection.placement import place_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def is_outer(expression: Any) -> bool:

@@ -9,7 +9,9 @@ than 16 input partitions are not shuffled at all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
+from weakref import ref
 
 from dask._expr import FinalizeCompute
 from dask.dataframe.dask_expr._expr import ToBackend
@@ -21,10 +23,6 @@ from ...fallback.missing import DifferentResultError
 from ...inspection.placement import is_type_of_gpu
 from .groupby import computes_partitions
 from .missing_values import with_one_missing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from weakref import ref
 
 _COMBINED = 8
 """Partitions whose results one task combines; the default of ``split_every`` of Dask's `TreeReduce`."""
@@ -66,7 +64,7 @@ class DropDuplicatesInFewer(_InFewer, DropDuplicates):
     _original = DropDuplicates
 
 
-def counted(values: Any, **options: Any) -> Any:
+def count_values(values: Any, **options: Any) -> Any:
     """The counts of one partition; of one without rows, cuDF 26.10 has none of its categories."""
     is_empty = not len(values) and str(values.dtype) == "category" and len(values.dtype.categories)
     if is_empty and is_type_of_gpu(type(values)):
@@ -77,7 +75,7 @@ def counted(values: Any, **options: Any) -> Any:
 class ValueCountsAsPandas(ValueCounts):
     """As `ValueCounts`, with all categories."""
 
-    reduction_chunk = staticmethod(counted)
+    reduction_chunk = staticmethod(count_values)
 
 
 class ValueCountsInFewer(_InFewer, ValueCounts):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from operator import and_
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from dask.dataframe.dask_expr._expr import Blockwise, Filter
+from dask.dataframe.dask_expr._expr import Blockwise, Filter, Projection
 from dask.dataframe.dask_expr._groupby import (
     DecomposableGroupbyAggregation,
     GetGroup,
@@ -24,9 +24,10 @@ from dask.dataframe.dask_expr._groupby import (
 )
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
-from dask.dataframe.groupby import _finalize_std, _finalize_var, _groupby_raise_unaligned
+from dask.dataframe.groupby import _apply_func_to_column, _finalize_std, _finalize_var, _groupby_raise_unaligned
 from dask.dataframe.tseries.resample import ResampleReduction
 
+from .merge_metadata import KnownMetadata
 from .missing_values import OfColumns
 from .rules import SameColumns, dtypes_of, meta_of, with_operation
 
@@ -180,8 +181,61 @@ def standard_deviation(*args: Any, **kwargs: Any) -> Any:
     return OfColumns(np.sqrt)(result).astype(result.dtype)
 
 
+_AT_ONCE = frozenset({"count", "max", "min", "sum"})
+_RESULTS = "_gpudask_results"
+
+
+def computed_at_once(groups: Any, column: str, func: str, pairs: tuple[tuple[str, str], ...]) -> Any:
+    """A function of a column of groups; cuDF computes `pairs`, all columns and functions that are wanted, together.
+
+    One by one, each of them finds the groups again, which takes longer than to add their numbers.
+    """
+    if not type(groups).__module__.startswith("cudf") or not _is_number(groups.obj[column]):
+        return getattr(groups[column], func)()
+    results = vars(groups).get(_RESULTS)
+    if results is None:
+        functions: dict[str, list[str]] = {}
+        for name, each in pairs:
+            if _is_number(groups.obj[name]):
+                functions.setdefault(name, []).append(each)
+        results = vars(groups)[_RESULTS] = groups.agg(functions)
+    return results[column, func]
+
+
+def _is_number(column: Any) -> bool:
+    return getattr(column.dtype, "kind", "O") in "iuf"
+
+
+def _at_once(functions: list[Any], keys: list[Any]) -> list[Any]:
+    """Functions of groups as Dask has them, those of cuDF by `computed_at_once` if there are several."""
+    pairs = tuple(pair for function in functions if (pair := _pair(function, keys)))
+    if len(pairs) < 2:
+        return functions
+    made = []
+    for function in functions:
+        pair = _pair(function, keys)
+        options = dict(zip(("column", "func", "pairs"), (*pair, pairs), strict=True)) if pair else {}
+        made.append((function[0], computed_at_once, options) if pair else function)
+    return made
+
+
+def _pair(function: Any, keys: list[Any]) -> tuple[str, str] | None:
+    """The column and the name of a function; `None` for one that is not computed with others."""
+    _name, apply, options = function
+    column, func = options.get("column"), getattr(options.get("func"), "method", "")
+    is_known = apply is _apply_func_to_column and isinstance(column, str) and column not in keys
+    return (column, func) if is_known and func in _AT_ONCE else None
+
+
 class DecomposedAsPandas(DecomposableGroupbyAggregation):
     """Several functions of groups, by the results of the partitions."""
+
+    @cached_property
+    def agg_args(self) -> dict[str, Any]:
+        """Override: the functions of partitions, of their results, and of the sums of those."""
+        made = super().agg_args
+        together = {name: _at_once(made[name], self._by_columns) for name in ("chunk_funcs", "aggregate_funcs")}
+        return {**made, **together}
 
     @property
     def aggregate_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
@@ -194,8 +248,19 @@ class DecomposedAsPandas(DecomposableGroupbyAggregation):
         return {**options, "finalize_funcs": functions}
 
 
+_known = KnownMetadata()
+
+
 class GroupbyAggregationAsPandas(GroupbyAggregation):
     """Several functions of groups, of which some have too few values for a standard deviation."""
+
+    @cached_property
+    def _meta(self) -> Any:
+        functions = self.arg
+        if isinstance(functions, dict):
+            functions = *functions, *(tuple(each) if isinstance(each, list) else each for each in functions.values())
+        options = functions, self.observed, self.dropna, self.sort, self._slice, *self.by
+        return _known.get([self.frame], options, lambda: self._lower()._meta)  # noqa: SLF001
 
     def _lower(self) -> Any:
         made = super()._lower()
@@ -214,7 +279,16 @@ def rows(series: Any, condition: Any) -> Any:
     return series.to_frame(_SIZE)[condition][_SIZE].rename(series.name)
 
 
-FilterAsPandas = with_operation(Filter, rows, __name__)
+class FilterAsPandas(Filter):
+    """The rows for which a condition holds, of a dataframe with an index of several levels.
+
+    It stays where it is: below other expressions, Dask's optimizer would make a plain filter of it.
+    """
+
+    operation = staticmethod(rows)  # type: ignore[assignment]
+
+    def _simplify_up(self, parent: Any, dependents: Any) -> Any:
+        return super()._simplify_up(parent, dependents) if isinstance(parent, Projection) else None
 
 
 def selected(expression: Filter) -> Any:

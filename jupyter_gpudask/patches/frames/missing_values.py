@@ -7,12 +7,14 @@ treats as NaN.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from dask.base import normalize_token
 from dask.dataframe.dask_expr import _expr
+from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise
 from dask.utils import funcname
 
@@ -20,21 +22,12 @@ from ...fallback.missing import DifferentResultError
 from ...inspection.placement import is_type_of_gpu
 from .rules import SameColumns, dtypes_of, of_columns, with_operation
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dask.dataframe.dask_expr._rolling import RollingReduction
-
 
 class Comparison:
     """A comparison whose result has no missing value where pandas has none; strings and nullable dtypes keep theirs.
 
-    Parameters
-    ----------
-    operation
-        The comparison, of one or two operands.
-    missing
-        What pandas returns for a missing number or time.
+    - `operation`: the comparison, of one or two operands.
+    - `missing`: what pandas returns for a missing number or time.
     """
 
     def __init__(self, operation: Callable[..., Any], *, missing: bool) -> None:
@@ -49,8 +42,8 @@ class Comparison:
         """The result for one partition."""
         result = self.operation(*args, **kwargs)
         operands = args[:2]
-        if not hasattr(result, "fillna"):
-            return result
+        if not hasattr(result, "fillna") or not any(is_type_of_gpu(type(operand)) for operand in operands):
+            return result  # of pandas
         if any(map(_keeps_missing, operands)):
             return _with_missing_texts(result, operands)
         if result.ndim == 1:
@@ -107,10 +100,7 @@ class OfColumns:
     cuDF 26.10 collects the missing values of the columns in one mask, so that in each column those of the columns
     before it are missing, too. In a column with missing values it computes the function of 0 for NaN.
 
-    Parameters
-    ----------
-    function
-        The function, or the `Comparison` that takes its place.
+    - `function`: the function, or the `Comparison` that takes its place.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -174,12 +164,8 @@ def _is_one_of(value: Any, others: list[Any]) -> bool:
 class Logical:
     """``|`` and ``&`` of booleans: true | missing is true, and false & missing is false; in cuDF both are missing.
 
-    Parameters
-    ----------
-    operation
-        The operator.
-    deciding
-        The value of one operand that decides the result, whatever the other one is.
+    - `operation`: the operator.
+    - `deciding`: the value of one operand that decides the result, whatever the other one is.
     """
 
     def __init__(self, operation: Callable[..., Any], *, deciding: bool) -> None:
@@ -209,10 +195,7 @@ class Logical:
 def cat(series: Any, *args: Any, **kwargs: Any) -> Any:
     """The texts of one partition, each followed by those of the other columns.
 
-    Raises
-    ------
-    DifferentResultError
-        The partition has one row with an empty text, which stands for a missing one, too.
+    Raises `DifferentResultError`: the partition has one row with an empty text, which stands for a missing one, too.
     """
     result = CatBlockwise.operation(series, *args, **kwargs)
     if len(result) == 1 and is_type_of_gpu(type(result)) and bool((result == "").any()):
@@ -252,13 +235,13 @@ class WhereAlignAsPandas(_expr.WhereAlign):
 def _with_integers(result: Any, frame: Any, other: Any) -> Any:
     if not (isinstance(other, float) and np.isnan(other)):
         return result
-    # Without `OneMissing`, NaN as an integer is the smallest one.
+    result = OneMissing.operation(result)  # NaN is no missing value of a nullable dtype, and the smallest integer
     if frame.ndim == 1:
         dtype = _dtype_of_pandas(frame, result)
-        return result if dtype == result.dtype else OneMissing.operation(result).astype(dtype)
+        return result if dtype == result.dtype else result.astype(dtype)
     dtypes = {name: _dtype_of_pandas(frame[name], result[name]) for name in frame.columns}
     changed = {name: dtype for name, dtype in dtypes.items() if dtype != result[name].dtype}
-    return OneMissing.operation(result).astype(changed) if changed else result
+    return result.astype(changed) if changed else result
 
 
 def _dtype_of_pandas(given: Any, result: Any) -> Any:
@@ -301,8 +284,12 @@ IsinAsPandas = with_operation(_expr.Isin, isin, __name__)
 
 
 def with_doubles(frame: Any) -> Any:
-    """A partition with floats of 64 bits for those of 32 bits."""
-    doubles = {name: "float64" for name, dtype in dtypes_of(frame).items() if dtype == "float32"}
+    """A partition with floats of 64 bits for those of 32 bits, and for numbers of nullable dtypes."""
+    doubles = {
+        name: "float64"
+        for name, dtype in dtypes_of(frame).items()
+        if dtype == "float32" or (not isinstance(dtype, np.dtype) and getattr(dtype, "kind", "O") in "iuf")
+    }
     return frame.astype(of_columns(frame, doubles)) if doubles else frame
 
 

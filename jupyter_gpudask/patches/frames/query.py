@@ -13,7 +13,8 @@ import io
 import math
 import operator
 import tokenize
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,11 +26,8 @@ from ...inspection.placement import is_type_of_gpu
 from ...inspection.results import results_to_host
 from .rules import dtypes_of, with_operation
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    Replace = Callable[[Any], Any]
-    """Gives the expression that has pandas' result."""
+Replace = Callable[[Any], Any]
+"""Gives the expression that has pandas' result."""
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -105,7 +103,7 @@ def evaluated_text(expression: Eval, replaced: Replace) -> Any:
         if any(isinstance(statement, ast.Assign) for statement in statements):
             result = frame
             for statement in statements:
-                result = _assigned(result, statement, expression.expr_kwargs, replaced)
+                result = _assign(result, statement, expression.expr_kwargs, replaced)
         else:
             [statement] = statements
             result = _Text(frame, expression.expr_kwargs, replaced).value(statement)
@@ -115,7 +113,7 @@ def evaluated_text(expression: Eval, replaced: Replace) -> Any:
     return result if is_known else EvalAsPandas(*expression.operands)
 
 
-def _assigned(frame: Any, statement: ast.AST, options: Mapping[str, Any], replaced: Replace) -> Any:
+def _assign(frame: Any, statement: ast.AST, options: Mapping[str, Any], replaced: Replace) -> Any:
     """The dataframe with one more column, as by ``z = x + y``."""
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -128,10 +126,10 @@ def _statements(expression: Any) -> list[Any]:
     text, options = expression.operand("_expr"), expression.expr_kwargs
     if not isinstance(text, str) or options.keys() - {"local_dict"}:
         raise _UnknownTextError
-    return [_parsed(line.strip()) for line in text.splitlines() if line.strip()]
+    return [_parse(line.strip()) for line in text.splitlines() if line.strip()]
 
 
-def _parsed(line: str) -> Any:
+def _parse(line: str) -> Any:
     try:
         tokens = [
             _AS_IN_PANDAS.get(token.string, (token.type, token.string))
@@ -190,15 +188,15 @@ class _Text:
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -self._number(operand)
             case ast.BoolOp(op=symbol, values=parts):
-                return self._joined(_LOGICAL[type(symbol)], map(self.boolean, parts))
+                return self._join(_LOGICAL[type(symbol)], map(self.boolean, parts))
             case ast.BinOp(left=left, op=symbol, right=right) if type(symbol) in _ARITHMETIC:
                 return _ARITHMETIC[type(symbol)](self._number(left), self._number(right))
             case ast.Compare(left=left, ops=symbols, comparators=others):
                 pairs = zip([left, *others[:-1]], symbols, others, strict=True)
-                return self._joined(operator.and_, (self._compared(*pair) for pair in pairs))
+                return self._join(operator.and_, (self._compare(*pair) for pair in pairs))
         raise _UnknownTextError
 
-    def _joined(self, function: Callable[[Any, Any], Any], conditions: Iterable[Any]) -> Any:
+    def _join(self, function: Callable[[Any, Any], Any], conditions: Iterable[Any]) -> Any:
         return functools.reduce(lambda left, right: self._replaced(function(left, right)), conditions)
 
     def boolean(self, node: ast.AST) -> Any:
@@ -221,7 +219,7 @@ class _Text:
             raise _UnknownTextError
         return value
 
-    def _compared(self, left: ast.expr, symbol: ast.cmpop, right: ast.expr) -> Any:
+    def _compare(self, left: ast.expr, symbol: ast.cmpop, right: ast.expr) -> Any:
         match symbol, right:
             case ast.In() | ast.Eq(), ast.List(elts=values) | ast.Tuple(elts=values):
                 return self._any_of(self.value(left), values)
@@ -234,9 +232,7 @@ class _Text:
     def _any_of(self, column: Any, values: list[ast.expr]) -> Any:
         if not 0 < len(values) <= _MOST_VALUES or _kind(column) == "time":
             raise _UnknownTextError
-        return self._joined(
-            operator.or_, (self._comparison(operator.eq, column, self.value(value)) for value in values)
-        )
+        return self._join(operator.or_, (self._comparison(operator.eq, column, self.value(value)) for value in values))
 
     def _comparison(self, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
         if not isinstance(left, Expr) and not isinstance(right, Expr):

@@ -9,14 +9,15 @@ partition by the class of pandas, so that all rows after one are missing.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from dask.dataframe.core import idxmaxmin_chunk
 from dask.dataframe.dask_expr import _cumulative
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._expr import Projection, Sqrt
+from dask.dataframe.dask_expr._expr import MapPartitions, Projection, Sqrt
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Reduction, Var
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 from dask.utils import is_dataframe_like
@@ -25,9 +26,6 @@ from ...inspection.results import results_to_host
 from .arithmetic import with_numbers, with_unsigned_integers
 from .missing_values import with_doubles, with_fewer_columns
 from .rules import with_operation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class VarianceAsPandas(Reduction):
@@ -43,7 +41,8 @@ class VarianceAsPandas(Reduction):
     @functools.cached_property
     def _meta(self) -> Any:
         frame = meta_nonempty(self.frame._meta)  # noqa: SLF001
-        return make_meta(frame.var(skipna=self.skipna, numeric_only=self.numeric_only))
+        made = frame.var(skipna=self.skipna, numeric_only=self.numeric_only)
+        return make_meta(pd.Series(0.0, made.index) if getattr(made, "ndim", 0) else made)  # as Dask computes
 
     @property
     def chunk_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
@@ -91,7 +90,7 @@ class VarianceAsPandas(Reduction):
         n, _, squares = cls.reduction_combine(parts)
         if getattr(n, "ndim", 0):
             return squares.where(n > ddof) / _at_least_one(n - ddof)
-        return squares / (n - ddof) if n > ddof else np.nan
+        return squares / (n - ddof) if n > ddof else np.float64(np.nan)
 
 
 def _zero_for_none(numbers: Any, n: Any) -> Any:
@@ -103,6 +102,14 @@ def _zero_for_none(numbers: Any, n: Any) -> Any:
 
 def _at_least_one(numbers: Any) -> Any:
     return numbers.clip(lower=1) if getattr(numbers, "ndim", 0) else max(numbers, 1)
+
+
+def of_variance(expression: MapPartitions) -> Any:
+    """A standard deviation with the dtype of its variance; any other expression as it is."""
+    is_root = expression.func is np.sqrt and isinstance(expression.frame, VarianceAsPandas)
+    if not is_root or expression.frame.ndim == 0:
+        return expression
+    return expression.substitute_parameters({"meta": expression.frame._meta})  # noqa: SLF001
 
 
 class DescribeAsPandas(DescribeNumeric):
@@ -231,10 +238,7 @@ def find_extremes(
     pandas.DataFrame
         With the columns ``idx`` and ``value``, and a row for each column of a DataFrame. None for a block without rows.
 
-    Raises
-    ------
-    ValueError
-        As pandas 3 does: a column has nothing but missing values, or one although `skipna` is false.
+    Raises `ValueError`: as pandas 3 does: a column has nothing but missing values, or one although `skipna` is false.
     """
     if isinstance(block, pd.DataFrame | pd.Series):
         made: pd.DataFrame = idxmaxmin_chunk(block, fn, skipna=skipna, numeric_only=numeric_only)

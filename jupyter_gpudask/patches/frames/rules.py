@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from dask.dataframe.dask_expr._expr import Elemwise
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def dtypes_of(data: Any) -> dict[Any, Any]:

@@ -11,9 +11,10 @@ that pandas infers from the first rows, or raises an error; so does a cell.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,9 +32,6 @@ from ....fallback import values
 from ....fallback.missing import DifferentResultError
 from ....inspection import frames as partitions
 from .readers import names_of_columns, without_what_changes_nothing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 _BLOCK_SIZE = 256 * 2**20
 """The bytes of a partition of text; as in dask_cudf."""
@@ -74,12 +72,8 @@ class Block:
 class Reader:
     """A function of partitions that reads with cuDF; the fallback to the host reads what cuDF cannot.
 
-    Attributes
-    ----------
-    name
-        That of the function of `dask.dataframe`.
-    read, read_on_host
-        The functions; they have the same arguments.
+    - `name`: that of the function of `dask.dataframe`.
+    - `read`, `read_on_host`: the functions; they have the same arguments.
     """
 
     name: str
@@ -107,12 +101,8 @@ def _read_and_move(read: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def read_csv(plan: Callable[..., Any], path: Any, options: Mapping[str, Any]) -> Any:
     """A dataframe of text files on GPUs.
 
-    Parameters
-    ----------
-    plan
-        Dask's reader for pandas.
-    path, options
-        Its arguments.
+    - `plan`: Dask's reader for pandas.
+    - `path`, `options`: its arguments.
     """
     if options.get("blocksize", "default") == "default":
         options = {**options, "blocksize": None if options.get("skiprows") else _BLOCK_SIZE}
@@ -209,16 +199,10 @@ _OF_JSON_PATHS = ("include_path_column", "meta", "path_converter")
 class _CsvReader:
     """Reads a part of a text file with cuDF.
 
-    Attributes
-    ----------
-    options
-        The keywords of cuDF's reader.
-    names
-        Those of the columns, for the parts of a file without its first row.
-    has_numbers
-        Whether the columns have numbers as names, as those of a file without names in pandas.
-    dtypes
-        The names and dtypes of the columns in pandas.
+    - `options`: the keywords of cuDF's reader.
+    - `names`: those of the columns, for the parts of a file without its first row.
+    - `has_numbers`: whether the columns have numbers as names, as those of a file without names in pandas.
+    - `dtypes`: the names and dtypes of the columns in pandas.
     """
 
     options: Mapping[str, Any]
@@ -293,14 +277,9 @@ def _read_json_on_host(encoding: tuple[str, str], options: Mapping[str, Any], bl
 class _OrcReader:
     """Reads stripes of ORC files with cuDF.
 
-    Attributes
-    ----------
-    fs
-        The file system.
-    index
-        The name of the column that is the index, or `None`.
-    first
-        The name of the first column, which is read for the number of rows if no column is asked for.
+    - `fs`: the file system.
+    - `index`: the name of the column that is the index, or `None`.
+    - `first`: the name of the first column, which is read for the number of rows if no column is asked for.
     """
 
     fs: Any

@@ -8,14 +8,17 @@ host.
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pandas import isna
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fsspec.implementations.local import LocalFileSystem
 
 
 def numbered_as_pandas(
@@ -23,14 +26,9 @@ def numbered_as_pandas(
 ) -> Any:
     """`frame` with its rows numbered by the ranges; unchanged if it has an index of its own, or other rows.
 
-    Parameters
-    ----------
-    frame
-        Of cuDF, read at once from what `ranges` tells of.
-    ranges
-        Called if they are needed, for they are read from the files.
-    concatenated
-        Makes an index of several ranges.
+    - `frame`: of cuDF, read at once from what `ranges` tells of.
+    - `ranges`: called if they are needed, for they are read from the files.
+    - `concatenated`: makes an index of several ranges.
     """
     index = frame.index
     # cuDF joins the ranges of several files to an index without a name, too.
@@ -50,17 +48,70 @@ def numbered_as_pandas(
 def with_categories(frame: Any, names: Sequence[Any] | None, read_on_host: Callable[[list[Any]], Any]) -> Any:
     """`frame` with categories in these columns, in the order of the files and with those that no row has.
 
-    Parameters
-    ----------
-    frame
-        Of cuDF.
-    names
-        The columns that are categories in the metadata that Dask makes for it.
-    read_on_host
-        Reads columns as a dataframe of pandas. The categories are in the same parts of files as the values.
+    - `frame`: of cuDF.
+    - `names`: the columns that are categories in the metadata that Dask makes for it.
+    - `read_on_host`: reads columns as a dataframe of pandas. The categories are in the same parts of files as the
+      values.
     """
     texts = [name for name in names or () if name in frame.columns and str(frame[name].dtype) != "category"]
     return frame.astype(dict(read_on_host(texts).dtypes)) if texts else frame
+
+
+_NULLABLE = re.compile(r"(U?Int|Float)\d+|boolean|(u?int\d+|double|float|bool)\[pyarrow\]")
+"""The names of the nullable dtypes of numbers."""
+
+
+def with_nullable_dtypes(frame: Any, schema: Any) -> Any:
+    """`frame` of cuDF with the nullable dtypes that a schema has in its metadata for pandas."""
+    columns = schema.pandas_metadata["columns"] if schema is not None and schema.pandas_metadata else ()
+    dtypes = {column["name"]: column["numpy_type"] for column in columns if column["name"] in frame.columns}
+    nullable = {name: dtype for name, dtype in dtypes.items() if _NULLABLE.fullmatch(dtype)}
+    return frame.astype(nullable) if nullable else frame
+
+
+def name_dtypes(fs: Any, path: str, schema: Any) -> None:
+    """Let the metadata for pandas, in a file that cuDF has written, name the dtypes of a schema.
+
+    cuDF 26.10 names a nullable dtype for each column of which values are missing, and one of NumPy for any other. The
+    metadata are in the footer, at the end of the file: a text that follows its length, as in Thrift's compact protocol.
+    """
+    with fs.open(path, "rb") as file:
+        metadata = pq.read_metadata(file).metadata or {}
+        file.seek(-8, 2)
+        length = int.from_bytes(file.read(4), "little")
+        place = file.seek(-8 - length, 2)
+        footer = file.read(length)
+    given = metadata.get(b"pandas", b"{}")
+    written = json.loads(given)
+    wanted = {column["name"]: column["numpy_type"] for column in schema.pandas_metadata["columns"]}
+    for column in written.get("columns", ()):
+        dtype = wanted.get(column["name"], "")
+        if dtype != column["numpy_type"] and _plain(dtype) == _plain(column["numpy_type"]):
+            column["numpy_type"] = dtype
+    if written == json.loads(given):
+        return
+    made = json.dumps(written).encode()
+    footer = footer.replace(_length(given) + given, _length(made) + made)
+    end = footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    if isinstance(fs, LocalFileSystem):
+        with fs.open(path, "r+b") as file:
+            file.seek(place)
+            file.write(end)
+            file.truncate()
+    else:
+        fs.pipe_file(path, fs.cat_file(path, end=place) + end)
+
+
+def _plain(dtype: str) -> str:
+    """The name of NumPy's dtype for a nullable one; that of any other as it is."""
+    found: Any = pd.api.types.pandas_dtype(dtype) if _NULLABLE.fullmatch(dtype) else None
+    return dtype if found is None else str(found.numpy_dtype)
+
+
+def _length(text: bytes) -> bytes:
+    """The length of a text in groups of seven bits, the lowest first; all but the last have the highest bit."""
+    groups = [len(text) >> shift & 127 for shift in range(0, max(1, len(text).bit_length()), 7)]
+    return bytes([*(group | 128 for group in groups[:-1]), groups[-1]])
 
 
 def columns_of_filters(filters: Any) -> list[Any]:
@@ -74,12 +125,8 @@ def filtered(frame: Any, filters: Any) -> Any:
     cuDF 26.10 returns all rows, with a warning in the worker, if a filter names an index or a column that directories
     stand for, or has the operator ``=``.
 
-    Parameters
-    ----------
-    frame
-        Of cuDF or pandas.
-    filters
-        Tuples of column, operator and value; all of a list hold, or of a list of lists all of one.
+    - `frame`: of cuDF or pandas.
+    - `filters`: tuples of column, operator and value; all of a list hold, or of a list of lists all of one.
     """
     names = columns_of_filters(filters)
     table = frame.reset_index() if set(names) - set(frame.columns) else frame
@@ -111,8 +158,8 @@ def _holds(column: Any, comparison: str, value: Any) -> Any:
     if comparison in ("is", "is not"):
         return is_null | is_nan if comparison == "is" else ~(is_null | is_nan)
     if comparison in ("in", "not in"):
-        holds = column.isin([each for each in value if not isna(each)])
-        missing = [isinstance(each, float) for each in value if isna(each)]
+        holds = column.isin([each for each in value if not pd.isna(each)])
+        missing = [isinstance(each, float) for each in value if pd.isna(each)]
         holds = reduce(or_, (is_nan if is_float else is_null for is_float in missing), holds)
     else:
         holds = _COMPARISONS[comparison](column, value).fillna(value=False)
@@ -126,8 +173,6 @@ _COMPARISONS = {"=": eq, "==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": g
 
 def without_dictionaries(schema: Any) -> Any:
     """A schema of PyArrow with the values of categories in place of dictionaries, which dask_cudf refuses."""
-    import pyarrow as pa
-
     values = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema]
     fields = [field.with_type(kind) for field, kind in zip(schema, values, strict=True)]
     return pa.schema(fields, metadata=schema.metadata)
@@ -141,12 +186,8 @@ def has_index(footer: Any) -> bool:
 def rows_of_file(footer: Any, row_groups: Sequence[int] | None) -> range:
     """How pandas numbers the rows that are read from a file.
 
-    Parameters
-    ----------
-    footer
-        Its `pyarrow.parquet.FileMetaData`.
-    row_groups
-        Which of its row groups are read; `None` for all.
+    - `footer`: its `pyarrow.parquet.FileMetaData`.
+    - `row_groups`: which of its row groups are read; `None` for all.
     """
     groups = range(footer.num_row_groups) if row_groups is None else row_groups
     count = sum(footer.row_group(group).num_rows for group in groups)
@@ -164,8 +205,6 @@ def _range_of_pandas(metadata: bytes | None) -> range | None:
 
 
 def _index_columns(metadata: bytes | None) -> list[Any]:
-    import json
-
     columns: list[Any] = json.loads(metadata).get("index_columns", []) if metadata else []
     return columns
 

@@ -7,14 +7,12 @@ A reader that is called with one of them reads on the host. Arguments that chang
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from fsspec.core import open_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 ARROW = ("auto", "pyarrow")
 """Names of the only Parquet engine for pandas; cuDF has one, too."""
@@ -23,12 +21,8 @@ ARROW = ("auto", "pyarrow")
 def reason_of_reader(reader: str, path: Any, options: Mapping[str, Any]) -> str:
     """Why cuDF's reader would return something else than that of pandas; empty if it would not.
 
-    Parameters
-    ----------
-    reader
-        The name of a function of `dask.dataframe`.
-    path, options
-        Its arguments.
+    - `reader`: the name of a function of `dask.dataframe`.
+    - `path`, `options`: its arguments.
     """
     rule = _OF_READERS.get(reader)
     return rule(path, options) if rule else ""

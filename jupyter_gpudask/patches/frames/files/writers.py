@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ....inspection.arguments import bind
 from ....inspection.placement import name_of, place_of, to_host
 from ....overlay import current_record
 from ...host_fallback import note_on_host, refuse_if_strict
 from .parquet_readers import GpuEngine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 _WORDS_OF_WRITERS = {
     "to_csv": "cuDF writes nine digits of a number, and times in another format",
@@ -24,10 +21,7 @@ _WORDS_OF_WRITERS = {
 def write_by_pandas(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As a function that writes partitions: those of a dataframe on GPUs are written by pandas.
 
-    Raises
-    ------
-    NotOnGpuError
-        The dataframe is on GPUs, and the cell has ``--strict``.
+    Raises `NotOnGpuError`: the dataframe is on GPUs, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
     name = original.__name__
@@ -37,21 +31,10 @@ def write_by_pandas(original: Callable[..., Any], /, *args: Any, **kwargs: Any) 
 def write_parquet(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As ``to_parquet``; a dataframe on GPUs is written by pandas and PyArrow if cuDF would ignore an argument.
 
-    Raises
-    ------
-    NotOnGpuError
-        It would, and the cell has ``--strict``.
+    Raises `NotOnGpuError`: it would, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
-    record = current_record()
-    may_fall_back = record is not None and record.fallback == "host"
-    try:
-        return _write(original, args, kwargs, _reason_of_parquet)
-    except ValueError as error:
-        # cuDF and pandas have several names for strings.
-        if not may_fall_back or not str(error).startswith("Appended dtypes differ"):
-            raise
-    return _write(original, args, kwargs, lambda *_: "the files have dtypes of pandas")
+    return _write(original, args, kwargs, _reason_of_parquet)
 
 
 def _write(
