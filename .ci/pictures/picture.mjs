@@ -1,7 +1,6 @@
 /**
- * The pictures of README and docs, with a server that has `replay` among its extensions, and a notebook of the recording:
- * node picture.mjs URL FOLDER history, or node picture.mjs URL FOLDER panel RECORDING SECOND. For film.py, which makes one file of many pictures:
- * node picture.mjs URL FOLDER film RECORDING START END FRAMES SLOWER. See docs/testing.md.
+ * The pictures of README and docs, for film.py: node picture.mjs URL FOLDER WHAT RECORDING START END FRAMES SLOWER, with a server
+ * that has `replay` among its extensions, and a notebook of the recording. WHAT is film, panel or history.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -11,8 +10,7 @@ const require = createRequire(
 );
 const { chromium } = require('@playwright/test');
 
-const [url, folder, what = 'panel', recording, ...numbers] =
-  process.argv.slice(2);
+const [url, folder, what, recording, ...numbers] = process.argv.slice(2);
 const [start, end, perSecond, slower] = numbers.map(Number);
 const { content } = await (await fetch(`${url}/api/contents`)).json();
 const notebook = content.find(({ type }) => type === 'notebook').name;
@@ -50,9 +48,7 @@ function playOutputs({ outputs, start, slower }) {
 }
 
 /** What the cells of the recording showed. */
-const { outputs = [] } = recording
-  ? JSON.parse(readFileSync(recording, 'utf8'))
-  : {};
+const { outputs = [] } = JSON.parse(readFileSync(recording, 'utf8'));
 
 /** Pictures in equal intervals: the panel beside the notebook. */
 async function film(page) {

@@ -48,9 +48,9 @@ from ..scheduler.graph_router import UPDATE_GRAPH
 from ..scheduler.joined_client import JOINED_BEGIN_CELL, JOINED_UPDATE_GRAPH
 from ..scheduler.results import RELEASED
 from ..scheduler.workers import exit_of
-from ..worker.graphs import call_with_small_blocks
 from ..worker.memory import BEGIN_CELL
 from ..worker.preload import send_sooner
+from ..worker.trial import call_with_small_blocks
 from .calls import ask_scheduler
 
 _PACKAGE = Path(__file__).parents[1]
@@ -201,7 +201,7 @@ class KernelClient(Client):
     def call_with_small_blocks(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], kinds: Collection[str]
     ) -> tuple[Any, bool]:
-        """Call a function on one of the workers; see `jupyter_gpudask.worker.graphs`."""
+        """Call a function on one of the workers; see `jupyter_gpudask.worker.trial`."""
         self.wait_for_workers(1, timeout=_WORKER_TIMEOUT)
         worker = next(iter(self.scheduler_info(1)["workers"]))
         answers = self.run(call_with_small_blocks, function, args, kwargs, kinds, workers=[worker])

@@ -131,7 +131,7 @@ def _start_option(name: str, field: FieldInfo) -> StartOption:
     default = field.get_default(call_default_factory=True)
     derived = {
         "flag": option.flag or "--" + name.replace("_", "-"),
-        "words": (*_words_of_type(field.annotation), *option.words),
+        "words": (*_choices_of(field.annotation), *option.words),
         "title": field.title or "",
         "allowed": field.description or "",
         "default": as_typed(default, option) if default or default is False or "none" in option.words else "",
@@ -140,13 +140,13 @@ def _start_option(name: str, field: FieldInfo) -> StartOption:
     return StartOption(**vars(option) | derived, field=name)
 
 
-def _words_of_type(annotation: object) -> tuple[str, ...]:
+def _choices_of(annotation: object) -> tuple[str, ...]:
     if annotation is bool:
         return ("yes", "no")
     if get_origin(annotation) is Literal:
         return tuple(get_args(annotation))
     if get_origin(annotation) in (Union, types.UnionType):
-        return tuple(word for part in get_args(annotation) for word in _words_of_type(part))
+        return tuple(word for part in get_args(annotation) for word in _choices_of(part))
     return ()
 
 

@@ -14,17 +14,15 @@ import asyncio
 import gc
 import pickle
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
 from typing import Any
 
-import numpy as np
 from dask._expr import LLGExpr
 from dask._task_spec import Alias, DataNode, GraphNode, Task, _execute_subgraph
-from dask.utils import funcname
 from distributed import Worker, WorkerPlugin
 from distributed.core import error_message
 from distributed.protocol.pickle import loads
@@ -32,10 +30,8 @@ from distributed.protocol.serialize import Serialized, deserialize, serialize, t
 from distributed.scheduler import _cull, _materialize_graph
 
 from ..comm.device_memory import note_result
-from ..fallback.values import has_gpu_data, to_gpu
 from ..graph.program import Program
 from ..graph.workers import LOCATE, locate
-from ..inspection.results import in_containers, results_to_host
 from .cuda_context import end_if_broken
 from .task_pickler import PickledValue, PickledValues, TaskPickler, import_named_collections, is_builtin, unpickle_node
 
@@ -266,42 +262,3 @@ def _collect_rarely() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(young, *older)
-
-
-async def call_with_small_blocks(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    kinds: Collection[str],
-    dask_worker: Worker | None = None,
-) -> tuple[Any, bool]:
-    """Call a function on the GPU of this worker, beside the tasks that run.
-
-    - `args`, `kwargs`: its arguments on the host. Arrays without elements get one in each direction: CuPy writes beyond
-      empty ones.
-    - `kinds`: the GPU libraries of the blocks: ``"cupy"``, ``"cudf"``.
-    - `dask_worker`: the worker, which Dask passes.
-
-    Returns the result on the host, and whether it was on the GPU.
-    """
-    try:
-        return await asyncio.to_thread(_call, function, args, kwargs, kinds)
-    finally:
-        if dask_worker is not None:
-            await end_if_broken(dask_worker, funcname(function))
-
-
-def _call(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], kinds: Collection[str]
-) -> tuple[Any, bool]:
-    blocks = to_gpu(in_containers(_not_empty, args), kinds)
-    options = to_gpu(in_containers(_not_empty, kwargs), kinds)
-    result = function(*blocks, **options)
-    return results_to_host(result), has_gpu_data(result)
-
-
-def _not_empty(value: Any) -> Any:
-    """An array with at least one element, of ones; anything else as it is."""
-    if type(value) is not np.ndarray or value.size:
-        return value
-    return np.ones([max(1, length) for length in value.shape], value.dtype)

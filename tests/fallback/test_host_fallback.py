@@ -1,5 +1,6 @@
 """What CuPy lacks is computed on the host, block by block, and nothing else is."""
 
+import contextvars
 import functools
 import operator
 import sys
@@ -8,6 +9,7 @@ import types
 
 import dask
 import dask.array as da
+import dask.bag as db
 import numpy as np
 import pytest
 import toolz
@@ -44,6 +46,11 @@ def block_id_only(block, block_info=None):
         (lambda x: x.map_blocks(host_only).blocks[0, 0], NUMBERS[:2, :2], "host_only"),
         (lambda x: x.map_blocks(functools.partial(host_only, factor=2)), NUMBERS * 2, "host_only"),
         (lambda x: x.map_blocks(lambda block: np.asarray(block) + 1), NUMBERS + 1, "lambda"),
+        (
+            lambda x: x.map_blocks(np.vectorize(lambda number: number + 1, otypes=[float])),
+            NUMBERS + 1,
+            "vectorize_lambda",
+        ),
         (lambda x: da.blockwise(host_only, "ij", x, "ij", dtype=float), NUMBERS, "host_only"),
         (lambda x: x.rechunk((3, 4)).map_blocks(host_only, dtype=float), NUMBERS, "host_only"),
         (lambda x: x.sum().map_blocks(host_only, dtype=float), NUMBERS.sum(), "host_only"),
@@ -236,6 +243,18 @@ def test_functions_of_scipy_in_delayed_tasks_fall_back_and_those_of_the_user_do_
     assert on_host() == {"square_of_host": 1}
     with pytest.raises(TypeError, match="Implicit conversion"):
         dask.delayed(square_of_host)(total).compute()
+
+
+def test_delayed_objects_among_data_fall_back_where_a_task_computes_them(cell):
+    on_host = cell()
+    squares = [dask.delayed(square_of_scipy)(array()[2].sum() * factor) for factor in (1, 2, 3)]
+    bag = db.from_sequence(squares, npartitions=2).map(operator.methodcaller("compute", scheduler="sync"))
+    total = bag.sum()  # as of find_objects of dask-image
+    for graph in (total.__dask_graph__(), total.__dask_optimize__(total.__dask_graph__(), total.__dask_keys__())):
+        outside = contextvars.Context()  # as in a worker
+        result = outside.run(dask.get, with_fallback(graph), total.__dask_keys__())
+        assert list(result) == [NUMBERS[2].sum() ** 2 * (1 + 4 + 9)]
+    assert on_host() == {"square_of_host": 6}
 
 
 @pytest.fixture

@@ -338,6 +338,7 @@ def test_times_of_a_day_and_lists_stay_on_the_host():
         ("replace", (FRAME.name, "a", None), {}, True),
         ("replace", (FRAME.x, np.nan, 0), {}, False),
         ("replace", (FRAME.x > 1, True, 0), {}, True),
+        ("replace", (FRAME, np.nan, pd.Timestamp("2024-01-01")), {}, False),
         ("corr", (FRAME[["n", "x"]],), {}, False),
         ("var", (FRAME[[]],), {}, True),
         ("std", (FRAME[["n"]],), {}, False),
