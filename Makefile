@@ -36,9 +36,8 @@ FIND_CHROMIUM = for name in "$${CHROMIUM_PATH:-}" chromium chromium-browser goog
 	if [ -n "$$name" ] && "$$name" --version >/dev/null 2>&1; then command -v "$$name"; break; fi; done
 
 # In tests/, where `jupyter_gpudask` is the wheel and not the folder of that name. Three processes share the files of tests, which
-# often wait for other processes; on a machine with GPUs they would share these too. The file with the longest set-up comes first,
-# so that no process is left with it at the end.
-PYTEST = $(VENV)/bin/pytest test_binder.py . $(if $(CUDA_EXTRA),,$(SHARED))
+# often wait for other processes; on a machine with GPUs they would share these too.
+PYTEST = $(VENV)/bin/pytest $(if $(CUDA_EXTRA),,$(SHARED))
 # Of the tests of engines those that are quick, and whose programs are there.
 SELECTED = not slow and (not engines or quick)
 SHARED = --numprocesses 3 --dist loadfile --no-loadscope-reorder

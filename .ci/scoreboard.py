@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 _ON_CPU = re.compile(" on GPUs(?: and|,) [^:]* on the CPU")
 HAND, OURS = "by hand", "jupyter_gpudask"
-THREADS, PROCESSES = "plain Dask, threads", "plain Dask, processes"
+THREADS, PROCESSES, CORES = "plain Dask, threads", "plain Dask, processes", "plain Dask on the cores"
 
 HEAD = """\
 # Scoreboard
@@ -59,6 +59,13 @@ or processes, on all cores.
 
 | Workload | Threads | Processes | `%%gpudask` | Times as fast as the better | Measured on |
 | --- | --- | --- | --- | --- | --- |"""
+FILES = """
+## Arrays in files, beside plain Dask
+
+`benchmarks/files.py`: Zarr, netCDF and TIFF files in the page cache, with the cores that the process may use.
+
+| Workload | Plain Dask | `%%gpudask` | Times as fast | Measured on |
+| --- | --- | --- | --- | --- |"""
 GPUS = """
 ## One GPU and two
 
@@ -135,4 +142,6 @@ def first_runs() -> str:
 def page() -> str:
     """The text of the page."""
     parts = [HEAD, PDSH.strip(), *pdsh(), SPEED, *table((HAND, OURS)), FALLBACK]
-    return "\n".join([*parts, *table((THREADS, PROCESSES, OURS)), GPUS, *table(("1", "2"))]) + "\n"
+    files = list(table((CORES, OURS)))
+    parts += [*table((THREADS, PROCESSES, OURS)), *([FILES, *files] if files else [])]
+    return "\n".join([*parts, GPUS, *table(("1", "2"))]) + "\n"

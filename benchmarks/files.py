@@ -11,6 +11,7 @@ in the page cache, and then once more. The results of the sides are compared.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from dask.system import CPU_COUNT  # those that this process may use
 from harness import BY_HAND, OURS, Process, chosen, header, parser, private_environment, publish
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ ROWS, COLUMNS = 181, 360
 
 def make(folder: Path, gigabytes: float, names: list[str]) -> None:
     """Write the files of these rows."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool, ThreadPoolExecutor(3) as kinds:
+    with ThreadPoolExecutor(CPU_COUNT) as pool, ThreadPoolExecutor(3) as kinds:
         made = []
         if any("Zarr" in name for name in names):
             made.append(kinds.submit(_make_zarr, folder, gigabytes, pool))
@@ -129,7 +131,7 @@ def read_by_hand(codec: str, *, gpu_buffers: bool = False) -> Work:
             array = zarr.open_array(folder / f"{codec}.zarr", mode="r")
             side = array.chunks[0]
             places = [slice(start, start + side) for start in range(0, array.shape[0], side)]
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
+            with ThreadPoolExecutor(CPU_COUNT) as pool:
                 means = [(xp.asarray(block) - 1).mean(axis=1) for block in pool.map(array.__getitem__, places)]
         return _on_host(xp.concatenate(means))
 
@@ -165,7 +167,7 @@ def anomaly_by_hand(folder: Path) -> Any:
     step, length = array.chunks[0], array.shape[0]
     places = [slice(start, min(start + step, length)) for start in range(0, length, step)]
     days = xp.asarray(stored.time.dt.dayofyear.to_numpy() - 1)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(CPU_COUNT) as pool:
         whole = xp.concatenate([xp.asarray(block) for block in pool.map(array.__getitem__, places)])
         mean = xp.zeros((366, *whole.shape[1:]), "float32")
         for day in range(366):
@@ -250,7 +252,7 @@ def images_by_hand(name: str) -> Work:
         names = sorted((folder / "images").glob("*.tif"))
         result: Any = None
         counts = []
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(CPU_COUNT) as pool:
             for image in pool.map(tifffile.imread, names):
                 block = xp.asarray(image).astype("float32")
                 if name == "label":
@@ -277,13 +279,13 @@ WORK: dict[str, dict[str, Work]] = {
         for codec in CODECS
     },
     "copy Zarr, zstd: (x * 2).to_zarr": {OURS: copy_zarr, CORES: copy_zarr},
-    "climatology and anomaly by day, written back": {OURS: anomaly, CORES: anomaly, BY_HAND: anomaly_by_hand},
-    "resample to months": {OURS: resample, CORES: resample},
-    "quantile by month": {OURS: quantile, CORES: quantile},
-    "read netCDF4, zlib": {OURS: netcdf, CORES: netcdf},
     "images: gaussian": {OURS: gaussian, CORES: gaussian, BY_HAND: images_by_hand("gaussian")},
     "images: median": {OURS: median, CORES: median, BY_HAND: images_by_hand("median")},
     "images: threshold and label": {OURS: label, CORES: label, BY_HAND: images_by_hand("label")},
+    "read netCDF4, zlib": {OURS: netcdf, CORES: netcdf},
+    "resample to months": {OURS: resample, CORES: resample},
+    "climatology and anomaly by day, written back": {OURS: anomaly, CORES: anomaly, BY_HAND: anomaly_by_hand},
+    "quantile by month": {OURS: quantile, CORES: quantile},
     "rolling mean of 30 days": {OURS: rolling, CORES: rolling},
 }
 
@@ -326,8 +328,7 @@ def _cluster(side: str, engine: str) -> Iterator[None]:
     elif side == CORES:
         from distributed import Client, LocalCluster
 
-        cores = os.cpu_count() or 1
-        workers = max(1, cores // 2)
+        workers = max(1, int(CPU_COUNT) // 2)
         with LocalCluster(workers, threads_per_worker=2, dashboard_address="127.0.0.1:0") as made, Client(made):
             yield
     else:
@@ -362,7 +363,7 @@ def main() -> None:
     options = made.parse_args()
     os.environ["FILES_ENGINE"] = options.engine
     names = chosen(list(WORK), options.only)
-    rows: dict[str, dict[str, Any]] = {name: {"seconds": {}} for name in names}
+    rows: dict[str, dict[str, Any]] = {name: {"seconds": {}, "runs": {}} for name in names}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place, "files")
         folder.mkdir()
@@ -383,20 +384,32 @@ def main() -> None:
             results = {}
             for side in sides:
                 if side in WORK[name] and time.monotonic() < end:
-                    row["seconds"][side], file = processes[side].ask(name)
-                    _tell(f"{name}: {side}: {row['seconds'][side]}")
+                    runs, file = processes[side].ask(name)
+                    row["runs"][side], row["seconds"][side] = runs, runs[-1] if file else runs
+                    _tell(f"{name}: {side}: {runs}")
                     if file:
                         results[side] = np.load(file)
             row["largest difference"] = _differences(results)
+            _save(options.out, _report(options.gigabytes, rows))  # what follows may take too long
         for process in processes.values():
             process.end()
     rows = {name: row for name, row in rows.items() if row["seconds"]}
     for name, row in rows.items():
-        sides_of = ", ".join(f"{s} {t[-1] if isinstance(t, list) else t}" for s, t in row["seconds"].items())
+        sides_of = ", ".join(f"{side} {seconds}" for side, seconds in row["seconds"].items())
         print(f"{name:50} {sides_of}; difference {row['largest difference']}")
-    publish(header() | {"gigabytes": options.gigabytes, "rows": rows}, options.out, hide="rows")
+    publish(_report(options.gigabytes, rows), options.out, hide="rows")
     if any(value > TOLERANCE for row in rows.values() for value in row["largest difference"].values()):
         sys.exit("The results differ.")
+
+
+def _report(gigabytes: float, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    measured = {name: row for name, row in rows.items() if row["seconds"]}
+    return header() | {"cores": int(CPU_COUNT), "gigabytes": gigabytes, "rows": measured}
+
+
+def _save(out: Path | None, report: dict[str, Any]) -> None:
+    if out:
+        out.write_text(json.dumps(report, indent=1))
 
 
 def _tell(text: str) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 from helpers import Kernel
 from jupyter_core.utils import ensure_event_loop
+
+sys.path.append(str(Path(__file__).parents[1] / "oracle"))  # which has tests, too
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,6 +26,16 @@ def own_temporary_folder(tmp_path_factory):
     yield
     patch.undo()
     ensure_event_loop().close()  # jupyter_client's, for its blocking calls
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Run tests that are coroutines, each in an event loop of its own."""
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+        asyncio.run(pyfuncitem.obj(**arguments))
+        return True
+    return None
 
 
 @pytest.fixture

@@ -5,11 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
-
 import dask_judge as kinds
+import pytest
 from dask_judge import Failure, Outcome, Row, judge, kind
 from dask_tests import PACKAGE, TestProcess, copy_tests, full_name, may_have, portions
 from processes import Journal

@@ -1,12 +1,6 @@
 """The program that runs the examples of docstrings twice, on the CPU both times."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
-
 from docstring_examples import Worker, judge
 from docstrings import Docstring, dask_docstrings, translated
 from sides import Side
@@ -58,21 +52,25 @@ def test_examples_agree_with_themselves(name, docstrings, workers):
     assert row.compared
 
 
-def test_another_value_under_the_switch_is_found(workers):
-    examples = f"n = {IS_SWITCHED}", "da.ones(3).sum() + n"
+@pytest.mark.parametrize(
+    ("examples", "outcome", "begin", "end"),
+    [
+        ((f"n = {IS_SWITCHED}", "da.ones(3).sum() + n"), "differ", "`n = __import__", "`: False and True"),
+        (
+            ("da.ones(3).sum()", f"1 / (not {IS_SWITCHED})"),
+            "fails",
+            "`1 / (not ",
+            "ZeroDivisionError: division by zero",
+        ),
+        (("x = da.random.normal(size=5)", "y = x + 1", "y"), "agree", "", ""),  # by its shape
+    ],
+)
+def test_what_differs_or_fails_only_under_the_switch_is_found(workers, examples, outcome, begin, end):
     row = judge(made_up(*examples), CPU, SWITCHED, workers)
-    assert row.outcome == "differ"
-    assert row.note.startswith("`n = __import__")
-    assert row.note.endswith("`: False and True")
-    assert row.compared == 2
-
-
-def test_an_example_that_fails_only_under_the_switch_is_found(workers):
-    examples = "da.ones(3).sum()", f"1 / (not {IS_SWITCHED})"
-    row = judge(made_up(*examples), CPU, SWITCHED, workers)
-    assert row.outcome == "fails"
-    assert row.note.startswith("`1 / (not ")
-    assert row.note.endswith("`: ZeroDivisionError: division by zero")
+    assert row.outcome == outcome
+    assert row.note.startswith(begin)
+    assert row.note.endswith(end)
+    assert row.random == ("random" in examples[0])
 
 
 @pytest.mark.parametrize("example", ["import os; os._exit(3)", "while True: pass"])
@@ -81,11 +79,6 @@ def test_a_crash_or_a_standstill_costs_one_docstring(example, workers):
     assert lost.outcome == "left out"
     assert lost.note in ("the process died with 3", "took over 1 s")
     assert judge(made_up("da.ones(3).sum()"), CPU, SWITCHED, workers).outcome == "agree"
-
-
-def test_what_is_random_is_compared_by_its_shape(workers):
-    row = judge(made_up("x = da.random.normal(size=5)", "y = x + 1", "y"), CPU, SWITCHED, workers)
-    assert (row.outcome, row.random) == ("agree", True)
 
 
 def test_examples_for_numpy_and_pandas_become_examples_for_dask():

@@ -60,23 +60,6 @@ def test_arrays_are_cupy_in_the_cell_in_the_workers_and_in_the_kernel(gpu):
     assert kernel.ok("type(da.ones(3).compute()).__module__").value == "'numpy'"
 
 
-def test_frames_are_cudf_and_agree_with_pandas(gpu, tmp_path):
-    kernel = gpu()
-    kernel.ok(
-        "import numpy as np, pandas as pd\n"
-        "frame = pd.DataFrame({'key': np.arange(10_000) % 7, 'value': np.arange(10_000.0)})\n"
-        f"frame.to_parquet({str(tmp_path / 'data.parquet')!r})"
-    )
-    kernel.ok(
-        "%%gpudask\n"
-        "import cudf, dask.dataframe as dd\n"
-        f"ddf = dd.read_parquet({str(tmp_path / 'data.parquet')!r})\n"
-        "means = ddf.groupby('key').value.mean().compute()"
-    )
-    assert kernel.ok("type(ddf._meta) is pd.DataFrame, type(means) is cudf.Series").value == "(True, True)"
-    kernel.ok("pd.testing.assert_series_equal(means.to_pandas().sort_index(), frame.groupby('key').value.mean())")
-
-
 def test_files_that_fit_on_a_gpu_are_read_as_one_partition_and_others_beside_them_too(gpu, tmp_path):
     kernel = gpu()
     kernel.ok(
@@ -106,20 +89,6 @@ def test_files_that_fit_on_a_gpu_are_read_as_one_partition_and_others_beside_the
         "expected = frame.merge(frame, on='key').groupby('key').x_x.sum()\n"
         "pd.testing.assert_series_equal(sums.sort_index(), expected)"
     )
-
-
-@pytest.mark.parametrize("sign", ["//", "%"])
-def test_a_quotient_that_cudf_rounds_otherwise_than_pandas_is_warned_of_at_its_line(gpu, sign):
-    kernel = gpu()
-    cell = f"""%%gpudask
-import pandas as pd, dask.dataframe as dd
-df = dd.from_pandas(pd.DataFrame({{"f": [1.0, 2.0], "i": [7, 8]}}), npartitions=1)
-whole = (df.i {sign} 2).compute().to_arrow().to_pylist()
-rounded = df.f {sign} 0.1"""
-    reply = kernel.ok(cell)
-    assert f"cuDF rounds the quotient of x {sign} y first: 1.0 // 0.1 is 10, and 9 in pandas." in reply.printed
-    assert reply.printed.count("RuntimeWarning") == 1
-    assert kernel.ok("whole").value == ("[3, 4]" if sign == "//" else "[1, 0]")
 
 
 def test_only_the_workers_and_the_kernel_have_a_cuda_context_and_none_is_left(gpu):

@@ -1,14 +1,9 @@
 """oracle/notebook_cells.py: cells run in two shells, their outcomes are told apart, and a death costs one cell."""
 
 import json
-import sys
 import time
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
-
 from notebook_cells import AGREES, DIFFERS, FAILS, FAILS_PLAINLY, FOLLOWS, NOTEBOOKS, Runs, judge
 from notebook_runs import Notebook, Outcome, Shell
 

@@ -7,11 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
-
 import program_runs as kinds
+import pytest
 from program_runs import FINDINGS, Outcome, Row, judge, run
 from programs import Numbers, Program, Step, Table, make
 from random_programs import WAYS, counts, groups, reduced, table

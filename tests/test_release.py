@@ -125,25 +125,28 @@ def test_a_wheel_that_is_built_from_an_sdist_has_the_front_end_once(tmp_path):
     assert packed == ["jupyter_gpudask/__init__.py"]
 
 
-def test_the_recipe_requires_what_the_package_requires():
-    required = conda_requirements(text for text in RECIPE["requirements"]["run"] if not text.startswith("__"))
-    assert required.pop("python") == SpecifierSet(PROJECT["requires-python"])
-    assert required == pip_requirements(PROJECT["dependencies"])
-
-
-def test_the_recipe_constrains_what_the_extras_install():
+def test_the_recipe_requires_constrains_and_builds_with_what_the_package_does():
+    run, host, constrained = (
+        conda_requirements(text for text in RECIPE["requirements"][part] if not text.startswith("__"))
+        for part in ("run", "host", "run_constrained")
+    )
+    assert run.pop("python") == SpecifierSet(PROJECT["requires-python"])
+    assert run == pip_requirements(PROJECT["dependencies"])
     extras = PROJECT["optional-dependencies"]
-    constrained = conda_requirements(RECIPE["requirements"]["run_constrained"])
     for extra in ("cu12", "cu13"):
         assert constrained == pip_requirements(extras[extra] + extras["lab"])
-
-
-def test_the_recipe_builds_with_what_the_build_requires():
-    host = conda_requirements(RECIPE["requirements"]["host"])
     del host["python"], host["pip"]
     hook = PYPROJECT["tool"]["hatch"]["build"]["hooks"]["jupyter-builder"]["dependencies"]
     assert host == pip_requirements(PYPROJECT["build-system"]["requires"] + hook)
     assert RECIPE["build"]["entry_points"] == [f"{name} = {target}" for name, target in PROJECT["scripts"].items()]
+
+
+def test_binder_has_the_packages_of_the_extras_for_the_notebooks():
+    extras = PROJECT["optional-dependencies"]
+    notebooks = {*extras["notebooks"], *extras["notebooks-cpu"]} - {"jupyter_gpudask[notebooks]"}
+    named = yaml.safe_load((ROOT / "binder" / "environment.yml").read_text())["dependencies"]
+    packages = {each.replace("py-xgboost", "xgboost") for each in named if not re.match(r"(python|pip|nodejs)\b", each)}
+    assert notebooks | set(extras["lab"]) == packages
 
 
 @each_workflow

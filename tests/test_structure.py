@@ -4,6 +4,8 @@ import ast
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import jupyter_gpudask
 
 ROOT = Path(jupyter_gpudask.__file__).parent
@@ -38,16 +40,7 @@ ALLOWED = {
     "switch": {"patches", "polars", "inspection", "overlay", "machine"},
     # Where cells with --profile are measured: in workers, in the scheduler and in the kernel.
     "profiling": {"graph", "fallback", "worker", "inspection"},
-    "session": {
-        "polars",
-        "launcher",
-        "client",
-        "switch",
-        "overlay",
-        "inspection",
-        "machine",
-        "protocol",
-    },
+    "session": {"polars", "launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},
     "magics": {
         "polars",
         "session",
@@ -150,36 +143,33 @@ def test_what_is_loaded_at_once_is_light():
     assert [f"{place} imports {name}" for place, name in loaded if name.split(".")[0] in HEAVY] == []
 
 
-def test_loading_the_extension_imports_neither_dask_nor_cuda(run_python):
-    loaded = run_python(
-        "import sys\n"
-        "from IPython.core.interactiveshell import InteractiveShell\n"
-        "shell = InteractiveShell.instance()\n"
-        "shell.run_line_magic('load_ext', 'jupyter_gpudask')\n"
-        "assert shell.find_line_magic('gpudask') and shell.find_cell_magic('gpudask')\n"
-        "print(sorted(name for name in sys.modules if '.' not in name))"
-    )
-    assert "jupyter_gpudask" in loaded
-    for name in HEAVY - {"psutil"}:  # IPython's own
-        assert f"'{name}'" not in loaded
+LOADED = {
+    "the extension": (
+        """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_line_magic('load_ext', 'jupyter_gpudask')
+assert shell.find_line_magic('gpudask') and shell.find_cell_magic('gpudask')
+""",
+        "jupyter_gpudask",
+        HEAVY - {"psutil"},  # IPython's own
+    ),
+    "the server": (
+        "import jupyter_gpudask\njupyter_gpudask._jupyter_server_extension_points()",
+        "jupyter_server",
+        HEAVY - {"psutil", "pydantic"},
+    ),
+    "a worker": (
+        "import jupyter_gpudask.comm.unix, jupyter_gpudask.worker.plugins, jupyter_gpudask.worker.preload",
+        "distributed",
+        {"pydantic"},  # which takes each worker a quarter of a second
+    ),
+}
 
 
-def test_the_server_imports_neither_dask_nor_cuda(run_python):
-    loaded = run_python(
-        "import sys, jupyter_gpudask\n"
-        "jupyter_gpudask._jupyter_server_extension_points()\n"
-        "print(sorted(name for name in sys.modules if '.' not in name))"
-    )
-    assert "jupyter_server" in loaded
-    for name in HEAVY - {"psutil", "pydantic"}:
-        assert f"'{name}'" not in loaded
-
-
-def test_workers_start_without_the_models_of_messages(run_python):
-    loaded = run_python(
-        "import sys\n"
-        "import jupyter_gpudask.comm.unix, jupyter_gpudask.worker.plugins, jupyter_gpudask.worker.preload\n"
-        "print(sorted(name for name in sys.modules if '.' not in name))"
-    )
-    assert "distributed" in loaded
-    assert "'pydantic'" not in loaded, "it takes each worker a quarter of a second"
+@pytest.mark.parametrize("what", LOADED)
+def test_what_a_process_does_not_need_is_not_imported(run_python, what):
+    script, needed, avoided = LOADED[what]
+    loaded = run_python(f"{script}\nimport sys\nprint(*sys.modules)").split()
+    assert needed in loaded
+    assert avoided & {*loaded} == set()

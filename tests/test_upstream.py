@@ -41,15 +41,7 @@ def test_upstream_has_not_mended_it(path, tmp_path):
     for library in re.findall(r"^from (dask_\w+)", code, re.MULTILINE):
         pytest.importorskip(library)
     (tmp_path / "reproduction.py").write_text(code)
-    environment = {**os.environ, "PYTHONPATH": ""}
-    done = subprocess.run(
-        [sys.executable, "reproduction.py"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    options = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": ""}, "timeout": 120}
+    done = subprocess.run([sys.executable, "reproduction.py"], check=False, capture_output=True, text=True, **options)
     assert done.stdout == said, done.stderr
     assert len(code.splitlines()) < 20

@@ -56,12 +56,7 @@ def process_of(uid, registry, script, prefix=(), imports=""):
         str(own),
     ]
     try:
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             try:
                 yield process
             finally:

@@ -1,6 +1,7 @@
-"""The film of the panel in the documentation: a Jupyter server replays a recording, and a browser takes pictures of it.
+"""The film and the pictures in the documentation: a Jupyter server replays a recording, and a browser shows it.
 
-    python .ci/pictures/film.py --recording .ci/pictures/NAME.json --out docs/images/panel.gif
+    python .ci/pictures/film.py --recording .ci/pictures/NAME.json --start 12 --to 24 --out docs/images/panel.gif
+    python .ci/pictures/film.py --recording .ci/pictures/NAME.json --start 20 --picture panel --out docs/images
 
 It needs Chromium, the packages of the browser tests (``make test-browser``), and Pillow, which Matplotlib installs.
 """
@@ -31,7 +32,7 @@ FRAMES = 4  # pictures a second of the film
 
 
 @contextmanager
-def server(recording: Path, start: float, folder: Path) -> Iterator[str]:
+def server(recording: Path, start: float, folder: Path, *, film: bool) -> Iterator[str]:
     """JupyterLab with the replay; gives its address."""
     notebook, sources = next(iter(json.loads(recording.read_text())["cells"].items()))
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
@@ -40,7 +41,7 @@ def server(recording: Path, start: float, folder: Path) -> Iterator[str]:
     environment = os.environ | {
         "GPUDASK_RECORDING": str(recording.resolve()),
         "GPUDASK_UNTIL": str(start),
-        "GPUDASK_FILM": str(folder / ".begin"),
+        **({"GPUDASK_FILM": str(folder / ".begin")} if film else {}),
         "GPUDASK_SLOWER": str(SLOWER),
         "PYTHONPATH": str(HERE),
         **{f"JUPYTER_{kind}_DIR": str(folder / f".{kind.lower()}") for kind in ("RUNTIME", "CONFIG", "DATA")},
@@ -83,16 +84,24 @@ def assemble(frames: list[Path], milliseconds: int, out: Path) -> None:
 
 
 def main() -> int:
-    """Make the film; 1 if it is too large."""
+    """Make the film, or pictures; 1 if the film is too large."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recording", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="the film, or the folder of pictures")
     parser.add_argument("--start", type=float, required=True, help="second of the recording at which the film begins")
-    parser.add_argument("--to", type=float, required=True, help="second of the recording at which it ends")
+    parser.add_argument("--to", type=float, default=0, help="second of the recording at which the film ends")
+    parser.add_argument("--picture", choices=("panel", "history"), help="take pictures of this, in place of a film")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, server(options.recording, options.start, Path(name)) as url:
+    is_film = options.picture is None
+    with (
+        tempfile.TemporaryDirectory() as name,
+        server(options.recording, options.start, Path(name), film=is_film) as url,
+    ):
         told = [str(options.recording), str(options.start), str(options.to), str(FRAMES), str(SLOWER)]
-        subprocess.run(["/usr/bin/env", "node", HERE / "picture.mjs", url, name, "film", *told], check=True)
+        into = [name, "film"] if is_film else [options.out, options.picture]
+        subprocess.run(["/usr/bin/env", "node", HERE / "picture.mjs", url, *into, *told], check=True)
+        if not is_film:
+            return 0
         frames = sorted(Path(name).glob("frame-*.png"))
         assemble(frames, 1000 // FRAMES, options.out)
     size = options.out.stat().st_size

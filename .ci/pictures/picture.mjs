@@ -1,7 +1,6 @@
 /**
- * The pictures of README and docs: node picture.mjs URL FOLDER [history], with a server that has `replay` among its extensions,
- * and a notebook of the recording. For film.py, which makes one file of many pictures:
- * node picture.mjs URL FOLDER film RECORDING START END FRAMES SLOWER. See docs/testing.md.
+ * The pictures of README and docs, for film.py: node picture.mjs URL FOLDER WHAT RECORDING START END FRAMES SLOWER, with a server
+ * that has `replay` among its extensions, and a notebook of the recording. WHAT is film, panel or history.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -11,8 +10,7 @@ const require = createRequire(
 );
 const { chromium } = require('@playwright/test');
 
-const [url, folder, what = 'panel', recording, ...numbers] =
-  process.argv.slice(2);
+const [url, folder, what, recording, ...numbers] = process.argv.slice(2);
 const [start, end, perSecond, slower] = numbers.map(Number);
 const { content } = await (await fetch(`${url}/api/contents`)).json();
 const notebook = content.find(({ type }) => type === 'notebook').name;
@@ -49,9 +47,11 @@ function playOutputs({ outputs, start, slower }) {
   }
 }
 
+/** What the cells of the recording showed. */
+const { outputs = [] } = JSON.parse(readFileSync(recording, 'utf8'));
+
 /** Pictures in equal intervals: the panel beside the notebook. */
 async function film(page) {
-  const { outputs = [] } = JSON.parse(readFileSync(recording, 'utf8'));
   const count = Math.round((end - start) * perSecond);
   await page.evaluate(playOutputs, { outputs, start, slower });
   writeFileSync(`${folder}/.begin`, ''); // replay.py waits for it
@@ -86,7 +86,7 @@ for (const theme of what === 'panel' ? ['Light', 'Dark'] : ['Light']) {
   const page = await browser.newPage({
     viewport:
       what === 'film'
-        ? { width: 1200, height: 760 }
+        ? { width: 1040, height: 680 }
         : { width: 1280, height: 860 },
     deviceScaleFactor: what === 'film' ? 1 : 1.5
   });
@@ -106,6 +106,10 @@ for (const theme of what === 'panel' ? ['Light', 'Dark'] : ['Light']) {
     await execute('gpudask:show-history');
     await page.waitForSelector('.jp-GpuDask-chart canvas');
     await page.selectOption('.jp-GpuDask-tabToolbar select', '60');
+  }
+  if (what === 'panel') {
+    const shown = outputs.filter(([second]) => second <= start);
+    await page.evaluate(playOutputs, { outputs: shown, start });
   }
   await page.waitForTimeout(2500);
   if (what === 'film') {

@@ -18,6 +18,8 @@ from typing import Any
 from jupyter_gpudask.protocol.rest import StreamMessage
 from jupyter_gpudask.server.stream import StreamHandler
 
+NOTHING = {"gpus": None, "clusters": [], "removed": [], "history": []}
+
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
     return [{"module": "replay"}]
@@ -63,6 +65,9 @@ def _load_jupyter_server_extension(app: Any) -> None:
         for seconds, message in rest:
             await asyncio.sleep(max(0, begin + seconds - time.time()))
             await send(message, begin)
+        while True:  # nothing changes any more, and the server is there
+            await asyncio.sleep(1)
+            await handler.write_message(json.dumps(past[-1] | {"type": "changes"} | NOTHING))
 
     def start(handler: StreamHandler, *_: Any) -> None:
         handler.replaying = asyncio.ensure_future(replay(handler))  # type: ignore[attr-defined]

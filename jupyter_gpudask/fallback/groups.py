@@ -1,4 +1,4 @@
-"""Reductions of groups by flox on the GPU: of climatologies, means by month and the like.
+"""Reductions of groups by flox on the GPU, of climatologies, means by month and the like, and quantiles.
 
 flox reduces the groups of a block by numpy_groupies, with functions that CuPy lacks. Here flox only finds the groups,
 and kernels reduce them. Each thread goes through one row in order, so that results are the same in each run.
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..inspection.placement import to_host
 from .missing import DifferentResultError
 
 _LEAST = 512
@@ -51,7 +52,9 @@ _LOOP = """
 
 
 def twin_of(function: Any) -> Callable[..., Any] | None:
-    """What reduces groups of CuPy's arrays as a function of flox; `None` for other functions."""
+    """What computes with CuPy's arrays as a function of flox, or of quantiles of Dask; `None` for other functions."""
+    if function is getattr(sys.modules.get("dask.array.reductions"), "_custom_nanquantile", twin_of):
+        return functools.partial(nanquantile, function)
     core: Any = sys.modules.get("flox.core")
     if core is None or not isinstance(function, FunctionType):
         return None
@@ -134,16 +137,40 @@ def _quantile(
         raise DifferentResultError("these quantiles of groups")
     out = cupy.full((size, len(rows)), fill_value, dtype)
     for group in np.unique(groups[groups >= 0]):
-        part = cupy.sort(rows[:, cupy.asarray(np.flatnonzero(groups == group))], axis=1)  # NaN comes last
-        count = (part == part).sum(axis=1, keepdims=True)  # noqa: PLR0124 - without NaN
-        place = float(q) * cupy.maximum(count - 1, 0)
-        low = cupy.floor(place).astype("i8")
-        a, b = (cupy.take_along_axis(part, each, axis=1) for each in (low, cupy.ceil(place).astype("i8")))
-        t = (place - low).astype(part.dtype)
-        found = cupy.where(t < 0.5, a + (b - a) * t, b - (b - a) * (1 - t))
-        has_value = count > 0 if skips else count == part.shape[1]
-        out[int(group)] = cupy.where(has_value, found, part.dtype.type(np.nan))[:, 0]
+        part = cupy.sort(rows[:, cupy.asarray(np.flatnonzero(groups == group))], axis=1)
+        out[int(group)] = _of_sorted(part, float(q), part.dtype, skips=skips)
     return out
+
+
+def _of_sorted(part: Any, q: float, dtype: Any, *, skips: bool = True) -> Any:
+    """As `numpy.quantile` along the last axis, where NaN comes last."""
+    cupy: Any = import_module("cupy")
+    count = (part == part).sum(axis=-1, keepdims=True)  # noqa: PLR0124 - without NaN
+    place = q * cupy.maximum(count - 1, 0)
+    low = cupy.floor(place).astype("i8")
+    a, b = (cupy.take_along_axis(part, each, axis=-1).astype(dtype) for each in (low, cupy.ceil(place).astype("i8")))
+    t = (place - low).astype(dtype)
+    found = cupy.where(t < 0.5, a + (b - a) * t, b - (b - a) * (1 - t))
+    has_value = count > 0 if skips else count == part.shape[-1]
+    return cupy.where(has_value, found, dtype.type(np.nan))[..., 0]
+
+
+_MOST_BY_DASK = 1000
+"""Numbers of which Dask computes quantiles by functions that CuPy has; else it calls `numpy.nanquantile`."""
+
+
+def nanquantile(original: Callable[..., Any], a: Any, q: Any, axis: Any = None, **options: Any) -> Any:
+    """As Dask's function behind `dask.array.nanquantile`."""
+    is_known = options.keys() <= {"method", "keepdims"} and options.get("method", "linear") == "linear"
+    is_known = is_known and a.dtype.char in "fd" and axis is not None and len(axis) == 1 and np.ndim(q) < 2
+    if not is_known or a.shape[axis[0]] <= _MOST_BY_DASK:
+        return original(a, q, axis=axis, **options)
+    cupy: Any = import_module("cupy")
+    part = cupy.sort(cupy.moveaxis(a, axis[0], -1), axis=-1)
+    found = [_of_sorted(part, float(each), np.dtype("f8")) for each in np.atleast_1d(to_host(q))]
+    if options.get("keepdims"):
+        found = [cupy.expand_dims(each, axis[0]) for each in found]
+    return cupy.stack(found) if np.ndim(q) else found[0]
 
 
 def _identity(name: str, dtype: Any) -> Any:

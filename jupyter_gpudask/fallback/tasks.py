@@ -18,6 +18,7 @@ from dask._task_spec import (
     _identity_cast,
     convert_legacy_graph,
 )
+from dask.delayed import Delayed
 
 from ..graph.program import Program, evaluated
 from . import page_locked
@@ -92,9 +93,20 @@ class TaskWrapper:
 
     def node(self, node: Any, key: Any) -> Any:
         """A node of a graph, or an argument of a task, which belongs to the task `key`."""
+        if isinstance(node, DataNode) and _has_delayed(node.value):
+            return DataNode(node.key, self._inside(node.value))
         # Plugins of the scheduler read the tasks of distributed, such as the barrier of a shuffle.
         is_of_scheduler = type(node).__module__.startswith("distributed")
         return self._task(node, key) if isinstance(node, Task) and not is_of_scheduler else node
+
+    def _inside(self, value: Any) -> Any:
+        """A delayed object among the data of a graph, or a list of such, which a task computes, with the fallback."""
+        if type(value) is list:
+            return list(map(self._inside, value))
+        if not isinstance(value, Delayed):
+            return value
+        graph = value.__dask_optimize__(value.__dask_graph__(), value.__dask_keys__())
+        return Delayed(value.key, with_fallback(graph, cell=self._cell, refuse=self._refuse))
 
     def delayed(self, node: Any, key: Any) -> Any:
         """A task of `dask.delayed` or of a future; those of installed packages fall back, those of the user convert."""
@@ -114,7 +126,7 @@ class TaskWrapper:
             inner, *others = task.args
             changed.args = (self._once(self._tasks, inner), *others)
             return changed
-        if any(isinstance(arg, Task) for arg in task.args):
+        if any(isinstance(arg, Task | DataNode) for arg in task.args):
             changed.args = tuple(self.node(arg, key) for arg in task.args)
         if task.kwargs:
             changed.kwargs = {name: self.node(arg, key) for name, arg in task.kwargs.items()}
@@ -141,6 +153,7 @@ class TaskWrapper:
                 for task in given
                 if isinstance(task, Task) and (all_of_them or self._is_to_wrap(task) or _is_delayed(task, program))
             }
+            changed |= {step.key: self.node(step, step.key) for step in given if isinstance(step, DataNode)}
             steps = [(changed.get(step.key, step), last) for step, last in steps]
         return ProgramWithFallback(steps, program.inputs, program.blocks, self._cell, self._refuse)
 
@@ -152,7 +165,7 @@ class TaskWrapper:
             self._changes[id(program)] = any(
                 self._is_to_wrap(step)
                 if isinstance(step, Task)
-                else isinstance(step, DataNode) and has_function_of_user(step.value)
+                else isinstance(step, DataNode) and (has_function_of_user(step.value) or _has_delayed(step.value))
                 for step, _ in program.steps
             )
         return self._changes[id(program)]
@@ -217,6 +230,11 @@ class DelayedWrapper(TaskWrapper):
         return Program(
             [(self.node(step, step.key), last) for step, last in program.steps], program.inputs, program.blocks
         )
+
+
+def _has_delayed(value: Any) -> bool:
+    """Whether this is a delayed object, or a list that has some, as of a bag."""
+    return isinstance(value, Delayed) or (type(value) is list and any(isinstance(each, Delayed) for each in value))
 
 
 def _is_container(task: Task) -> bool:

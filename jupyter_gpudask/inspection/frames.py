@@ -49,13 +49,15 @@ class ToHost(_Move):
     """The same dataframe with partitions of pandas, in the dtypes and with the columns of its metadata."""
 
     # The schema is that of the plan: an expression that Dask has lowered may have metadata of its input.
-    _parameters = ["frame", "schema"]  # noqa: RUF012 - as in Dask
+    _parameters = ["frame", "schema", "missing"]  # noqa: RUF012 - as in Dask
+    _defaults = {"missing": None}  # noqa: RUF012
     gpudask_place = "host"
 
     @staticmethod
-    def operation(partition: Any, schema: Any) -> Any:
-        """One partition."""
-        return partition_to_host(partition, schema)
+    def operation(partition: Any, schema: Any, missing: Any = None) -> Any:
+        """One partition; `missing` takes the place of lists that are missing."""
+        made = partition_to_host(partition, schema)
+        return made if missing is None else _with_missing_lists(made, missing)
 
 
 class FromPandasOnGpu(FromPandas):
@@ -93,7 +95,22 @@ def frame_to_gpu(collection: Any) -> Any:
 
 def frame_to_host(collection: Any) -> Any:
     """The same collection with partitions of pandas; each worker moves its own."""
-    return new_collection(ToHost(collection.expr, schema_of(meta_of_pandas(collection._meta))))  # noqa: SLF001
+    schema = schema_of(meta_of_pandas(collection._meta))  # noqa: SLF001
+    splits = (part for part in collection.expr.walk() if getattr(part, "attr", "") in ("split", "rsplit"))
+    split = next(splits, None) if any(map(is_object_dtype, schema[1])) else None
+    missing = None if split is None else split.frame._meta.dtype.na_value  # noqa: SLF001
+    return new_collection(ToHost(collection.expr, schema, missing))
+
+
+def _with_missing_lists(frame: Any, missing: Any) -> Any:
+    """A result of pandas with this value for each missing list, as pandas has for texts that it splits."""
+    if frame.ndim > 1:
+        frame = frame.copy(deep=False)
+        for place, (_, column) in enumerate(frame.items()):
+            frame.isetitem(place, _with_missing_lists(column, missing))
+        return frame
+    has_lists = is_object_dtype(frame.dtype) and any(type(value) is list for value in frame)
+    return frame.where(frame.notna(), missing) if has_lists else frame
 
 
 def partition_to_gpu(partition: Any) -> Any:

@@ -44,10 +44,13 @@ _TIMES_GIVEN = 4
 def gpus_of_machine() -> int:
     """The number of GPUs among which the cores and the memory of this machine are divided; 0 if this worker has none.
 
-    dask-cuda lets each worker see all GPUs of its cluster. Other users and clusters may have the others.
+    dask-cuda lets each worker see all GPUs of its cluster. Other users and clusters may have the others, unless this
+    process may use only some of the cores: then somebody has divided them already.
     """
     devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return max(count_gpus(), len(devices.split(","))) if devices else 0
+    own = len(devices.split(",")) if devices else 0
+    has_all_cores = (os.cpu_count() or 1) <= CPU_COUNT
+    return max(own, count_gpus()) if own and has_all_cores else own
 
 
 class HostPart:

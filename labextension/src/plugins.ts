@@ -14,7 +14,7 @@ import {
   WidgetTracker
 } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
-import { INotebookTracker } from '@jupyterlab/notebook';
+import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { IRunningSessionManagers } from '@jupyterlab/running';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
@@ -37,7 +37,11 @@ import { Connection } from './model/connection';
 import { GpuDaskModel } from './model/model';
 import { RestClient } from './model/rest';
 import { Acceleration, addKernelCommands } from './notebook/acceleration';
-import { addInsertCommands, Autostart } from './notebook/notebookPlugin';
+import {
+  addInsertCommands,
+  Autostart,
+  endLinesOf
+} from './notebook/notebookPlugin';
 import {
   createClusterButton,
   currentGpus,
@@ -314,10 +318,12 @@ const notebook = plugin<[INotebookTracker, ICommandPalette]>(
     addInsertCommands(gpuDask, tracker, app.shell);
     offer(palette, gpuDask, CommandIDs.insertCode, CommandIDs.tryExample);
     const autostart = new Autostart(gpuDask);
-    tracker.forEach(panel => autostart.watch(panel.sessionContext));
-    tracker.widgetAdded.connect((_, panel) =>
-      autostart.watch(panel.sessionContext)
-    );
+    const watch = (panel: NotebookPanel): void => {
+      autostart.watch(panel.sessionContext);
+      endLinesOf(panel);
+    };
+    tracker.forEach(watch);
+    tracker.widgetAdded.connect((_, panel) => watch(panel));
   }
 );
 

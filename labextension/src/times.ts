@@ -22,21 +22,12 @@ export class TimeFormats {
     // The browser knows the region of "en"; what it cannot format is written as in English.
     const regional = preferred.filter(each => each.startsWith(`${tag}-`));
     const locales = [...regional, isLocale(tag) ? tag : 'en', 'en'];
-    const hourCycle = 'h23';
     // Created once, because that takes as long as rendering a chart.
-    this._time = new Intl.DateTimeFormat(locales, {
-      timeStyle: 'medium',
-      hourCycle
-    });
-    this._shortTime = new Intl.DateTimeFormat(locales, {
-      timeStyle: 'short',
-      hourCycle
-    });
-    this._date = new Intl.DateTimeFormat(locales, {
-      dateStyle: 'medium',
-      timeStyle: 'medium',
-      hourCycle
-    });
+    const format = (options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat =>
+      new Intl.DateTimeFormat(locales, { ...options, hourCycle: 'h23' });
+    this._time = format({ timeStyle: 'medium' });
+    this._shortTime = format({ timeStyle: 'short' });
+    this._date = format({ dateStyle: 'medium', timeStyle: 'medium' });
   }
 
   /** Format a time of day with seconds. */

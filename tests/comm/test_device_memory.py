@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -40,27 +41,24 @@ def device(monkeypatch):
     device_memory._create.cache_clear()
 
 
-def exchange(directory, use):
-    """Run `use` with both ends of a connection."""
+@asynccontextmanager
+async def connected(directory):
+    """Both ends of a connection."""
+    accepted = asyncio.Future()
 
-    async def main():
-        accepted = asyncio.Future()
+    async def accept(comm):
+        accepted.set_result(comm)
+        await asyncio.sleep(0)
 
-        async def accept(comm):
-            accepted.set_result(comm)
-            await asyncio.sleep(0)
-
-        listener = await listen(f"unix://{directory}:0", accept)
-        comm = await connect(listener.contact_address)
-        other = await accepted
-        try:
-            return await use(comm, other)
-        finally:
-            comm.abort()
-            other.abort()
-            listener.stop()
-
-    return asyncio.run(main())
+    listener = await listen(f"unix://{directory}:0", accept)
+    comm = await connect(listener.contact_address)
+    other = await accepted
+    try:
+        yield comm, other
+    finally:
+        comm.abort()
+        other.abort()
+        listener.stop()
 
 
 async def send(comm, other, array):
@@ -73,8 +71,8 @@ def pool():
     return device_memory._transfer().pool
 
 
-def test_an_array_passes_by_shared_memory_whose_segment_is_used_again(tmp_path, device):
-    async def use(comm, other):
+async def test_an_array_passes_by_shared_memory_whose_segment_is_used_again(tmp_path, device):
+    async with connected(tmp_path) as (comm, other):
         for number in range(5):
             parts = [LARGE + number, np.array([], "i8"), LARGE[:7]]
             found, written = await send(comm, other, Array(*parts, name=b"n%d" % number))
@@ -83,13 +81,11 @@ def test_an_array_passes_by_shared_memory_whose_segment_is_used_again(tmp_path, 
             assert written < 2000
             wait_until(lambda: all(segment.free for segment in pool()._segments))
         assert len(pool()._segments) == 1
-
-    exchange(tmp_path, use)
     assert (Array.pickled, device.loaded) == (0, 15)
 
 
-def test_a_segment_is_not_used_again_before_its_copies_have_ended(tmp_path, device):
-    async def use(comm, other):
+async def test_a_segment_is_not_used_again_before_its_copies_have_ended(tmp_path, device):
+    async with connected(tmp_path) as (comm, other):
         pool().take(300_000, None).release()  # one is there
         message = to_serialize(Array(LARGE))
         await comm.write(message)
@@ -99,21 +95,18 @@ def test_a_segment_is_not_used_again_before_its_copies_have_ended(tmp_path, devi
         assert not comm._filled[0].are_read
         device.wait.set()
         wait_until(lambda: comm._filled[0].are_read)
-        return found
-
-    assert exchange(tmp_path, use).values() == [LARGE.tolist()]
+        assert found.values() == [LARGE.tolist()]
 
 
-def test_a_result_is_sent_while_the_device_computes_something_else(tmp_path, device):
-    async def use(comm, other):
+async def test_a_result_is_sent_while_the_device_computes_something_else(tmp_path, device):
+    async with connected(tmp_path) as (comm, other):
         array = Array(LARGE)
         device_memory._transfer().note(array)
         device.wait = threading.Event()
         await comm.write(to_serialize(array))
         device.wait.set()
         assert (await other.read()).values() == [LARGE.tolist()]
-
-    exchange(tmp_path, use)
+    del array
     assert not device_memory._transfer()._ready
 
 
@@ -129,63 +122,57 @@ def test_only_of_arrays_that_are_sent_as_they_are_is_it_known_when_they_are_read
     assert (device_memory._transfer().when_ready(array).waiting is device.wait) == waits
 
 
-def test_small_arrays_and_those_without_room_pass_through_the_socket(tmp_path, device, monkeypatch):
-    async def use(comm, other):
+async def test_small_arrays_and_those_without_room_pass_through_the_socket(tmp_path, device, monkeypatch):
+    async with connected(tmp_path) as (comm, other):
         small, written = await send(comm, other, Array(LARGE[:10]))
         assert small.values() == [list(range(10))]
         monkeypatch.setattr(pool(), "limit", 10_000)
         large, written = await send(comm, other, Array(LARGE))
         assert large.values() == [LARGE.tolist()]
         assert written > 100_000
-
-    exchange(tmp_path, use)
     assert (Array.pickled, device.loaded) == (2, 0)
 
 
-def test_a_process_that_is_no_worker_gets_no_reference(tmp_path, device):
-    async def use(comm, other):
+async def test_a_process_that_is_no_worker_gets_no_reference(tmp_path, device):
+    async with connected(tmp_path) as (comm, other):
         comm.handshake_options = comm.handshake_configuration(
             comm.local_info, comm.remote_info | {"gpudask-shared-memory": ""}
         )
-        return (await send(comm, other, Array(LARGE)))[0]
-
-    assert exchange(tmp_path, use).values() == [LARGE.tolist()]
+        assert (await send(comm, other, Array(LARGE)))[0].values() == [LARGE.tolist()]
     assert (Array.pickled, device.loaded) == (1, 0)
 
 
-def test_what_a_lost_connection_has_not_delivered_is_removed(tmp_path, device):
-    async def use(comm, other):
+async def test_what_a_lost_connection_has_not_delivered_is_removed(tmp_path, device):
+    async with connected(tmp_path) as (comm, other):
         await comm.write(to_serialize(Array(LARGE)))
         assert pool().size > 0
         comm.abort()
         assert pool().size == 0
         with pytest.raises(CommClosedError):
             await other.read()
-
-    exchange(tmp_path, use)
     wait_until(lambda: not device.pinned)
     assert device_memory.is_enabled()  # for other connections
 
 
-def test_a_connection_sends_more_after_a_segment_that_it_filled_has_made_room_for_another(
+async def test_a_connection_sends_more_after_a_segment_that_it_filled_has_made_room_for_another(
     tmp_path, device, monkeypatch
 ):
-    async def use(comm, other):
+    async with connected(tmp_path) as (comm, other):
         first, _ = await send(comm, other, Array(LARGE))
         wait_until(lambda: comm._filled[0].are_read)
         monkeypatch.setattr(pool(), "limit", 8 * 2**20)
         pool().take(8 * 2**20, None).release()  # by another connection
         second, _ = await send(comm, other, Array(LARGE + 1))
-        return first.values() + second.values()
-
-    assert exchange(tmp_path, use) == [LARGE.tolist(), (LARGE + 1).tolist()]
+        assert (first.values() + second.values()) == [LARGE.tolist(), (LARGE + 1).tolist()]
     assert device.loaded == 2
 
 
-def test_a_connection_that_is_closed_while_a_message_is_copied_unmaps_the_segment_afterwards(
+async def test_a_connection_that_is_closed_while_a_message_is_copied_unmaps_the_segment_afterwards(
     tmp_path, device, monkeypatch
 ):
-    async def use(comm, _):
+    pinned = []
+    async with connected(tmp_path) as (comm, _):
+
         def event():
             comm.abort()  # as another thread does
             pinned.extend(device.pinned)
@@ -194,26 +181,22 @@ def test_a_connection_that_is_closed_while_a_message_is_copied_unmaps_the_segmen
         monkeypatch.setattr(device, "event", event)
         with pytest.raises(CommClosedError):
             await comm.write(to_serialize(Array(LARGE)))
-
-    pinned = []
-    exchange(tmp_path, use)
     assert len(pinned) == 1
     assert not device.pinned
 
 
 @pytest.mark.usefixtures("device")
-def test_a_message_that_cannot_be_written_leaves_nothing_behind(tmp_path):
-    async def use(comm, other):
+async def test_a_message_that_cannot_be_written_leaves_nothing_behind(tmp_path):
+    async with connected(tmp_path) as (comm, other):
         with pytest.raises(OverflowError):
             await comm.write({"x": to_serialize(Array(LARGE)), "y": 2**70})
         assert pool().size == 0
-        return (await send(comm, other, Array(LARGE)))[0].values()
-
-    assert exchange(tmp_path, use) == [LARGE.tolist()]
+        assert (await send(comm, other, Array(LARGE)))[0].values() == [LARGE.tolist()]
 
 
-def test_an_error_while_copying_frees_the_segment(tmp_path, device, monkeypatch):
-    async def use(comm, other):
+async def test_an_error_while_copying_frees_the_segment(tmp_path, device, monkeypatch):
+    async with connected(tmp_path) as (comm, other):
+
         def store(*_):
             raise RuntimeError("cudaErrorIllegalAddress")
 
@@ -221,9 +204,7 @@ def test_an_error_while_copying_frees_the_segment(tmp_path, device, monkeypatch)
         await comm.write({"x": to_serialize(Array(LARGE))})
         with pytest.raises(TypeError, match="cudaErrorIllegalAddress"):
             await other.read()
-        return [segment.free for segment in pool()._segments]
-
-    assert exchange(tmp_path, use) == [True]
+        assert [segment.free for segment in pool()._segments] == [True]
 
 
 def test_workers_that_do_not_see_each_other_in_proc_share_nothing():
@@ -246,8 +227,8 @@ def test_segments_are_at_most_an_eighth_of_the_memory_limit():
     assert limits == [2**31, 2**31, 2**27, 2**31]
 
 
-def test_unused_segments_are_removed_at_once_on_request_but_not_those_in_use(tmp_path, device):
-    async def use(comm, other):
+async def test_unused_segments_are_removed_at_once_on_request_but_not_those_in_use(tmp_path, device):
+    async with connected(tmp_path) as (comm, other):
         await send(comm, other, Array(LARGE))
         wait_until(lambda: comm._filled[0].are_read)
         assert len(device.pinned) == 2  # once by each end
@@ -258,21 +239,17 @@ def test_unused_segments_are_removed_at_once_on_request_but_not_those_in_use(tmp
         wait_until(lambda: comm._filled[0].are_read)
         device_memory.release_unused()
         assert not device.pinned
-        return found.values()
-
-    assert exchange(tmp_path, use) == [LARGE.tolist()]
+        assert found.values() == [LARGE.tolist()]
 
 
-def test_a_device_that_cannot_lock_pages_is_used_through_the_socket(tmp_path, device, monkeypatch, caplog):
+async def test_a_device_that_cannot_lock_pages_is_used_through_the_socket(tmp_path, device, monkeypatch, caplog):
     def pin(*_):
         raise RuntimeError("cudaErrorNotSupported")
 
     monkeypatch.setattr(device, "pin", pin)
 
-    async def use(comm, other):
-        return [(await send(comm, other, Array(LARGE)))[0].values() for _ in range(2)]
-
-    assert exchange(tmp_path, use) == [[LARGE.tolist()]] * 2
+    async with connected(tmp_path) as (comm, other):
+        assert [(await send(comm, other, Array(LARGE)))[0].values() for _ in range(2)] == [[LARGE.tolist()]] * 2
     assert caplog.text.count("cudaErrorNotSupported") == 1
 
 

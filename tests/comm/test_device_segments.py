@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from jupyter_gpudask.comm.pinned_segments import FilledSegments, OpenedSegments,
 sys.path.append(str(Path(__file__).parent))
 import numpy_device
 from numpy_device import Array, Device
-from test_device_memory import exchange, send
+from test_device_memory import connected, send
 
 MB = 2**20
 LARGE = np.arange(100_000)
@@ -40,16 +41,15 @@ def exported():
     return device_memory._transfer().exports.pool
 
 
-def between_processes(use):
-    async def start(comm, other):
+@asynccontextmanager
+async def between_processes(directory):
+    async with connected(directory) as (comm, other):
         comm.remote_info["gpudask-pid"] = 1
-        return await use(comm, other)
-
-    return start
+        yield comm, other
 
 
-def test_device_memory_is_sent_through_host_memory_until_the_receiver_has_opened_some(tmp_path, device):
-    async def use(comm, other):
+async def test_device_memory_is_sent_through_host_memory_until_the_receiver_has_opened_some(tmp_path, device):
+    async with between_processes(tmp_path) as (comm, other):
         for number in range(4):
             parts = [LARGE + number, np.array([], "i8"), LARGE[:7]]
             found, written = await send(comm, other, Array(*parts, name=b"n%d" % number))
@@ -59,41 +59,35 @@ def test_device_memory_is_sent_through_host_memory_until_the_receiver_has_opened
             wait_until(lambda: comm._filled[-1].are_read)
         assert [segment.size for segment in exported().segments] == [8 * MB]
         assert len(device.opened) == 1
-
-    exchange(tmp_path, between_processes(use))
     assert device_memory.device_bytes() == 8 * MB
     assert Array.pickled == 0
 
 
 @pytest.mark.parametrize("device", [{"size": 2**30, "peers": False}], indirect=True)
-def test_a_receiver_that_cannot_open_device_memory_gets_host_memory_for_good(tmp_path, device, caplog):
-    async def use(comm, other):
+async def test_a_receiver_that_cannot_open_device_memory_gets_host_memory_for_good(tmp_path, device, caplog):
+    async with between_processes(tmp_path) as (comm, other):
         for number in range(3):
             found, _ = await send(comm, other, Array(LARGE + number))
             assert found.values() == [(LARGE + number).tolist()]
             wait_until(lambda: comm._filled[-1].are_read)
-
-    exchange(tmp_path, between_processes(use))
     assert caplog.text.count("cudaErrorPeerAccessUnsupported") == 1
     device_memory.release_unused()
     assert (device.allocated, device.opened) == ({}, {})
 
 
-def test_memory_that_reads_otherwise_than_it_was_written_is_not_used(tmp_path, device, monkeypatch):
-    async def use(comm, other):
+async def test_memory_that_reads_otherwise_than_it_was_written_is_not_used(tmp_path, device, monkeypatch):
+    monkeypatch.setattr(device, "read", lambda _, size: bytes(size))
+    async with between_processes(tmp_path) as (comm, other):
         for number in range(3):
             found, _ = await send(comm, other, Array(LARGE + number))
             assert found.values() == [(LARGE + number).tolist()]
             wait_until(lambda: comm._filled[-1].are_read)
         assert all(segment.free for segment in exported().segments)
-
-    monkeypatch.setattr(device, "read", lambda _, size: bytes(size))
-    exchange(tmp_path, between_processes(use))
     assert not device_memory._transfer().exports._can_read[1]
 
 
-def test_a_failure_after_the_trial_sends_the_next_message_through_host_memory(tmp_path, device):
-    async def use(comm, other):
+async def test_a_failure_after_the_trial_sends_the_next_message_through_host_memory(tmp_path, device):
+    async with between_processes(tmp_path) as (comm, other):
         await send(comm, other, Array(LARGE))
         wait_until(lambda: comm._filled[-1].are_read)
         device_memory._transfer().opened_on_devices.trim()
@@ -105,41 +99,33 @@ def test_a_failure_after_the_trial_sends_the_next_message_through_host_memory(tm
         assert found.values() == [(LARGE + 1).tolist()]
         wait_until(lambda: all(segment.free for segment in exported().segments))
 
-    exchange(tmp_path, between_processes(use))
-
 
 @pytest.mark.parametrize("device", [{"size": 128 * MB}, {"size": 0}], indirect=True)
-def test_what_does_not_fit_into_device_memory_goes_through_host_memory(tmp_path, device):
-    async def use(comm, other):
+async def test_what_does_not_fit_into_device_memory_goes_through_host_memory(tmp_path, device):
+    async with between_processes(tmp_path) as (comm, other):
         for _ in range(3):
             found, _ = await send(comm, other, Array(np.arange(2 * MB)))  # of 16 MB, twice what all segments may have
             assert found.parts[0].nbytes == 16 * MB
             wait_until(lambda: comm._filled[-1].are_read)
-
-    exchange(tmp_path, between_processes(use))
     assert exported().size <= device.size // 16
 
 
-def test_too_little_device_memory_is_not_asked_for_again_at_once(tmp_path, device, monkeypatch):
-    async def use(comm, other):
-        for _ in range(3):
-            found, _ = await send(comm, other, Array(LARGE))
-            assert found.values() == [LARGE.tolist()]
-
+async def test_too_little_device_memory_is_not_asked_for_again_at_once(tmp_path, device, monkeypatch):
     asked = []
     original = device.allocate
     device.size = 1000
     monkeypatch.setattr(device, "allocate", lambda size: asked.append(size) or original(size))
-    exchange(tmp_path, between_processes(use))
+    async with between_processes(tmp_path) as (comm, other):
+        for _ in range(3):
+            found, _ = await send(comm, other, Array(LARGE))
+            assert found.values() == [LARGE.tolist()]
     assert asked == [8 * MB]
 
 
-def test_a_process_does_not_open_its_own_memory(tmp_path, device):
-    async def use(comm, other):
+async def test_a_process_does_not_open_its_own_memory(tmp_path, device):
+    async with connected(tmp_path) as (comm, other):
         for _ in range(2):
             await send(comm, other, Array(LARGE))
-
-    exchange(tmp_path, use)
     assert not device.allocated
 
 

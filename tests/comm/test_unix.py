@@ -94,31 +94,25 @@ def test_the_kernel_lists_sockets_by_their_path(short_directory):
     assert f"{short_directory}/7" in asyncio.run(main())
 
 
-def test_many_connections_at_once_are_accepted(directory):
-    async def main():
-        listener = await listen(f"unix://{directory}:0", echo)
-        comms = await asyncio.gather(*[connect(listener.contact_address) for _ in range(200)])
-        for comm in comms:
-            await comm.write(1)
-        assert [await comm.read() for comm in comms] == [1] * 200
-        for comm in comms:
-            comm.abort()
-        listener.stop()
-
-    asyncio.run(main())
+async def test_many_connections_at_once_are_accepted(directory):
+    listener = await listen(f"unix://{directory}:0", echo)
+    comms = await asyncio.gather(*[connect(listener.contact_address) for _ in range(200)])
+    for comm in comms:
+        await comm.write(1)
+    assert [await comm.read() for comm in comms] == [1] * 200
+    for comm in comms:
+        comm.abort()
+    listener.stop()
 
 
-def test_a_number_that_is_taken_and_a_listener_that_is_gone_are_errors(directory):
-    async def main():
-        listener = await listen(f"unix://{directory}:7", echo)
-        with pytest.raises(OSError, match="in use"):
-            await listen(f"unix://{directory}:7", echo)
-        listener.stop()
-        with pytest.raises(OSError, match="Timed out") as raised:
-            await connect(f"unix://{directory}:7", timeout=0.5)
-        assert "No such file" in str(raised.value.__cause__)
-
-    asyncio.run(main())
+async def test_a_number_that_is_taken_and_a_listener_that_is_gone_are_errors(directory):
+    listener = await listen(f"unix://{directory}:7", echo)
+    with pytest.raises(OSError, match="in use"):
+        await listen(f"unix://{directory}:7", echo)
+    listener.stop()
+    with pytest.raises(OSError, match="Timed out") as raised:
+        await connect(f"unix://{directory}:7", timeout=0.5)
+    assert "No such file" in str(raised.value.__cause__)
 
 
 AS_ANOTHER_USER = """

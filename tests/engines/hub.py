@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from helpers import FAKE_GPUS, wait_until
+from helpers import fake_gpu_environment, wait_until
 from servers import Server
 from slurm import free_port
 
@@ -75,7 +75,7 @@ class Hub:
         (folder / "leases").mkdir()
         (folder / "leases").chmod(0o1777)
         self._write_users()
-        path = os.pathsep.join(map(str, (FAKE_GPUS, FAKE_GPUS.parent / "fake_cupy")))
+        path = fake_gpu_environment(cupy=True)["PYTHONPATH"]
         values = {"ports": ports, "programs": PROGRAMS, "folder": folder, "path": path, "token": self._token}
         (folder / "private").mkdir(mode=0o700)
         (folder / "private" / "config.py").write_text(CONFIGURATION.format(**values))

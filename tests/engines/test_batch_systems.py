@@ -14,11 +14,7 @@ from servers import Server, kernel_of
 pytestmark = [pytest.mark.cluster, pytest.mark.engines, pytest.mark.timeout(600)]
 
 LIMIT = 120.0
-WAITING = {
-    "PBS": "is queued in PBS",
-    "SGE": "is queued in SGE",
-    "LSF": "is pending in LSF: Job slot limit reached",
-}
+WAITING = {"PBS": "is queued in PBS", "SGE": "is queued in SGE", "LSF": "is pending in LSF: Job slot limit reached"}
 WORK = """
 import time
 from pathlib import Path

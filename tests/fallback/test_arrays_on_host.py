@@ -6,21 +6,11 @@ import numpy as np
 import pytest
 from device import MARKS
 
-from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
+from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.inspection.results import results_to_host
 
 pytestmark = [*MARKS]
-
-MASKED = np.ma.array([1.0, 2.0, 3.0, 4.0], mask=[False, True, False, False])
-
-
-def test_masks_are_kept(cell):
-    cell()
-    x = da.from_array(MASKED, chunks=2)
-    assert x.sum().compute() == 8
-    assert (x + 1).compute().tolist() == [2, None, 4, 5]
-    assert da.ma.count(x).compute() == 3
 
 
 def test_a_function_may_mask_some_blocks_only(cell):
@@ -34,35 +24,6 @@ def test_rows_of_a_matrix_are_multiplied_as_such(cell):
     cell()
     x = da.from_array(np.matrix([[1, 2], [3, 4]]), asarray=False)
     np.testing.assert_array_equal(x.map_blocks(lambda block: block * block, dtype=int).compute(), [[7, 10], [15, 22]])
-
-
-@pytest.mark.parametrize(
-    ("operation", "expected"),
-    [
-        (lambda x, y: x + y, [1, None, 5, 7]),
-        (lambda x, y: y + x, [1, None, 5, 7]),
-        (lambda x, y: da.concatenate([x, y]), [1, None, 3, 4, 0, 1, 2, 3]),
-        (lambda x, y: da.stack([y, x])[1], [1, None, 3, 4]),
-    ],
-)
-def test_beside_a_masked_array_the_others_are_moved_to_the_host(cell, operation, expected):
-    cell()
-    x, y = da.from_array(MASKED, chunks=2), da.arange(4.0, chunks=2)
-    assert place_of(y) == "gpu"
-    assert operation(x, y).compute().tolist() == expected
-
-
-def test_without_a_fallback_a_masked_array_beside_others_is_refused(cell):
-    cell("error")
-    with pytest.raises(MixedBackendsError):
-        da.from_array(MASKED, chunks=2) + da.arange(4.0, chunks=2)
-
-
-def test_arrays_that_dask_creates_for_itself_are_moved_to_the_gpu(cell):
-    cell()
-    x = da.insert(da.arange(4.0, chunks=2), 1, 9.0, axis=0)
-    assert place_of(x) == "gpu"
-    assert x.compute().get().tolist() == [0, 9, 1, 2, 3]
 
 
 def test_numpy_metadata_of_a_function_does_not_separate_its_results_from_the_other_arrays(cell):

@@ -39,8 +39,7 @@ def made_in_cell():
 
 
 @pytest.mark.parametrize(
-    ("fallback", "lower", "on_host"),
-    [("host", 1.5, {"Clip": 3}), ("host", 2, {}), ("error", 1.5, {})],
+    ("fallback", "lower", "on_host"), [("host", 1.5, {"Clip": 3}), ("host", 2, {}), ("error", 1.5, {})]
 )
 def test_an_operation_whose_result_differs_is_computed_on_the_host(cell, fallback, lower, on_host):
     ran_on_host = cell(fallback)

@@ -298,22 +298,6 @@ def test_parquet_files_are_written_by_pandas_if_cudf_would_ignore_an_option(cell
     assert engine is (GpuEngine if not reason else "pyarrow")
 
 
-def test_a_dataframe_is_appended_by_pandas_if_the_files_have_its_dtypes(cell):
-    frame = on_gpu(pd.DataFrame({"x": [1, 2]}))
-
-    def to_parquet(df, *_, **__):
-        if place_of(df) == "gpu":
-            raise ValueError("Appended dtypes differ.\n{('x', 'string'), ('x', 'object')}")
-        return df
-
-    to_parquet.__signature__ = inspect.signature(dd.to_parquet)
-    cell()
-    assert writers.write_parquet(to_parquet, frame, "path", append=True).compute().x.tolist() == [1, 2]
-    cell("error")
-    with pytest.raises(ValueError, match="Appended dtypes"):
-        writers.write_parquet(to_parquet, frame, "path", append=True)
-
-
 def test_the_engine_is_that_of_the_dataframe(cell):
     on_host = dd.from_pandas(pd.DataFrame({"x": [1, 2]}), npartitions=2)
     frame = to_gpu(on_host)

@@ -53,6 +53,12 @@ def data(dtype="f4", chunks=(90, 24, 30)):
     return xr.DataArray(da.from_array(values.astype(dtype), chunks=chunks), {"time": TIMES}, ("time", "lat", "lon"))
 
 
+def long(dtype="f4"):
+    """More times than Dask makes quantiles of by itself."""
+    values = np.concatenate([VALUES[:, :6, :5]] * 3).astype(dtype)
+    return xr.DataArray(da.from_array(values, chunks=(500, 6, 5)), dims=("time", "lat", "lon"))
+
+
 def anomaly(x):
     grouped = x.groupby("time.dayofyear")
     return grouped - grouped.mean()
@@ -74,6 +80,9 @@ REDUCED = {
     "quantile by month": lambda: data(chunks=(-1, 24, 30)).groupby("time.month").quantile(0.9),
     "median by month, with NaN": lambda: data(chunks=(-1, 24, 30)).groupby("time.month").median(skipna=False),
     "months without days": lambda: data()[:100].groupby("time.month").max(),
+    "quantile": lambda: long().quantile(0.95, "time"),
+    "quantiles": lambda: long(dtype="f8").quantile([0.1, 0.9], "time"),
+    "median": lambda: long().median("time"),
 }
 
 

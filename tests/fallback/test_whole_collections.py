@@ -15,12 +15,7 @@ from device import MARKS
 from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.overlay import CellRecord
-from jupyter_gpudask.patches.frames.differences import (
-    _NOT_SYMMETRIC,
-    _WITH_NAN,
-    is_of_python_objects,
-    reason_for_host,
-)
+from jupyter_gpudask.patches.frames.differences import _NOT_SYMMETRIC, _WITH_NAN, is_of_python_objects, reason_for_host
 from jupyter_gpudask.patches.frames.missing_values import COMPARED_BY_UFUNC
 from jupyter_gpudask.switch.context import switched_to
 
@@ -343,6 +338,7 @@ def test_times_of_a_day_and_lists_stay_on_the_host():
         ("replace", (FRAME.name, "a", None), {}, True),
         ("replace", (FRAME.x, np.nan, 0), {}, False),
         ("replace", (FRAME.x > 1, True, 0), {}, True),
+        ("replace", (FRAME, np.nan, pd.Timestamp("2024-01-01")), {}, False),
         ("corr", (FRAME[["n", "x"]],), {}, False),
         ("var", (FRAME[[]],), {}, True),
         ("std", (FRAME[["n"]],), {}, False),

@@ -10,6 +10,7 @@ import pytest
 import zarr
 from dask.array.core import slices_from_chunks
 from dask.core import flatten
+from helpers import small_disk
 from numcodecs import Delta, Zlib
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
 
@@ -25,13 +26,13 @@ NUMBERS = np.random.default_rng(0).normal(size=(7, 5)) * 100
 
 @pytest.fixture
 def reads(request, monkeypatch):
-    """The shapes of the blocks that are read into page-locked memory, and those of all arrays there; and of the blocks
-    whether they are read without Zarr."""
+    """The shapes of the blocks that are read into page-locked memory, and those of all arrays there; of the blocks
+    whether they are read without Zarr; and the shapes of chunks that are read for a part of them."""
     if device.HAS_GPU:
         monkeypatch.setattr(page_locked, "_LEAST", 1)
     else:
         request.getfixturevalue("pool")
-    blocks, arrays, files = [], [], []
+    blocks, arrays, files, scratch = [], [], [], []
 
     def noted(function, shapes):
         def call(*args):
@@ -45,7 +46,8 @@ def reads(request, monkeypatch):
     monkeypatch.setattr(zarr_blocks, "_read", noted(zarr_blocks._read, blocks))
     monkeypatch.setattr(zarr_blocks, "_read_files", noted(zarr_blocks._read_files, files))
     monkeypatch.setattr(page_locked, "empty", noted(page_locked.empty, arrays))
-    return blocks, arrays, files
+    monkeypatch.setattr(zarr_blocks, "_scratch", noted(zarr_blocks._scratch, scratch))
+    return blocks, arrays, files, scratch
 
 
 def blocks_of(array):
@@ -153,11 +155,11 @@ def test_blocks_are_what_zarr_reads_and_are_read_into_page_locked_memory(tmp_pat
         wanted = np.asarray(expected[place])
         assert block.dtype == wanted.dtype
         np.testing.assert_array_equal(device.cupy.asnumpy(block), wanted)
-    blocks, arrays, files = reads
+    blocks, arrays, files, scratch = reads
     assert blocks
     assert set(files) == {name not in BY_ZARR}
     # What xarray decodes after that is copied there again, and nothing else.
-    assert len(arrays) == len(blocks) * (1 + (name in DECODED))
+    assert len(arrays) - len(scratch) == len(blocks) * (1 + (name in DECODED))
 
 
 OTHERS = {
@@ -234,6 +236,54 @@ def test_a_target_takes_what_zarr_takes(tmp_path, key):
         target[key] = np.ones((2, 9))
 
 
+WRITTEN = {
+    "no codec": {"compressors": None},
+    "default": {},
+    "zstd with checksum": {"compressors": ZstdCodec(level=1, checksum=True)},
+    "blosc": {"compressors": BloscCodec(cname="zstd", shuffle="bitshuffle")},
+    "gzip": {"compressors": GzipCodec()},
+    "format 2": {"zarr_format": 2},
+    "format 2, zlib": {"zarr_format": 2, "compressors": Zlib()},
+    "all chunks": {"config": {"write_empty_chunks": True}},
+    "gaps of NaN": {"fill_value": np.nan},
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_task_writes_the_files_that_zarr_writes(tmp_path, monkeypatch, name):
+    values = np.vstack([NUMBERS, np.full((3, 5), WRITTEN[name].get("fill_value", 0))])
+    values[:3, :2] = values[-1, -1]
+    plain, array = (in_file(tmp_path / each, np.ones((10, 5)), **WRITTEN[name]) for each in ("plain", "cell"))
+    plain[...] = values
+    target = zarr_blocks.with_threads(array)
+    monkeypatch.setattr(zarr_blocks, "asyncio", None)
+    for place in slices_from_chunks(((3, 6, 1), (4, 1))):
+        target[place] = values[place]
+    np.testing.assert_array_equal(array[...], values)
+    files = [
+        {file.relative_to(folder) for file in folder.rglob("*")} for folder in (tmp_path / "plain", tmp_path / "cell")
+    ]
+    assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("name", ["shards", "transposed", "part of a chunk"])
+def test_zarr_writes_other_blocks(tmp_path, name):
+    options = {"shards": {"shards": (6, 4)}, "transposed": {"filters": [TransposeCodec(order=(1, 0))]}}.get(name, {})
+    array = in_file(tmp_path, NUMBERS * 0, **options)
+    part = (slice(0, 4 if name == "part of a chunk" else 6), slice(0, 4))
+    zarr_blocks.with_threads(array)[part] = NUMBERS[part]
+    np.testing.assert_array_equal(array[part], NUMBERS[part])
+
+
+def test_blocks_of_whole_chunks_need_no_lock(tmp_path):
+    target = zarr_blocks.with_threads(in_file(tmp_path))
+    assert target.has_chunks_of(da.from_array(NUMBERS, chunks=(6, 4)))
+    assert not target.has_chunks_of(da.from_array(NUMBERS, chunks=(4, 2)))
+    assert not target.has_chunks_of(da.from_array(NUMBERS[:6], chunks=(3, 2)))
+    shards = zarr_blocks.with_threads(in_file(tmp_path / "shards", shards=(6, 4)))
+    assert not shards.has_chunks_of(da.from_array(NUMBERS, chunks=(3, 2)))
+
+
 def test_files_that_were_written_before_the_disk_takes_no_more_are_whole(tmp_path):
     values = np.random.default_rng(0).integers(0, 99, (2, 10**6))
     values[0] = 7
@@ -248,3 +298,11 @@ def test_files_that_were_written_before_the_disk_takes_no_more_are_whole(tmp_pat
     assert (array[0] == 7).all()
     assert not array[1].any()
     assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_lost_mount_is_an_error_and_nothing_is_written_below_it(tmp_path):
+    with small_disk(tmp_path / "disk") as disk:
+        target = zarr_blocks.with_threads(in_file(disk))
+    with pytest.raises(FileNotFoundError, match=r"disk/x\.zarr'$"):
+        target[0:3, 0:2] = NUMBERS[:3, :2]
+    assert not list((tmp_path / "disk").iterdir())

@@ -171,6 +171,14 @@ def graph_of(arrays, *options):
     return optimizer(*options)(graph, [array.__dask_keys__() for array in arrays])
 
 
+def assert_as_dask(*arrays, rtol=1e-13):
+    expected = dask.compute(*arrays, scheduler="sync")
+    with dask.config.set(array_optimize=optimizer()):
+        found = dask.compute(*arrays, scheduler="sync")
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol)
+
+
 def heights(graph):
     """How many blocks each stack has."""
     return sorted(len(task.args) for task in steps(graph) if getattr(task, "func", None) is r_of_stack)
@@ -243,19 +251,12 @@ def test_other_blocks_are_left_alone(make):
 )
 def test_where_more_than_the_values_is_wanted_nothing_is_stacked(make):
     assert not heights(graph_of([make(numbers())]))
-    expected = make(numbers()).compute(scheduler="sync")
-    with dask.config.set(array_optimize=optimizer()):
-        np.testing.assert_allclose(make(numbers()).compute(scheduler="sync"), expected, rtol=1e-13, atol=1e-13)
+    assert_as_dask(make(numbers()))
 
 
 def test_where_the_signs_of_r_are_needed_too_they_are_those_of_dask():
     x = numbers()
-    arrays = [da.linalg.svd(x)[1], da.linalg.svd(x)[2], da.linalg.qr(x)[1]]
-    expected = dask.compute(*arrays, scheduler="sync")
-    with dask.config.set(array_optimize=optimizer()):
-        found = dask.compute(*arrays, scheduler="sync")
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+    assert_as_dask(da.linalg.svd(x)[1], da.linalg.svd(x)[2], da.linalg.qr(x)[1], rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -263,12 +264,7 @@ def test_where_the_signs_of_r_are_needed_too_they_are_those_of_dask():
 )
 def test_blocks_that_others_need_too_are_left_alone_and_the_rest_is_stacked(others):
     x = numbers()
-    arrays = [da.linalg.svd(x)[1], *others(x)]
-    expected = dask.compute(*arrays, scheduler="sync")
-    with dask.config.set(array_optimize=optimizer()):
-        found = dask.compute(*arrays, scheduler="sync")
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-13)
+    assert_as_dask(da.linalg.svd(x)[1], *others(x))
     part = [da.linalg.svd(x)[1], x[150:250]]
     assert heights(graph_of(part)) == [7, 10]  # without the second and third one, and the first one is alone
 

@@ -136,11 +136,7 @@ def test_an_old_folder_without_a_lock_is_removed_if_a_cluster_has_made_it(tmp_pa
         return folder
 
     old = made("leftover", "dask-scratch-space")
-    kept = {
-        made("notebook", "my results"),
-        made("readable", "logs", mode=0o755),
-        made("creating", "logs", age=0),
-    }
+    kept = {made("notebook", "my results"), made("readable", "logs", mode=0o755), made("creating", "logs", age=0)}
     remove_stale_directories(tmp_path)
     assert not old.exists()
     assert {*tmp_path.iterdir()} == kept

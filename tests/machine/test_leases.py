@@ -101,35 +101,47 @@ def chosen(leases, **options):
     return [gpu.index for gpu in make_plan(ClusterSpec.parse(options), leases).gpus]
 
 
-@pytest.mark.usefixtures("four_gpus")
-def test_a_count_takes_the_freest_that_nobody_holds():
-    assert chosen([leased(0)], gpus=2) == [1, 2]
-    assert chosen([leased(0), leased(2)], gpus=2) == [1, 3]
+A, B, SHARED = leased(0), leased(1, holder="b.ipynb"), leased(0, share=True)
 
 
 @pytest.mark.usefixtures("four_gpus")
-@pytest.mark.parametrize("gpus", ["all", [0, 1], 4])
-def test_a_refusal_names_the_notebooks(gpus):
+@pytest.mark.parametrize(
+    ("leases", "options", "expected"),
+    [
+        ([A], {"gpus": 2}, [1, 2]),
+        ([A, leased(2)], {"gpus": 2}, [1, 3]),
+        ([], {"gpus": "free"}, [0, 1, 2, 3]),
+        ([A, leased(2)], {"gpus": "free"}, [1, 3]),
+        ([SHARED, leased(2)], {"gpus": "free", "share": True}, [0, 1, 3]),
+        ([leased(0, 1, 2, 3, share=True)], {"gpus": "all", "share": True}, [0, 1, 2, 3]),
+    ],
+)
+def test_a_start_gets_the_freest_gpus_that_nobody_holds_or_shares_those_of_others(leases, options, expected):
+    assert chosen(leases, **options) == expected
+
+
+ALL = [leased(0, 1, 2), leased(3, holder="b.ipynb")]
+
+
+@pytest.mark.usefixtures("four_gpus")
+@pytest.mark.parametrize(
+    ("leases", "options", "reason"),
+    [
+        *(
+            ([A, B], {"gpus": gpus}, "GPU 0 is held by a.ipynb, GPU 1 is held by b.ipynb.")
+            for gpus in ("all", [0, 1], 4)
+        ),
+        (ALL, {"gpus": "free"}, "GPUs 0, 1 and 2 are held by a.ipynb, GPU 3 is held by b.ipynb."),
+        ([SHARED, leased(0, share=True, holder="b.ipynb")], {"gpus": [0]}, "GPU 0 is held by a.ipynb and b.ipynb."),
+        ([A], {"gpus": [0], "share": True}, "GPU 0 is held by a.ipynb."),
+    ],
+)
+def test_a_refusal_names_the_notebooks_and_the_free_gpus_if_there_are_some(leases, options, reason):
     with pytest.raises(GpuHeldError) as refusal:
-        chosen([leased(0), leased(1, holder="b.ipynb")], gpus=gpus)
-    assert refusal.value.reason == "GPU 0 is held by a.ipynb, GPU 1 is held by b.ipynb."
-    assert refusal.value.held_gpus == (GPUS[0].uuid, GPUS[1].uuid)
-    assert "start on the GPUs that are free with --gpus free" in refusal.value.fix
-
-
-@pytest.mark.usefixtures("four_gpus")
-def test_free_takes_all_that_nobody_holds():
-    assert chosen([], gpus="free") == [0, 1, 2, 3]
-    assert chosen([leased(0), leased(2)], gpus="free") == [1, 3]
-    assert chosen([leased(0, share=True), leased(2)], gpus="free", share=True) == [0, 1, 3]
-
-
-@pytest.mark.usefixtures("four_gpus")
-def test_free_is_refused_if_others_hold_every_gpu():
-    with pytest.raises(GpuHeldError) as refusal:
-        chosen([leased(0, 1, 2), leased(3, holder="b.ipynb")], gpus="free")
-    assert refusal.value.reason == "GPUs 0, 1 and 2 are held by a.ipynb, GPU 3 is held by b.ipynb."
-    assert "--gpus free" not in refusal.value.fix
+        chosen(leases, **options)
+    assert refusal.value.reason == reason
+    assert set(refusal.value.held_gpus) == {gpu for lease in leases for gpu in lease.gpus}
+    assert ("start on the GPUs that are free with --gpus free" in refusal.value.fix) == (leases is not ALL)
 
 
 def test_without_a_gpu_free_is_the_stand_in_and_an_error_if_gpus_are_required(monkeypatch):
@@ -139,20 +151,6 @@ def test_without_a_gpu_free_is_the_stand_in_and_an_error_if_gpus_are_required(mo
     assert (plan.engine, plan.stand_in) == ("cpu", "No GPU is visible to this kernel: the NVIDIA driver lists none.")
     with pytest.raises(GpuUnavailableError):
         make_plan(ClusterSpec.parse({"gpus": "free", "engine": "cuda"}))
-
-
-@pytest.mark.usefixtures("four_gpus")
-def test_a_refusal_names_all_who_share_a_gpu():
-    with pytest.raises(GpuHeldError, match=r"GPU 0 is held by a\.ipynb and b\.ipynb\."):
-        chosen([leased(0, share=True), leased(0, share=True, holder="b.ipynb")], gpus=[0])
-
-
-@pytest.mark.usefixtures("four_gpus")
-def test_those_who_share_hold_the_same_gpus_and_nobody_else_does():
-    assert chosen([leased(0, 1, 2, 3, share=True)], gpus="all", share=True) == [0, 1, 2, 3]
-    for mine, theirs in ((True, False), (False, True)):
-        with pytest.raises(GpuHeldError):
-            chosen([leased(0, share=theirs)], gpus=[0], share=mine)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +194,7 @@ def test_what_takes_the_place_of_a_cluster_gets_its_gpus_and_memory_and_not_thos
             check_replacement(spec, supervisor)
 
 
-def test_two_clusters_with_gpus_respect_each_other_and_starts_wait_in_line(tmp_path, monkeypatch):
+async def test_two_clusters_with_gpus_respect_each_other_and_starts_wait_in_line(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     environment = fake_gpu_environment(FAKE_GPUS="2")
 
@@ -211,31 +209,28 @@ def test_two_clusters_with_gpus_respect_each_other_and_starts_wait_in_line(tmp_p
         await asyncio.to_thread(wait_until, lambda: said or starting.done(), 60)
         return starting, said
 
-    async def run():
-        first = await start(gpus=1)
-        with pytest.raises(GpuHeldError, match=r"GPU 0 is held by a\.ipynb\."):
-            await start(gpus=[0], share=True)
-        folder = LeaseFolder(tmp_path / "gpudask-leases")
-        next_one, said = await wait_in_line(gpus="all")
-        assert said == ["Waiting for GPUs at place 1 in line. GPU 0 is held by a.ipynb."]
-        interrupted, said = await wait_in_line(gpus=1)
-        assert said[0].startswith("Waiting for GPUs at place 2 in line. Others wait for these GPUs, first in line: ")
-        interrupted.cancel()
-        await asyncio.gather(interrupted, return_exceptions=True)
-        assert len(folder.line.read()) == 1
-        with pytest.raises(GpuHeldError, match="Others wait for these GPUs, first in line: user "):
-            await start(gpus=1)
-        monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda _: list(first.ready.gpus))
-        with pytest.raises(GpuHeldError, match="Not restarted, because others wait for GPUs"):
-            check_replacement(ClusterSpec.parse({"gpus": 1}), first.pid)
-        assert [lease.pid for lease in folder.read()] == [first.pid]
-        os.kill(first.pid, signal.SIGKILL)
-        second = await next_one
-        assert len(second.ready.gpus) == 2
-        assert [lease.pid for lease in folder.read()] == [second.pid]
-        assert folder.line.read() == []
-        await first.close()
-        await second.close()
-        assert list(folder.path.glob("*.lease")) == []
-
-    asyncio.run(run())
+    first = await start(gpus=1)
+    with pytest.raises(GpuHeldError, match=r"GPU 0 is held by a\.ipynb\."):
+        await start(gpus=[0], share=True)
+    folder = LeaseFolder(tmp_path / "gpudask-leases")
+    next_one, said = await wait_in_line(gpus="all")
+    assert said == ["Waiting for GPUs at place 1 in line. GPU 0 is held by a.ipynb."]
+    interrupted, said = await wait_in_line(gpus=1)
+    assert said[0].startswith("Waiting for GPUs at place 2 in line. Others wait for these GPUs, first in line: ")
+    interrupted.cancel()
+    await asyncio.gather(interrupted, return_exceptions=True)
+    assert len(folder.line.read()) == 1
+    with pytest.raises(GpuHeldError, match="Others wait for these GPUs, first in line: user "):
+        await start(gpus=1)
+    monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda _: list(first.ready.gpus))
+    with pytest.raises(GpuHeldError, match="Not restarted, because others wait for GPUs"):
+        check_replacement(ClusterSpec.parse({"gpus": 1}), first.pid)
+    assert [lease.pid for lease in folder.read()] == [first.pid]
+    os.kill(first.pid, signal.SIGKILL)
+    second = await next_one
+    assert len(second.ready.gpus) == 2
+    assert [lease.pid for lease in folder.read()] == [second.pid]
+    assert folder.line.read() == []
+    await first.close()
+    await second.close()
+    assert list(folder.path.glob("*.lease")) == []

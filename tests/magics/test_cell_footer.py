@@ -51,10 +51,7 @@ def test_the_footer_has_energy_and_cost(recorded):
 def test_the_footer_stands_under_the_traceback_of_a_long_cell(kernel, tmp_path):
     file = tmp_path / "file"
     kernel.ok("def wait_for(file):\n    import os, time\n    while not os.path.exists(file): time.sleep(0.05)")
-    reply = kernel.run(
-        f"{CELL}\nclient.submit(wait_for, {str(file)!r}).result()\n1 / 0",
-        on_display=file.touch,
-    )
+    reply = kernel.run(f"{CELL}\nclient.submit(wait_for, {str(file)!r}).result()\n1 / 0", on_display=file.touch)
     assert reply.error == "ZeroDivisionError"
     assert "0 of 1 task done" in reply.displayed[0]
     # The line of the progress becomes empty.
@@ -62,14 +59,6 @@ def test_the_footer_stands_under_the_traceback_of_a_long_cell(kernel, tmp_path):
     assert footer(reply).startswith("CuPy and pandas on 2 × NVIDIA H200")
     shown = [kind for kind in reply.kinds if kind in ("error", "display_data")]
     assert shown == ["display_data", "error", "display_data"]
-
-
-def test_gpus_that_do_not_exist_are_named_on_a_running_cluster(kernel):
-    reply = kernel.run("%gpudask start --gpus 5")
-    assert reply.printed.startswith(
-        "UsageError: --gpus 5 asks for 5 GPUs, and this kernel sees 2. Use at most 2; for the one GPU with"
-    )
-    assert "other options" in kernel.run("%gpudask start --gpus 1").printed
 
 
 RMM = """
@@ -347,8 +336,3 @@ def test_the_progress_counts_the_blocks_of_fused_tasks_also_after_an_interrupt(k
     assert 640 <= blocks < 720  # and the sums of several
     assert "left" in lines[-1].string
     assert f" · {done} of {blocks} blocks, {blocks - done} cancelled" in footer(reply)
-
-
-def test_a_typo_in_move_is_found_without_a_gpu(with_cluster):
-    reply = with_cluster.run("%%gpudask --move nothere\n1")
-    assert "--move names nothere, and there is no such variable." in reply.printed

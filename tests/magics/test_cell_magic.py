@@ -47,17 +47,32 @@ def test_the_value_of_the_last_expression_is_the_cells_and_is_kept(gpu_kernel):
     assert gpu_kernel.ok("%%gpudask\n42;").value is None, "after a semicolon"
 
 
-def test_names_are_those_of_the_notebook(gpu_kernel):
+VALUES = {
+    "await": (f"import asyncio\nawait asyncio.sleep(0.05)\nasync def later(): return {BACKENDS}\nawait later()", ON),
+    "several lines, strings and continuations": (
+        'text = """\n%%gpudask\n  indented\n"""\nnumber = 1 + \\\n    2\n(text, number)',
+        "('\\n%%gpudask\\n  indented\\n', 3)",
+    ),
+    "the shell, magics and help": (
+        "!ls\nplace = %pwd\nfiles = !echo one\nlen?\n(bool(place), files[0])",
+        "(True, 'one')",
+    ),
+    "the magic twice": (f"%%gpudask --array numpy\n{BACKENDS}", "('numpy', 'cudf')"),
+    "a cell in a cell": (
+        f"%%gpudask --array numpy\nx = get_ipython().run_cell('%%gpudask\\n{BACKENDS}').result\n(x, {BACKENDS})",
+        f"({ON}, ('numpy', 'cudf'))",
+    ),
+    "names of the notebook": ("inside = outside + 1\ndef double(): return inside * 2\ndouble()", "4"),
+}
+
+
+@pytest.mark.parametrize("about", VALUES)
+def test_the_body_is_an_ordinary_cell(gpu_kernel, about):
     gpu_kernel.ok("outside = 1")
-    gpu_kernel.ok("%%gpudask\ninside = outside + 1\ndef double(): return inside * 2")
-    assert gpu_kernel.ok("double()").value == "4"
-
-
-def test_top_level_await_works_and_is_switched(gpu_kernel):
-    reply = gpu_kernel.ok(
-        f"%%gpudask\nimport asyncio\nawait asyncio.sleep(0.05)\nasync def later(): return {BACKENDS}\nawait later()"
-    )
-    assert reply.value == ON
+    body, value = VALUES[about]
+    assert gpu_kernel.ok(f"%%gpudask\n{body}").value == value
+    gpu_kernel.ok(f"%%gpudask\nseen = {BACKENDS}", silent=True)
+    assert gpu_kernel.ok("seen").value == ON
 
 
 def plain(reply):
@@ -89,11 +104,6 @@ def test_a_syntax_error_is_shown_once_at_its_line(gpu_kernel):
     assert "line 3" in reply.traceback or ", 3)" in reply.error_value
 
 
-@pytest.mark.parametrize("leave", ["raise SystemExit", "import sys; sys.exit(3)"])
-def test_an_exit_leaves_the_switch_off(gpu_kernel, leave):
-    gpu_kernel.run(f"%%gpudask\n{leave}")
-
-
 def test_bad_arguments_are_one_sentence_and_the_body_does_not_run(gpu_kernel):
     gpu_kernel.ok("ran = False")
     for arguments in ("--array tensor", "--arrray cupy", "extra", '"', "--array"):
@@ -114,25 +124,6 @@ def test_time_and_capture_work_above_and_below(gpu_kernel):
         assert gpu_kernel.ok(cell).printed == ""
         assert gpu_kernel.ok("print(kept.stdout)").printed.strip() == ON
         assert_off(gpu_kernel)
-
-
-def test_shell_commands_magics_and_help_work_in_the_body(gpu_kernel):
-    reply = gpu_kernel.ok(
-        "%%gpudask\n!echo from the shell\nplace = %pwd\nfiles = !echo one\nlen?\n(bool(place), files[0])"
-    )
-    assert "from the shell" in reply.printed
-    assert reply.value == "(True, 'one')"
-
-
-def test_several_lines_strings_and_continuations_survive(gpu_kernel):
-    cell = '%%gpudask\ntext = """\n%%gpudask\n  indented\n"""\nnumber = 1 + \\\n    2\n(text, number)'
-    assert gpu_kernel.ok(cell).value == "('\\n%%gpudask\\n  indented\\n', 3)"
-
-
-def test_a_nested_run_cell_does_not_end_the_switch(gpu_kernel):
-    reply = gpu_kernel.ok(f"%%gpudask\nget_ipython().run_cell('inner = 1')\n{BACKENDS}")
-    assert reply.value == ON
-    assert gpu_kernel.ok("inner").value == "1"
 
 
 NESTED = {
@@ -173,26 +164,12 @@ def test_a_cell_that_fails_after_a_blank_one_ends_its_switch(gpu_kernel):
     assert_off(gpu_kernel)
     blank = "get_ipython().run_cell('  ')"
     for end in ("1 / 0", "raise KeyboardInterrupt", "import asyncio\nraise asyncio.CancelledError", "raise SystemExit"):
+        gpu_kernel.run(f"%%gpudask\n{end}")
+        assert_off(gpu_kernel)
         gpu_kernel.run(f"%%gpudask\n{blank}\n{end}")
         assert_off(gpu_kernel)
         gpu_kernel.run(f"%%gpudask\nimport asyncio\nawait asyncio.sleep(0)\n{blank}\n{end}")
         assert_off(gpu_kernel)
-
-
-def test_a_gpudask_cell_inside_another_keeps_the_outer_one(gpu_kernel):
-    cell = (
-        f"%%gpudask --array numpy\ninner = get_ipython().run_cell('%%gpudask\\n{BACKENDS}').result\n(inner, {BACKENDS})"
-    )
-    assert gpu_kernel.ok(cell).value == f"({ON}, ('numpy', 'cudf'))"
-
-
-def test_the_magic_twice_is_the_inner_one(gpu_kernel):
-    assert gpu_kernel.ok(f"%%gpudask\n%%gpudask --array numpy\n{BACKENDS}").value == "('numpy', 'cudf')"
-
-
-def test_silent_execution_is_switched_and_switched_back(gpu_kernel):
-    gpu_kernel.ok(f"%%gpudask\nseen = {BACKENDS}", silent=True)
-    assert gpu_kernel.ok("seen").value == ON
 
 
 def test_blank_cells_and_comments_disturb_nothing(gpu_kernel):

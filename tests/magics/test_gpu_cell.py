@@ -239,46 +239,11 @@ def test_a_result_that_does_not_fit_is_refused_before_it_is_computed(kernel):
     assert kernel.ok(f"{CELL}\nfloat(big.sum().compute())").value == "200000000.0"
 
 
-def test_a_result_whose_size_shows_when_it_is_computed_is_refused_before_it_is_moved(kernel):
-    kernel.ok("import jupyter_gpudask.patches.computation as fitting\nbefore = fitting._free_memory")
-    kernel.ok("fitting._free_memory = lambda: 1000")
-    reply = kernel.run(f"{CELL}\nx = da.arange(1000, chunks=500)\nsome = x[x > 10]\nsome.compute()")
-    few = kernel.run(f"{CELL}\nx[x > 990].compute().shape")
-    fails = kernel.run(f"{CELL}\nx[x > 10].map_blocks(lambda block: 1 / 0, dtype=float).compute()")
-    kernel.ok("fitting._free_memory = before")
-    assert reply.error == "ResultTooLargeError"
-    assert "The result some needs 7.7 KiB" in reply.error_value
-    assert few.value == "(9,)"
-    assert (fails.error, fails.error_value) == ("ZeroDivisionError", "division by zero"), "its own error"
-
-
 def test_several_results_that_fit_alone_and_not_together_are_refused(kernel):
     cell = "a, b = (da.ones((9_000, 6_000), chunks=6_000) + n for n in (1, 2))\nda.compute(a, b)"
     reply = kernel.run(f"{CELL}\n{cell}")
     assert reply.error == "ResultTooLargeError"
     assert "The result a and b needs 1.6 GiB" in reply.error_value
-
-
-def test_an_array_without_metadata_is_not_taken_for_a_cpu_array(kernel):
-    for expression in (
-        "da.histogram(x, bins=4, range=(0, 1))[0]",
-        "x[x > 0.5]",
-        "da.fft.fft(x.rechunk(-1)).real",
-        "da.apply_along_axis(lambda row: row * 2, 0, x.rechunk(-1))",
-    ):
-        made = f"x = da.random.random(100, chunks=50)\ny = {expression}"
-        for options, kind in (("", "cupy.ndarray"), (" --results host", "numpy.ndarray")):
-            reply = kernel.ok(f"{CELL}{options}\n{made}\ntype(y.compute())")
-            assert (reply.value, "on the CPU" in footer(reply)) == (kind, False), expression
-    cell = "counts, edges = da.histogram(x, bins=4, range=(0, 1))\nint((counts * da.ones(4)).sum().compute())"
-    assert kernel.ok(f"{CELL}\n{cell}").value == "100"
-
-
-def test_a_vectorized_function_of_the_user_runs_on_the_host(kernel):
-    mapped = "da.arange(4, chunks=2).map_blocks(np.vectorize(lambda x: x + 1, otypes=[int]))"
-    reply = kernel.ok(f"{CELL} --results host\n{mapped}.compute()")
-    assert reply.value == "array([1, 2, 3, 4])"
-    assert "on the CPU" in footer(reply)
 
 
 @pytest.mark.usefixtures("without_fallback")
@@ -289,17 +254,6 @@ def test_without_the_fallback_an_ordinary_cell_says_where_it_is(kernel):
         reply = kernel.run("lacking.compute()")
         assert reply.error == "TypeError"
         assert reply.traceback.count("%config GpuDask.fallback = 'host', what the library lacks runs on the CPU") == 1
-
-
-def test_many_threads_of_a_cell_all_create_on_the_gpu_also_beside_a_copy_of_the_configuration(kernel):
-    cell = (
-        "import copy, sys\nfrom concurrent.futures import ThreadPoolExecutor\n"
-        "copied, interval = copy.deepcopy(dask.config.config), sys.getswitchinterval()\nsys.setswitchinterval(1e-5)\n"
-        "with ThreadPoolExecutor(8) as pool:\n"
-        "    made = list(pool.map(lambda _: type(da.ones(8, chunks=4)._meta).__module__, range(1000)))\n"
-        "sys.setswitchinterval(interval)\nset(made), type(da.ones(1)._meta).__module__"
-    )
-    assert kernel.ok(f"{CELL}\n{cell}").value == "({'cupy'}, 'cupy')"
 
 
 @pytest.mark.usefixtures("without_fallback")

@@ -5,7 +5,7 @@ import time
 
 import dask
 import pytest
-from helpers import RunningCluster
+from helpers import RunningCluster, wait_until
 
 from jupyter_gpudask.worker.plugins import MetricsRetentionPlugin
 
@@ -76,11 +76,7 @@ def test_the_results_of_a_failed_computation_are_released_with_its_error(client,
         wait(client, [client.submit(divmod, 1, 0, pure=False), client.submit(abs, -1, pure=False)])
     assert "sync" in [frame.name for frame in caught.traceback]
     del caught
-    deadline = time.monotonic() + 5
-    while client.futures and time.monotonic() < deadline:
-        gc.collect()  # again, for the thread of the client may have held them until now
-        time.sleep(0.02)
-    assert not client.futures
+    wait_until(lambda: gc.collect() is None or not client.futures)  # the thread of the client may hold them until then
 
 
 def client_address(client):

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 import textwrap
+from contextlib import asynccontextmanager
 
 import psutil
 from helpers import command_line
@@ -77,18 +78,15 @@ class KernelsOf(NamedKernels):
         return [child.pid for child in psutil.Process().children() if str(self.program) in command_line(child)]
 
 
-def with_manager(use, kernels=None, **settings):
-    """Run `use` with a manager, and check that no supervisor is left."""
-
-    async def run():
-        manager = ClusterManager(kernels or NamedKernels("a", "b"), policy_of(**settings))
-        try:
-            return await use(manager)
-        finally:
-            await manager.close_all()
-            assert (kernels.supervisors() if kernels else supervisors()) == []
-
-    return asyncio.run(run())
+@asynccontextmanager
+async def managed(kernels=None, **settings):
+    """A manager, after which no supervisor is left."""
+    manager = ClusterManager(kernels or NamedKernels("a", "b"), policy_of(**settings))
+    try:
+        yield manager
+    finally:
+        await manager.close_all()
+        assert (kernels.supervisors() if kernels else supervisors()) == []
 
 
 def supervisors():

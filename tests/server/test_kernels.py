@@ -118,7 +118,7 @@ async def until_idle(kernel, client):
             await asyncio.sleep(0.5)
 
 
-def test_a_kernel_is_busy_while_it_executes_a_cell_whatever_else_it_answers():
+async def test_a_kernel_is_busy_while_it_executes_a_cell_whatever_else_it_answers():
     async def use(manager, kernels, kernel_id, client):
         kernel = manager.get_kernel(kernel_id)
         await until_idle(kernel, client)
@@ -155,19 +155,16 @@ def test_a_kernel_is_busy_while_it_executes_a_cell_whatever_else_it_answers():
         assert kernels.is_busy(kernel_id)
         assert kernels.last_cell(kernel_id) == 0.0
 
-    async def run():
-        manager = AsyncMappingKernelManager(connection_dir=os.environ["JUPYTER_RUNTIME_DIR"])
-        kernel_id = await manager.start_kernel(kernel_name="python3")
-        kernels = ServerKernels(manager, None)
-        kernels.watch(kernel_id)
-        client = BlockingKernelClient()
-        client.load_connection_file(manager.get_kernel(kernel_id).connection_file)
-        client.start_channels(hb=False)
-        try:
-            await use(manager, kernels, kernel_id, client)
-        finally:
-            client.stop_channels()
-            await manager.shutdown_kernel(kernel_id, now=True)
-            kernels.forget(kernel_id)
-
-    asyncio.run(run())
+    manager = AsyncMappingKernelManager(connection_dir=os.environ["JUPYTER_RUNTIME_DIR"])
+    kernel_id = await manager.start_kernel(kernel_name="python3")
+    kernels = ServerKernels(manager, None)
+    kernels.watch(kernel_id)
+    client = BlockingKernelClient()
+    client.load_connection_file(manager.get_kernel(kernel_id).connection_file)
+    client.start_channels(hb=False)
+    try:
+        await use(manager, kernels, kernel_id, client)
+    finally:
+        client.stop_channels()
+        await manager.shutdown_kernel(kernel_id, now=True)
+        kernels.forget(kernel_id)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from helpers import START_ONE, fake_gpu_environment
-from managers import UNTIL_CLOSED, KernelsOf, NamedKernels, policy_of, until, with_manager
+from managers import UNTIL_CLOSED, KernelsOf, NamedKernels, managed, policy_of, until
 from users import ANNA, SINCE, UUID, as_root, lease_registry, process_of
 
 from jupyter_gpudask.errors import ClusterLifetimeError, ClusterLostError, GpusHandedOverError
@@ -22,8 +22,8 @@ from jupyter_gpudask.server.lifetime import HandOver, _publish_and_choose
 from jupyter_gpudask.server.manager import ClusterManager
 
 
-def test_a_cluster_is_closed_at_the_end_of_its_lifetime_also_if_it_works_unless_it_was_stopped(tmp_path):
-    async def use(manager):
+async def test_a_cluster_is_closed_at_the_end_of_its_lifetime_also_if_it_works_unless_it_was_stopped(tmp_path):
+    async with managed(KernelsOf(UNTIL_CLOSED, tmp_path), max_lifetime=1.0) as manager:
         manager.kernels.busy = True
         cluster, _ = manager.create("a", ClusterSpec(engine="cpu"))
         stopped, _ = manager.create("b", ClusterSpec(engine="cpu"))
@@ -38,8 +38,6 @@ def test_a_cluster_is_closed_at_the_end_of_its_lifetime_also_if_it_works_unless_
         assert str(cluster.error).startswith("The cluster was closed after 1 seconds, its maximum lifetime; its")
         await asyncio.sleep(max(0.0, stopped.created + 2 - time.time()))
         assert (stopped.status, stopped.error) == ("closed", None)
-
-    with_manager(use, KernelsOf(UNTIL_CLOSED, tmp_path), max_lifetime=1.0)
 
 
 def test_the_warning_comes_ten_minutes_before_the_end(monkeypatch):

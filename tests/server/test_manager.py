@@ -4,15 +4,9 @@ import asyncio
 
 import pytest
 from helpers import ONE_WORKER, pids_of_session, without_gpus
-from managers import supervisors, until, with_manager
+from managers import managed, supervisors, until
 
-from jupyter_gpudask.errors import (
-    ClusterExistsError,
-    KernelNotFoundError,
-    LimitError,
-    NoClusterError,
-    SpecError,
-)
+from jupyter_gpudask.errors import ClusterExistsError, KernelNotFoundError, LimitError, NoClusterError, SpecError
 
 pytestmark = pytest.mark.cluster
 
@@ -26,8 +20,8 @@ def spec(manager, **options):
     return manager.policy.spec(ONE_WORKER | options)
 
 
-def test_fifty_concurrent_requests_create_one_cluster_which_is_ready_and_is_closed():
-    async def use(manager):
+async def test_fifty_concurrent_requests_create_one_cluster_which_is_ready_and_is_closed():
+    async with managed() as manager:
         orders = [manager.create("a", spec(manager)) for _ in range(50)]
         assert [new for _, new in orders] == [True] + [False] * 49
         (cluster,) = {cluster for cluster, _ in orders}
@@ -46,11 +40,9 @@ def test_fifty_concurrent_requests_create_one_cluster_which_is_ready_and_is_clos
         with pytest.raises(NoClusterError):
             manager.get("a")
 
-    with_manager(use)
 
-
-def test_closing_a_cluster_during_its_start_leaves_no_process():
-    async def use(manager):
+async def test_closing_a_cluster_during_its_start_leaves_no_process():
+    async with managed() as manager:
         for pause in (0, 0.01, 0.5):
             cluster, _ = manager.create("a", spec(manager))
             await asyncio.sleep(pause)
@@ -58,11 +50,9 @@ def test_closing_a_cluster_during_its_start_leaves_no_process():
             assert cluster.status == "closed"
             assert supervisors() == []
 
-    with_manager(use)
 
-
-def test_a_cluster_created_during_the_close_of_another_starts_after_it_and_a_restart_changes_its_options():
-    async def use(manager):
+async def test_a_cluster_created_during_the_close_of_another_starts_after_it_and_a_restart_changes_its_options():
+    async with managed() as manager:
         first, _ = manager.create("a", spec(manager))
         await becomes(first, "ready")
         with pytest.raises(SpecError):
@@ -76,12 +66,10 @@ def test_a_cluster_created_during_the_close_of_another_starts_after_it_and_a_res
         assert (second.spec.threads, second.spec.gpus) == (2, first.spec.gpus)
         assert supervisors() == [second.ready.pid]
 
-    with_manager(use)
-
 
 @without_gpus
-def test_limits_are_enforced():
-    async def use(manager):
+async def test_limits_are_enforced():
+    async with managed(max_clusters=1, max_workers=2, allow_ucx=False) as manager:
         with pytest.raises(KernelNotFoundError) as refused:
             manager.create("c", spec(manager))
         assert str(refused.value) == "There is no kernel c. Restart the notebook's kernel."
@@ -94,11 +82,9 @@ def test_limits_are_enforced():
             manager.create("b", spec(manager))
         await manager.close("a")
 
-    with_manager(use, max_clusters=1, max_workers=2, allow_ucx=False)
 
-
-def test_an_idle_cluster_is_closed_with_a_reason_unless_its_kernel_is_busy():
-    async def use(manager):
+async def test_an_idle_cluster_is_closed_with_a_reason_unless_its_kernel_is_busy():
+    async with managed(idle_timeout=1.0) as manager:
         manager.kernels.busy = True
         cluster, _ = manager.create("a", spec(manager))
         await becomes(cluster, "ready")
@@ -107,5 +93,3 @@ def test_an_idle_cluster_is_closed_with_a_reason_unless_its_kernel_is_busy():
         manager.kernels.busy = False
         await becomes(cluster, "closed")
         assert manager.get("a").error.reason.startswith("The cluster was closed after 1 seconds without work")
-
-    with_manager(use, idle_timeout=1.0)

@@ -190,22 +190,6 @@ def test_scaling_down_keeps_the_lease_and_frees_the_device_memory(server, notebo
     assert (refused.status, "this cluster holds 2" in refused.body["message"]) == (409, True)
 
 
-def test_clusters_that_share_hold_the_same_gpu_and_others_are_refused(server, notebooks):
-    first, second, third = (notebooks(f"{name}.ipynb") for name in "abc")
-    (held,) = ready(server, first, gpus=1, share=True)["gpus"]
-    assert ready(server, second, gpus=[held], share=True)["gpus"] == [held]
-    assert "is held by a.ipynb and b.ipynb" in refusal(server, third, gpus=[held])
-    assert sorted(holder["name"] for holder in gpus_of(server)[held]["holders"]) == ["a.ipynb", "b.ipynb"]
-
-
-def test_a_pool_that_cannot_fit_is_refused_with_the_metrics(server, notebooks):
-    with occupied(0, 20 * GIB):
-        reason = refusal(server, notebooks("a.ipynb"), gpus=[list_gpus()[0].uuid], pool=0.95)
-    assert "--pool asks for" in reason
-    assert "free of" in reason
-    assert not leases()
-
-
 def test_a_gpu_that_is_not_visible_to_the_kernel_is_not_used(server, notebooks):
     last = list_gpus()[-1]
     kernel = notebooks("a.ipynb")

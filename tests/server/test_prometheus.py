@@ -16,7 +16,7 @@ import psutil
 import pytest
 import yaml
 from helpers import fake_gpu_environment, wait_until
-from managers import with_manager
+from managers import managed
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from users import ANNA, BERT, UUID, as_root, lease_registry, process_of
@@ -40,21 +40,14 @@ def samples(text):
     }
 
 
-def with_metrics(use):
+async def test_each_change_of_a_status_is_counted_once_whichever_thread_asks():
     registry = CollectorRegistry()
 
-    async def run(manager):
+    def read():
+        return samples(generate_latest(registry).decode())
+
+    async with managed() as manager:
         metrics = PrometheusMetrics(manager, Monitor(manager), registry)
-        use(manager, lambda: samples(generate_latest(registry).decode()))
-        metrics.close()
-        assert generate_latest(registry) == b""
-        assert manager._observers == []
-
-    with_manager(run)
-
-
-def test_each_change_of_a_status_is_counted_once_whichever_thread_asks():
-    def use(manager, read):
         for kernel_id, error in [
             ("a", GpuHeldError("gpus-held", gpus="GPU 0 is held")),
             ("b", ClusterLostError("closed")),
@@ -75,8 +68,9 @@ def test_each_change_of_a_status_is_counted_once_whichever_thread_asks():
         assert values["gpudask_cluster_start_seconds_count",] == 1
         assert values["gpudask_cluster_failures_total", "GpuHeldError"] == 1
         assert values["gpudask_cluster_failures_total", "ClusterLostError"] == 1
-
-    with_metrics(use)
+        metrics.close()
+        assert generate_latest(registry) == b""
+        assert manager._observers == []
 
 
 HOST_ONLY = """

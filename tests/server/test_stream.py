@@ -12,7 +12,7 @@ import psutil
 import pytest
 import websocket
 from helpers import fake_gpu_environment, wait_until, without_gpus
-from managers import with_manager
+from managers import managed
 
 from jupyter_gpudask.protocol.rest import GpuInfo, GpuList, StreamMessage
 from jupyter_gpudask.server.history import History
@@ -135,8 +135,8 @@ class Subscriber:
 
 
 @pytest.mark.parametrize("dropped", [[1], [2], [2, 3], [2, 4]])
-def test_a_slow_subscriber_gets_each_sample_of_the_history_exactly_once(dropped):
-    async def use(manager):
+async def test_a_slow_subscriber_gets_each_sample_of_the_history_exactly_once(dropped):
+    async with managed() as manager:
         broadcaster = Broadcaster(manager, Monitor(manager), History(100), interval=0.01)
         fast, slow = Subscriber(), Subscriber(*dropped)
         broadcaster.subscribe(fast)
@@ -146,8 +146,6 @@ def test_a_slow_subscriber_gets_each_sample_of_the_history_exactly_once(dropped)
                 await asyncio.sleep(0.01)
         await broadcaster.stop()
         assert slow.samples[:6] == fast.samples[:6]
-
-    with_manager(use)
 
 
 MACHINE = MachineState(

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 from helpers import slowdown
-from managers import UNTIL_CLOSED, KernelsOf, until, with_manager
+from managers import UNTIL_CLOSED, KernelsOf, managed, until
 
-from jupyter_gpudask.launcher import cluster
+from jupyter_gpudask.launcher import cluster as launcher
 from jupyter_gpudask.protocol.messages import PROTOCOL_VERSION
 from jupyter_gpudask.protocol.spec import ClusterSpec
 from jupyter_gpudask.server.manager import KernelEventListener
@@ -23,7 +23,7 @@ CPU = ClusterSpec(engine="cpu")
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Wait for less time until a program that does not end is killed."""
-    monkeypatch.setattr(cluster, "_CLOSE_TIMEOUT", 1.0)
+    monkeypatch.setattr(launcher, "_CLOSE_TIMEOUT", 1.0)
 
 
 async def longest_pause(stop):
@@ -36,18 +36,16 @@ async def longest_pause(stop):
     return longest
 
 
-def outcome_of(body, tmp_path, start_timeout=120.0, **options):
+async def outcome_of(body, tmp_path, start_timeout=120.0, **options):
     """The error of a cluster whose supervisor is this program, its log, and how long the event loop was blocked."""
 
-    async def use(manager):
+    async with managed(KernelsOf(body, tmp_path, **options)) as manager:
         stop = asyncio.Event()
         measuring = asyncio.create_task(longest_pause(stop))
         cluster, _ = manager.create("a", ClusterSpec.parse({"engine": "cpu", "start_timeout": start_timeout}))
         await until(lambda: cluster.status == "failed")
         stop.set()
         return cluster.error, (await manager.get("a").logs())["supervisor"], await measuring
-
-    return with_manager(use, KernelsOf(body, tmp_path, **options))
 
 
 @pytest.mark.parametrize(
@@ -66,28 +64,28 @@ def outcome_of(body, tmp_path, start_timeout=120.0, **options):
         ),
     ],
 )
-def test_unexpected_output_of_a_supervisor_is_a_clear_error_and_does_not_block_the_loop(body, words, tmp_path):
-    error, _, pause = outcome_of(body, tmp_path)
+async def test_unexpected_output_of_a_supervisor_is_a_clear_error_and_does_not_block_the_loop(body, words, tmp_path):
+    error, _, pause = await outcome_of(body, tmp_path)
     assert words in str(error)
     assert pause < 0.25 * slowdown()  # two cores, shared with the program that floods
 
 
-def test_a_supervisor_that_does_not_respond_is_killed_and_one_without_an_interpreter_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "_START_MARGIN", 1.0)
-    assert "did not answer" in str(outcome_of("time.sleep(60)", tmp_path, start_timeout=0.5)[0])
-    assert "does not start" in str(outcome_of("", tmp_path, interpreter="/no/python")[0])
+async def test_a_supervisor_that_does_not_respond_or_has_no_interpreter_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(launcher, "_START_MARGIN", 1.0)
+    assert "did not answer" in str((await outcome_of("time.sleep(60)", tmp_path, start_timeout=0.5))[0])
+    assert "does not start" in str((await outcome_of("", tmp_path, interpreter="/no/python"))[0])
 
 
-def test_the_log_of_a_cluster_that_has_ended_is_kept(tmp_path):
+async def test_the_log_of_a_cluster_that_has_ended_is_kept(tmp_path):
     words = "for number in range(9): print('last words', number, file=sys.stderr, flush=True)"
-    error, log, _ = outcome_of(f"print(ready, flush=True)\ntime.sleep(0.3)\n{words}\nsys.exit(3)", tmp_path)
+    error, log, _ = await outcome_of(f"print(ready, flush=True)\ntime.sleep(0.3)\n{words}\nsys.exit(3)", tmp_path)
     assert "ended with status 3" in error.reason
     assert log == "\n".join(f"last words {number}" for number in range(9))
     assert str(error).endswith("restart\n" + "\n".join(f"last words {number}" for number in range(4, 9)))
 
 
-def test_many_cycles_of_start_and_close_leave_nothing_behind(tmp_path):
-    async def use(manager):
+async def test_many_cycles_of_start_and_close_leave_nothing_behind(tmp_path):
+    async with managed(KernelsOf(UNTIL_CLOSED, tmp_path)) as manager:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))  # which would grow to its size
         me, seen = psutil.Process(), []
         others = len(me.children())
@@ -98,24 +96,14 @@ def test_many_cycles_of_start_and_close_leave_nothing_behind(tmp_path):
             assert cluster.status == "ready", cluster.error
             await manager.close("a")
             seen.append((me.num_fds(), me.num_threads(), len(me.children()) - others))
-        return seen
-
-    seen = with_manager(use, KernelsOf(UNTIL_CLOSED, tmp_path))
     growth = [after - before for before, after in zip(seen[10], seen[-1], strict=True)]
     assert max(growth) < 5  # of 30 cycles; a look at the kernel may be under way
     assert seen[-1][2] == 0
 
 
 @pytest.mark.parametrize("interval", [1.0, 0.0])
-def test_a_change_of_the_state_interval_during_the_start_takes_effect(interval, tmp_path):
+async def test_a_change_of_the_state_interval_during_the_start_takes_effect(interval, tmp_path):
     heard = tmp_path / "heard"
-
-    async def use(manager):
-        manager.request_states(1.0 - interval)
-        cluster, _ = manager.create("a", CPU)
-        await asyncio.sleep(0)
-        manager.request_states(interval)
-        await until(lambda: cluster.status == "ready" and watched()[-1:] == [interval])
 
     def watched():
         lines = heard.read_text().splitlines(keepends=True) if heard.exists() else []
@@ -130,15 +118,20 @@ def test_a_change_of_the_state_interval_during_the_start_takes_effect(interval, 
                 if "close" in line:
                     break
     """
-    with_manager(use, KernelsOf(body, tmp_path))
+    async with managed(KernelsOf(body, tmp_path)) as manager:
+        manager.request_states(1.0 - interval)
+        cluster, _ = manager.create("a", CPU)
+        await asyncio.sleep(0)
+        manager.request_states(interval)
+        await until(lambda: cluster.status == "ready" and watched()[-1:] == [interval])
 
 
 @pytest.mark.parametrize("what", ["close", "restart"])
-def test_a_failed_start_is_cleaned_up_before_the_next_start(what, tmp_path):
+async def test_a_failed_start_is_cleaned_up_before_the_next_start(what, tmp_path):
     failed = '{"type": "failed", "kind": "ClusterStartError", "reason": "A worker died."}'
     kernels = KernelsOf(f"print({failed!r}, flush=True)\ntime.sleep(0.8)", tmp_path)
 
-    async def use(manager):
+    async with managed(kernels) as manager:
         cluster, _ = manager.create("a", CPU)
         await until(kernels.supervisors)
         await asyncio.sleep(0.3)  # it has reported that it fails, and is being waited for
@@ -152,21 +145,17 @@ def test_a_failed_start_is_cleaned_up_before_the_next_start(what, tmp_path):
             await until(lambda: kernels.supervisors() != first)
             assert not set(first) & set(kernels.supervisors())
 
-    with_manager(use, kernels)
 
-
-def test_an_unforeseen_error_during_the_start_sets_the_status_to_failed(tmp_path, caplog):
+async def test_an_unforeseen_error_during_the_start_sets_the_status_to_failed(tmp_path, caplog):
     async def notebooks():
         raise ValueError("nobody foresaw this")
 
-    async def use(manager):
-        manager.kernels.notebooks = notebooks
-        cluster, _ = manager.create("a", CPU)
-        await until(lambda: cluster.status == "failed")
-        assert "nobody foresaw this" in str(cluster.error)
-
     with caplog.at_level(logging.CRITICAL):
-        with_manager(use, KernelsOf(UNTIL_CLOSED, tmp_path))
+        async with managed(KernelsOf(UNTIL_CLOSED, tmp_path)) as manager:
+            manager.kernels.notebooks = notebooks
+            cluster, _ = manager.create("a", CPU)
+            await until(lambda: cluster.status == "failed")
+            assert "nobody foresaw this" in str(cluster.error)
 
 
 class NoKernels:
@@ -179,10 +168,10 @@ class NoKernels:
         return []
 
 
-def test_a_hanging_cluster_that_is_closed_during_a_reset_is_not_restarted(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "_ANSWER_TIMEOUT", 0.5)
+async def test_a_hanging_cluster_that_is_closed_during_a_reset_is_not_restarted(tmp_path, monkeypatch):
+    monkeypatch.setattr(launcher, "_ANSWER_TIMEOUT", 0.5)
 
-    async def use(manager):
+    async with managed(KernelsOf("print(ready, flush=True)\ntime.sleep(60)", tmp_path)) as manager:
         cluster, _ = manager.create("a", CPU)
         await until(lambda: cluster.status == "ready")
         emptying = asyncio.create_task(KernelEventListener(manager, NoKernels(), NoKernels())._reset(cluster))
@@ -190,5 +179,3 @@ def test_a_hanging_cluster_that_is_closed_during_a_reset_is_not_restarted(tmp_pa
         await manager.close("a")
         await emptying
         assert manager.clusters == {}
-
-    with_manager(use, KernelsOf("print(ready, flush=True)\ntime.sleep(60)", tmp_path))

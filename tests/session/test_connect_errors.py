@@ -193,10 +193,7 @@ NO_SCHEDULER = r"What listens at tcp://\S+ does not answer as a Dask scheduler d
     ids=["part of a message", "no message", "SSH", "HTTP"],
 )
 def test_what_hangs_or_is_no_scheduler_is_one_sentence(said, seconds, sentence):
-    with (
-        listening(lambda connection: connection.sendall(said)) as address,
-        pytest.raises(ConnectError, match=sentence),
-    ):
+    with listening(lambda connection: connection.sendall(said)) as address, pytest.raises(ConnectError, match=sentence):
         check(address=address, start_timeout=seconds)
 
 

@@ -34,10 +34,7 @@ class Job:
 @pytest.mark.parametrize(
     ("function", "sentence"),
     [
-        (
-            generator,
-            "cannot decorate generator: the body of a generator runs after the call.",
-        ),
+        (generator, "cannot decorate generator: the body of a generator runs after the call."),
         (asynchronous_generator, "cannot decorate asynchronous_generator"),
         (functools.partial(generator), "cannot decorate functools.partial"),
         (Job, "cannot decorate the class Job. Decorate its methods."),

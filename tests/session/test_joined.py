@@ -226,11 +226,7 @@ def test_workers_that_cannot_run_a_cell_are_refused_before_the_first_task(joined
     no_gpu = fake_gpu_environment(CUDA_VISIBLE_DEVICES="", FAKE_GPU_PACKAGES="")
     for name, environment, sentence in (
         ("another", another, r"The kernel has cupy 14.2.0, and the worker tcp://\S+ has cupy 13.0.0."),
-        (
-            "no-gpu",
-            no_gpu,
-            r"A GPU cell needs a GPU on every worker, and the worker tcp://\S+ has none\.",
-        ),
+        ("no-gpu", no_gpu, r"A GPU cell needs a GPU on every worker, and the worker tcp://\S+ has none\."),
         ("without", without, r"The worker tcp://\S+ does not respond, or its environment has no"),
     ):
         worker = cluster.add_worker(name, environment=environment)

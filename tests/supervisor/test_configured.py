@@ -19,11 +19,7 @@ from jupyter_gpudask.supervisor.scaling import check_limit
 
 @pytest.mark.parametrize(
     ("path", "extra"),
-    [
-        ("dask_jobqueue.SLURMCluster", "slurm"),
-        ("dask_gateway.GatewayCluster", "gateway"),
-        (KUBE_CLUSTER, "kubernetes"),
-    ],
+    [("dask_jobqueue.SLURMCluster", "slurm"), ("dask_gateway.GatewayCluster", "gateway"), (KUBE_CLUSTER, "kubernetes")],
 )
 def test_a_package_that_is_missing_is_a_sentence_with_the_command_that_installs_it(monkeypatch, path, extra):
     package = path.partition(".")[0]

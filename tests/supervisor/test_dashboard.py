@@ -10,7 +10,7 @@ from http.cookiejar import CookieJar
 import pytest
 import websocket
 from bokeh.util.token import get_token_payload
-from clusters import CPU, with_cluster
+from clusters import CPU, running_cluster
 from helpers import addresses_of_session
 
 from jupyter_gpudask.client.connect import connect
@@ -23,7 +23,12 @@ PATHS = ("/status", "/", "/json/counts.json", "/metrics", "/status/ws", "/nothin
 
 def in_thread_with_cluster(use, options=CPU, **start):
     """What `use` gives for a cluster, in a thread."""
-    return with_cluster(lambda cluster: asyncio.to_thread(use, cluster), options, **start)
+
+    async def run():
+        async with running_cluster(options, **start) as cluster:
+            return await asyncio.to_thread(use, cluster)
+
+    return asyncio.run(run())
 
 
 def ports_of(cluster):

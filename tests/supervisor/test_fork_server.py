@@ -97,11 +97,7 @@ def test_the_fork_server_imports_nothing_from_the_notebooks_folder(tmp_path, mon
 
 @pytest.mark.parametrize(
     ("method", "options", "forks"),
-    [
-        (None, {}, True),
-        (None, {"environment": {"COLOUR": "red"}}, False),
-        ("spawn", {}, False),
-    ],
+    [(None, {}, True), (None, {"environment": {"COLOUR": "red"}}, False), ("spawn", {}, False)],
 )
 def test_workers_on_gpus_are_forked_unless_their_variables_are_others_and_each_sees_its_own(method, options, forks):
     def look():

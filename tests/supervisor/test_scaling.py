@@ -95,38 +95,32 @@ async def become(cluster, *expected):
             await asyncio.sleep(0.05)
 
 
-def test_a_worker_closes_after_its_results_were_moved_however_long_that_takes_and_no_other(monkeypatch, tmp_path):
+async def test_a_worker_closes_after_its_results_were_moved_however_long_that_takes_and_no_other(monkeypatch, tmp_path):
     monkeypatch.setattr(scaling, "_ANSWER_LIMIT", 0.3)
 
-    async def run():
-        async with running() as (cluster, scaled, client):
-            held = await results_on_each_worker(cluster, client, tmp_path, seconds=2)
-            await scaled.scale(2)
-            assert (scaled.leaving, len(cluster.scheduler.workers)) == (1, 3)
-            for again in (scaled.scale(3), scaled.adapt(1, 2)):
-                with pytest.raises(ScaleError, match="is still moving results off the workers"):
-                    await again
-            await become(cluster, "b", "c")
-            assert [value.size for value in await client.gather(held)] == [10000, 20000, 30000]
-            assert len(list(tmp_path.iterdir())) == 3
-            monkeypatch.setattr(scaling, "_ANSWER_LIMIT", 8)
-            await scaled.scale(3)
-            assert scaled.leaving == 0
-            await become(cluster, "a", "b", "c")
-
-    asyncio.run(run())
+    async with running() as (cluster, scaled, client):
+        held = await results_on_each_worker(cluster, client, tmp_path, seconds=2)
+        await scaled.scale(2)
+        assert (scaled.leaving, len(cluster.scheduler.workers)) == (1, 3)
+        for again in (scaled.scale(3), scaled.adapt(1, 2)):
+            with pytest.raises(ScaleError, match="is still moving results off the workers"):
+                await again
+        await become(cluster, "b", "c")
+        assert [value.size for value in await client.gather(held)] == [10000, 20000, 30000]
+        assert len(list(tmp_path.iterdir())) == 3
+        monkeypatch.setattr(scaling, "_ANSWER_LIMIT", 8)
+        await scaled.scale(3)
+        assert scaled.leaving == 0
+        await become(cluster, "a", "b", "c")
 
 
-def test_a_host_with_several_workers_closes_with_all_of_them_after_their_results_were_moved(tmp_path):
-    async def run():
-        async with running(hosts="ab", per_host=2) as (cluster, scaled, client):
-            held = await results_on_each_worker(cluster, client, tmp_path)
-            await scaled.scale(1)
-            await become(cluster, "b-0", "b-1")
-            assert [value.size for value in await client.gather(held)] == [10000 * number for number in range(1, 5)]
-            assert len(list(tmp_path.iterdir())) == 4
-
-    asyncio.run(run())
+async def test_a_host_with_several_workers_closes_with_all_of_them_after_their_results_were_moved(tmp_path):
+    async with running(hosts="ab", per_host=2) as (cluster, scaled, client):
+        held = await results_on_each_worker(cluster, client, tmp_path)
+        await scaled.scale(1)
+        await become(cluster, "b-0", "b-1")
+        assert [value.size for value in await client.gather(held)] == [10000 * number for number in range(1, 5)]
+        assert len(list(tmp_path.iterdir())) == 4
 
 
 @pytest.fixture
@@ -197,36 +191,32 @@ def test_a_cluster_that_is_or_could_grow_too_large_is_not_started(options, limit
     held.release()
 
 
-def test_starts_that_wait_get_their_gpus_in_turn_and_nobody_two(folder):
-    _, held = lease(gpus=[0])
+async def test_starts_that_wait_get_their_gpus_in_turn_and_nobody_two(folder):
+    _, held = await asyncio.to_thread(lease, gpus=[0])
+    said = {number: [] for number in range(3)}
+    held_by = {}
 
-    async def run():
-        said = {number: [] for number in range(3)}
-        held_by = {}
+    async def wait(number):
+        request = Start(spec=ClusterSpec.parse({"gpus": [0], "wait": True}), path=())
+        _, held_by[number] = await plan_and_lease(request, lambda sentence, _: said[number].append(sentence))
 
-        async def wait(number):
-            request = Start(spec=ClusterSpec.parse({"gpus": [0], "wait": True}), path=())
-            _, held_by[number] = await plan_and_lease(request, lambda sentence, _: said[number].append(sentence))
-
-        starts = []
-        for number in range(3):
-            starts.append(asyncio.create_task(wait(number)))
-            while not said[number]:
-                await asyncio.sleep(0)
-        assert [said[number][0].partition(" in line")[0] for number in said] == [
-            f"Waiting for GPUs at place {place}" for place in (1, 2, 3)
-        ]
-        starts[1].cancel()
-        held.release()
-        await starts[0]
-        assert set(held_by) == {0}
-        assert [each.gpus for each in folder.read()] == [("GPU-0",)]
-        held_by[0].release()
-        await starts[2]
-        assert set(held_by) == {0, 2}
-        held_by[2].release()
-
-    asyncio.run(run())
+    starts = []
+    for number in range(3):
+        starts.append(asyncio.create_task(wait(number)))
+        while not said[number]:
+            await asyncio.sleep(0)
+    assert [said[number][0].partition(" in line")[0] for number in said] == [
+        f"Waiting for GPUs at place {place}" for place in (1, 2, 3)
+    ]
+    starts[1].cancel()
+    held.release()
+    await starts[0]
+    assert set(held_by) == {0}
+    assert [each.gpus for each in folder.read()] == [("GPU-0",)]
+    held_by[0].release()
+    await starts[2]
+    assert set(held_by) == {0, 2}
+    held_by[2].release()
     assert folder.line.read() == []
     assert [path.name for path in folder.path.iterdir()] == ["mutex"]
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 import dask.array as da
 import psutil
 import pytest
-from clusters import CPU, compute_a_sum, with_cluster
+from clusters import CPU, compute_a_sum, running_cluster
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from distributed import Client, Security, rpc
 from distributed.system import MEMORY_LIMIT
@@ -45,16 +45,14 @@ def hold_gil(seconds, begun):
     ctypes.PyDLL(None).sleep(seconds)
 
 
-def test_a_cluster_starts_works_reports_and_closes_without_a_trace():
+async def test_a_cluster_starts_works_reports_and_closes_without_a_trace():
     progress = []
 
-    async def use(cluster):
+    async with running_cluster(CPU | {"workers": 2}, on_progress=progress.append) as cluster:
         total = await asyncio.to_thread(compute_a_sum, cluster.ready)
         assert await asyncio.to_thread(rechunk_by_p2p, cluster.ready) == 40 * 40
         await asyncio.sleep(0.6)  # a heartbeat
-        return cluster.pid, cluster.ready, total, await cluster.state()
-
-    pid, ready, total, state = with_cluster(use, CPU | {"workers": 2}, on_progress=progress.append)
+        pid, ready, state = cluster.pid, cluster.ready, await cluster.state()
     assert [(step.ready, step.total) for step in progress][-1] == (2, 2)
     assert (ready.engine, ready.workers, ready.stand_in) == ("cpu", 2, "")
     assert ready.address.startswith("unix:///")
@@ -74,10 +72,10 @@ def rechunk_by_p2p(ready):
         return int(client.compute(blocks.sum()).result(timeout=60))
 
 
-def test_closing_takes_under_five_seconds_even_when_a_worker_is_stuck(tmp_path):
+async def test_closing_takes_under_five_seconds_even_when_a_worker_is_stuck(tmp_path):
     begun = tmp_path / "begun"
 
-    async def use(cluster):
+    async with running_cluster() as cluster:
         client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
         stuck = client.submit(hold_gil, 60, begun)
         await asyncio.to_thread(wait_until, begun.exists)
@@ -85,28 +83,24 @@ def test_closing_takes_under_five_seconds_even_when_a_worker_is_stuck(tmp_path):
             await cluster.close()
         stuck.cancel()
         await asyncio.to_thread(client.close, 1)
-        return cluster.pid
-
-    pid = with_cluster(use)
+        pid = cluster.pid
     assert pids_of_session(pid) == []
 
 
-def test_a_client_that_shuts_down_the_cluster_is_the_reason_of_its_loss_before_its_processes_have_ended():
+async def test_a_client_that_shuts_down_the_cluster_is_the_reason_of_its_loss_before_its_processes_have_ended():
     losses, pids = [], []
 
     def lose(loss):
         losses.append((loss, pids_of_session(pids[0])))
 
-    async def use(cluster):
+    async with running_cluster(on_lost=lose) as cluster:
         pids.append(cluster.pid)
         client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
         await asyncio.to_thread(client.shutdown)
         await asyncio.to_thread(wait_until, lambda: losses)
         assert not cluster.running
         await cluster.close()
-        return pids_of_session(cluster.pid)
-
-    assert with_cluster(use, on_lost=lose) == []
+        assert pids_of_session(cluster.pid) == []
     [(loss, left)] = losses
     assert loss.reason.startswith("A client or Dask's idle timeout has shut down the cluster;")
     assert loss.log == ""
@@ -114,11 +108,11 @@ def test_a_client_that_shuts_down_the_cluster_is_the_reason_of_its_loss_before_i
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_signal_to_the_supervisor_ends_everything_and_the_parent_and_code_that_waits_are_told(monkeypatch, number):
+async def test_a_signal_to_the_supervisor_ends_everything_and_who_waits_is_told(monkeypatch, number):
     monkeypatch.setattr(kernel_client, "_REASON_TIMEOUT", 0.5)  # nobody tells the client the reason
     losses = []
 
-    async def use(cluster):
+    async with running_cluster(on_lost=losses.append) as cluster:
         client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
         future = client.submit(time.sleep, 1000)
         waiting = asyncio.create_task(asyncio.to_thread(future.result))
@@ -130,9 +124,7 @@ def test_a_signal_to_the_supervisor_ends_everything_and_the_parent_and_code_that
         with pytest.raises(ResultsLostError, match="The connection to the scheduler of the cluster was lost"):
             await waiting
         await asyncio.to_thread(client.close, 1)
-        return cluster.pid
-
-    pid = with_cluster(use, on_lost=losses.append)
+        pid = cluster.pid
     assert len(losses) == 1
     assert ("SIGKILL" in str(losses[0])) == (number == signal.SIGKILL)
     assert pids_of_session(pid) == []
@@ -173,13 +165,13 @@ def test_state_and_log_report_the_workers_that_were_killed_or_used_too_much_memo
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_neither_a_worker_that_is_stuck_in_compiled_code_nor_the_fork_server_outlives_a_killed_supervisor(
+async def test_neither_a_worker_that_is_stuck_in_compiled_code_nor_the_fork_server_outlives_a_killed_supervisor(
     monkeypatch, tmp_path, method
 ):
     monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", method)
     begun = tmp_path / "begun"
 
-    async def use(cluster):
+    async with running_cluster() as cluster:
         client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
         stuck = client.submit(hold_gil, 60, begun)
         await asyncio.to_thread(wait_until, begun.exists)
@@ -192,8 +184,6 @@ def test_neither_a_worker_that_is_stuck_in_compiled_code_nor_the_fork_server_out
             await asyncio.to_thread(wait_until, lambda: not pids_of_session(cluster.pid), 120)
         stuck.cancel()
         await asyncio.to_thread(client.close, 1)
-
-    with_cluster(use)
 
 
 PARENT = """
@@ -250,17 +240,15 @@ def test_nothing_outlives_the_parent_by_three_seconds_and_its_end_takes_little_p
         (CPU | {"environment": {"PYTHONHOME": "/nonexistent"}}, "A worker died while it started"),
     ],
 )
-def test_a_cluster_that_does_not_come_up_fails_loudly_and_leaves_nothing(options, sentence):
-    async def use(cluster):
-        pytest.fail(f"it came up: {cluster.ready}")
-
+async def test_a_cluster_that_does_not_come_up_fails_loudly_and_leaves_nothing(options, sentence):
     def processes():
         children = psutil.Process().children(recursive=True)
         return {child.pid for child in children if "jupyter_gpudask" in str(command_line(child))}
 
     others = processes()  # of clusters that other tests share
     with pytest.raises(ClusterStartError, match=sentence):
-        with_cluster(use, options)
+        async with running_cluster(options):
+            pytest.fail("it came up")
     assert leftover_directories() == []
     assert processes() <= others
 

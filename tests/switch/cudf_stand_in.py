@@ -96,6 +96,7 @@ class Series(pd.Series):
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         plain = [each.to_pandas() if isinstance(each, Series) else each for each in inputs]
         result = getattr(ufunc, method)(*plain, **options)
+        result = result.astype(getattr(result.dtype, "numpy_dtype", result.dtype))  # as of CuPy
         return Series(with_missing(result, *plain) if result.dtype == bool else result)
 
     def between(self, left, right, inclusive="both"):

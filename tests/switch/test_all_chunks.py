@@ -12,11 +12,7 @@ from jupyter_gpudask.switch.context import switched_to
 pytestmark = [*MARKS, pytest.mark.filterwarnings("ignore")]
 
 NUMBERS = np.random.default_rng(0).permutation(60).reshape(6, 10) / 7
-CHUNKS = {
-    "whole": ((6,), (10,)),
-    "uneven": ((1, 3, 2), (7, 1, 2)),
-    "empty": ((0, 4, 0, 2), (10,)),
-}
+CHUNKS = {"whole": ((6,), (10,)), "uneven": ((1, 3, 2), (7, 1, 2)), "empty": ((0, 4, 0, 2), (10,))}
 AXES = (None, 0, 1)
 UNKNOWN = np.where(NUMBERS > 8, np.nan, NUMBERS)
 DATA = {"numbers": NUMBERS, "unknown": UNKNOWN, "halves": NUMBERS.astype("float32"), "whole": (NUMBERS * 7).astype(int)}
@@ -54,6 +50,7 @@ OPERATIONS = {
             "trunc unique"
         ).split()
     },
+    "along axis": lambda x: da.apply_along_axis(lambda row: row * 2, 0, x.rechunk(-1)),
     "average": lambda x: da.average(x, axis=0, weights=da.arange(6, chunks=2)),
     "bincount": lambda x: da.bincount((x[:, 0] * 7).astype(int), minlength=60),
     "boolean": lambda x: x[x > 4],
@@ -168,6 +165,11 @@ def of_pairs(name):
     return lambda x: getattr(da, name)(x, x[::-1])
 
 
+def in_range(limits, density):
+    return lambda x: da.histogram(x, bins=5, range=limits(x), density=density)
+
+
+INFINITE = np.array([[3, 1, np.inf], [np.inf, np.inf, 2], [-np.inf, 0, np.inf], [np.nan, np.inf, 1]])
 COMPARED = {
     **{
         f"number {name}": (called(name), SIGNED)
@@ -182,6 +184,40 @@ COMPARED = {
         for axis in (0, 1)
     },
     **{f"large integers {name}": (called(name), LARGE) for name in ("nanargmax", "nanargmin")},
+    **{
+        f"{name} of infinities {axis} {keepdims}": (called(name, axis=axis, keepdims=keepdims), INFINITE)
+        for name in ("median", "nanmedian")
+        for axis in (0, 1, -1)
+        for keepdims in (False, True)
+    },
+    **{
+        f"quantile {q} of infinities, {method}": (called("quantile", q, axis=1, method=method), INFINITE)
+        for q in (0, 0.5, [0.3, 1])
+        for method in ("linear", "midpoint", "lower")
+    },
+    **{
+        f"quantile of {dtype}, {method}": (
+            called("quantile", [0.1, 0.6], axis=0, method=method),
+            np.array([1, 2, 4, 7, 250], dtype) + np.array(2**62 * (dtype == "int64"), dtype),
+        )
+        for dtype in ("int64", "uint8", "float32")
+        for method in ("lower", "higher", "nearest")
+    },
+    **{
+        f"{name} of {dtype}": (called(name, *q, axis=0), np.array([1, 2, 4, 7], dtype))
+        for name, *q in (("median",), ("quantile", [0.2, 0.6]))
+        for dtype in ("float16", "float32")
+    },
+    **{
+        f"percentiles of {length} equal values, {method}": (called("percentile", [25, 50, 75], method=method), numbers)
+        for length, numbers in (("few", np.array([-2, -1, 2, 1.5, -1])), ("many", NUMBERS[:3].ravel() // 2 / 2))
+        for method in ("linear", "lower", "nearest")
+    },
+    **{
+        f"histogram of {number} with density {density}": (in_range(limits, density), NUMBERS)
+        for number, limits in enumerate([lambda x: [x.min(), x.max()], lambda x: (0, x.max()), lambda _: (0, 20)])
+        for density in (None, False, True)
+    },
 }
 
 
@@ -261,6 +297,7 @@ def compare(operation, numbers):
     with switched_to("cupy", "pandas"):
         found = values(operation(da.from_array(numbers, chunks=2)))
     for one, other in zip(found, expected, strict=True):
+        assert np.asarray(one).dtype == np.asarray(other).dtype
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
         if np.iscomplexobj(other):
             continue

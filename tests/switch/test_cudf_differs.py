@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -96,6 +97,9 @@ ROWS = {
     "missing_values.Logical": lambda lib: (
         (lib.series([True, None], dtype="boolean") | lib.series([None, True], dtype="boolean")).isna().any()
     ),
+    "as_pandas.filtered": lambda lib: len(
+        lib.frame(x=[1, 2])[lib.series([True, None], dtype="boolean") | lib.series([None, True], dtype="boolean")]
+    ),
     "as_pandas.of_columns_of_numpy": lambda lib: np.sqrt(lib.frame(a=[1.0, NAN], b=[4.0, 9.0])),
     "missing_values.with_one_missing, mean of groups": lambda lib: _computed_nan(lib).groupby("k").y.mean(),
     "missing_values.with_one_missing, count of groups": lambda lib: _computed_nan(lib).groupby("k").y.count(),
@@ -168,6 +172,14 @@ ROWS = {
     "differences._resample": lambda lib: (
         lib.of(pd.Series([1.0, 2.0, 3.0], index=TIMES, name="x")).resample("D").agg({"x": np.sum})
     ),
+    "differences._cumulated": lambda lib: list(
+        lib.of(pd.DataFrame({"a": pd.array([2], "Int64"), "b": pd.array([2.5], "double[pyarrow]"), "c": [1]}))
+        .tail(1)
+        .squeeze()
+        .to_dict()
+        .values()
+    ),
+    "differences._replace, times": lambda lib: str(lib.of(pd.Series([TIMES[0], pd.NaT])).replace(NAN, 0).dtype),
     "differences._ufunc, arrays": lambda lib: isinstance(np.nan_to_num(lib.series([1.0, NAN])), np.ndarray),
     "differences._ufunc, exchanged operands": lambda lib: np.arctan2(1.0, lib.series([2.0])),
     "differences._ufunc, fmod": lambda lib: np.fmod(lib.series([-3.0]), 2.0),
@@ -310,6 +322,7 @@ OF_DASK = {
     "missing_values.filled": (lambda frame: frame.fillna({"x": 0.0}).x, [1.0, 0.0]),
     "reductions.NLargestAsPandas": (lambda frame: frame.nlargest(1, "k")["k"], [2]),
     "reductions.NSmallestAsPandas": (lambda frame: frame.nsmallest(1, "k")["k"], [1]),
+    "reductions.of_variance": (lambda frame: dask.delayed([str(frame.astype("Float64").std().dtype)]), ["float64"]),
     "as_pandas.without_rows": (lambda frame: dd.to_datetime(frame.k), []),
 }
 """What Dask alone does otherwise on the CPU: the answer of pandas for `MADE`, or the rows of the metadata."""

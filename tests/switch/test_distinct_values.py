@@ -86,10 +86,7 @@ def test_they_are_computed_once_beside_something_that_sees_the_partitions():
 
 @pytest.mark.parametrize(
     "compute",
-    [
-        lambda frame: frame.set_index("k").x.nunique(),
-        lambda frame: frame.repartition(partition_size="1kB").s.nunique(),
-    ],
+    [lambda frame: frame.set_index("k").x.nunique(), lambda frame: frame.repartition(partition_size="1kB").s.nunique()],
 )
 def test_no_partition_is_computed_more_often_than_by_dask(compute):
     counts = []

@@ -40,7 +40,7 @@ _NUMBERS = {
     },
 }
 _MASKS = {
-    **{f"binary_{name}": {} for name in ("closing", "dilation", "erosion", "fill_holes", "opening", "propagation")},
+    **{f"binary_{name}": {} for name in ("closing", "dilation", "erosion", "fill_holes", "opening", "propagation")}
 }
 _ON_HOST = {
     "affine_transform": {"matrix": [[0.9, 0.1], [0, 1.1]]},

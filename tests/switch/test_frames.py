@@ -4,7 +4,7 @@ import dask
 import dask.dataframe as dd
 import pandas as pd
 import pytest
-from frames import FRAME, NAMES, make_frames
+from frames import FRAME, WAYS, make_frames
 
 from jupyter_gpudask.errors import MixedBackendsError
 from jupyter_gpudask.inspection.placement import place_of, to_gpu, to_host
@@ -18,7 +18,7 @@ NAMED_BY_CHANCE = {"read_json", "read_sql", "read_sql_query", "read_sql_table"}
 """By Dask."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WAYS)
 def test_a_frame_is_cudf_agrees_with_pandas_and_has_no_key_of_it(name, tmp_path):
     """An honest repeat has its own keys."""
     make = make_frames(tmp_path)[name]

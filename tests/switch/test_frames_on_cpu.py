@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from cudf_stand_in import gpu_cell, readers_in_use
 from distributed import Client
-from frames import FRAME, NAMES, make_frames
+from frames import FRAME, WAYS, make_frames
 
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.patches.apply import patches
@@ -23,7 +23,7 @@ def makers(tmp_path_factory):
     return make_frames(tmp_path_factory.mktemp("data"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WAYS)
 def test_a_frame_is_created_as_ever_and_that_of_a_gpu_cell_is_on_the_gpus(name, makers):
     make = makers[name]
     with switched_to("numpy", "pandas"):

@@ -9,7 +9,10 @@ import pandas as pd
 import pytest
 from cudf_stand_in import FRAME, as_stand_in, assert_equal, cases, on_both, to_gpu_as
 from dask._collections import new_collection
+from dask.dataframe.dask_expr._expr import Filter
 
+from jupyter_gpudask.inspection.placement import to_gpu, to_host
+from jupyter_gpudask.patches.frames import groupby
 from jupyter_gpudask.patches.frames.as_pandas import replaced
 from jupyter_gpudask.patches.frames.groupby import FilledSums, FilterAsPandas, with_sums_of_nothing
 
@@ -74,6 +77,33 @@ def test_sums_of_unsigned_integers_are_unsigned(dtype):
 def test_other_results_of_groups_are_not_filled(compute):
     expression = compute(dd.from_pandas(FRAME, npartitions=3).groupby("k")[["k", "x"]]).expr
     assert with_sums_of_nothing(expression) is expression
+
+
+@pytest.mark.parametrize("options", [{"split_out": 1}, {"split_out": 2}, {"split_every": 2}])
+@pytest.mark.parametrize(
+    ("functions", "passes"),
+    [
+        ({"x": ["sum", "mean", "count"], "n": ["min", "max"]}, 0),
+        ({"x": ["sum", "std"], "n": ["min", "max"], "name": "max"}, 2),
+        ({"x": "max", "name": ["min", "count"]}, 3),
+    ],
+)
+def test_numbers_of_groups_are_computed_in_one_pass(functions, passes, options, monkeypatch):
+    single, apply = [0], groupby._groupby_apply_funcs
+
+    def one_by_one(frame, *by, funcs, **options):
+        if type(frame) is not pd.DataFrame:  # such as metadata
+            single.append(len(funcs))
+        return apply(frame, *by, funcs=funcs, **options)
+
+    monkeypatch.setattr(groupby, "_groupby_apply_funcs", one_by_one)
+    grouped = dd.from_pandas(FRAME.assign(n=FRAME.x + 1), npartitions=3).groupby(["k"])
+    expected = grouped.agg(functions, **options)
+    grouped = grouped.obj.map_partitions(as_stand_in, meta=FRAME.assign(n=FRAME.x)).groupby(["k"])
+    found = grouped.agg(functions, **options).expr
+    found = new_collection(groupby.GroupbyAggregationAsPandas(*found.operands)).compute()
+    pd.testing.assert_frame_equal(pd.DataFrame(found.sort_index()), pd.DataFrame(expected.compute().sort_index()))
+    assert max(single) == passes
 
 
 FUNCTIONS = {"x": ["sum", "max"], "k2": ["min"]}
@@ -157,6 +187,15 @@ TIMES = FRAME.set_axis(pd.date_range("2024-01-01", periods=10, freq="37min"))
 def test_bins_of_times_without_rows_have_the_values_of_pandas(compute):
     on_gpu = to_gpu_as(as_stand_in, dd.from_pandas(TIMES, npartitions=3))
     assert_equal(compute(on_gpu).compute(), compute(TIMES), check_freq=False)
+
+
+def test_a_filter_of_rows_with_several_levels_stays_where_cudf_can_do_it():
+    frame = to_gpu(dd.from_pandas(FRAME, npartitions=2))
+    filtered = counts(frame)[(counts(frame).x > 0) & (counts(frame).x < 2)]
+    for result in (filtered.index, to_host(filtered.index), filtered.index.to_series(), filtered.x, filtered):
+        made = list(result.optimize(fuse=False).expr.walk())
+        assert any(type(each) is FilterAsPandas for each in made)
+        assert not any(type(each) is Filter for each in made)
 
 
 def test_medians_of_groups_are_computed_though_dask_cannot_sort_them():

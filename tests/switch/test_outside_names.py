@@ -110,10 +110,7 @@ ASSIGNED = {
     "with": ("with open(p) as x:\n    x.read()\n    y = 1\nx, y", [(1, "open"), (1, "p")]),
     "import": ("import m as x\nimport y.z\nx, y", []),
     "captured": ("match 1:\n    case x if x:\n        x.sum()", []),
-    "captured in parts": (
-        "match 1:\n    case [x, *y] | {'x': x, **y} | A(a=[_] as x, b=y):\n        x, y",
-        [(2, "A")],
-    ),
+    "captured in parts": ("match 1:\n    case [x, *y] | {'x': x, **y} | A(a=[_] as x, b=y):\n        x, y", [(2, "A")]),
     "match of an assigned one": ("x = 1\nmatch x:\n    case x.a: x", []),
     "parameter": ("def f(x):\n    return x.sum()", []),
     "each kind of parameter": ("def f(a, /, b, *c, d, **e): a, b, c, d, e", []),

@@ -1,22 +1,28 @@
 """How Parquet files are planned as partitions of GPUs, in the kernel; the partitions are read as stand-ins for cuDF."""
 
 import pickle
+import sys
 from types import SimpleNamespace
 
 import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.fs
 import pytest
 from cudf_stand_in import Frame, as_stand_in, gpu_cell
 from dask._expr import FinalizeCompute
 from dask.base import collections_to_expr
 from dask.dataframe.io.parquet.arrow import ArrowDatasetEngine
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
+from pyarrow.parquet import ParquetWriter
 
 from jupyter_gpudask.inspection.frames import ToGpu
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.patches.frames.files import parquet_readers
+from jupyter_gpudask.patches.frames.files.parquet import with_nullable_dtypes
 from jupyter_gpudask.patches.frames.files.parquet_readers import GpuEngine, ReadParquetOnGpu
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -152,15 +158,27 @@ def test_a_table_of_which_filters_leave_nothing_is_on_the_gpu(cell, folder):
     assert of_names.b.compute().name == "b"
 
 
-@pytest.mark.parametrize("of_files", [{"b": "Float64"}, {"a": "Int64", "b": "Float64"}, {}])
-@pytest.mark.parametrize("appended", [{}, {"a": "Int64"}])
-def test_files_with_the_nullable_dtypes_of_cudf_are_appended_to(tmp_path, of_files, appended):
-    DATA[:9].astype({"c": "string", **of_files}).to_parquet(tmp_path / "part.0.parquet")
-    frame = dd.from_pandas(DATA[9:].astype(appended), npartitions=2)
+@pytest.mark.parametrize("fs", [LocalFileSystem(), MemoryFileSystem()])
+def test_files_of_cudf_name_the_dtypes_of_the_plan(tmp_path, monkeypatch, fs):
+    def as_cudf(frame, path, fs, filename, *_, **__):
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        with (
+            fs.open(f"{path}/{filename}", "wb") as file,
+            ParquetWriter(file, table.schema, store_schema=False) as writer,
+        ):
+            writer.write_table(table)
+            writer.add_key_value_metadata({"pandas": table.schema.metadata[b"pandas"]})
 
-    def append(frame):
-        return frame.to_parquet(tmp_path, engine=GpuEngine, append=True, write_index=False, compute=False)
-
-    assert append(frame).expr.operand("offset") == 1
-    with pytest.raises(ValueError, match="Appended dtypes differ"):
-        append(frame.astype({"b": "str"}))
+    engine = SimpleNamespace(PandasIndexEngine=SimpleNamespace(write_partition=as_cudf))
+    monkeypatch.setitem(sys.modules, f"{parquet_readers.__package__}.cudf_engine", engine)
+    monkeypatch.setattr(parquet_readers, "partition_to_gpu", lambda frame: frame)
+    plan = pd.DataFrame(
+        {"a": [1.5, None], "b": pd.array([1, 2], "Int64"), "c": pd.array([True, None], "bool[pyarrow]")}
+    )
+    plan["d"] = ["x", None]
+    written = plan.astype({"a": "Float64", "b": "int64", "c": "boolean"})
+    GpuEngine.write_partition(written, str(tmp_path), fs, "1.parquet", [], schema=pa.Schema.from_pandas(plan))
+    with fs.open(f"{tmp_path}/1.parquet", "rb") as file:
+        pd.testing.assert_frame_equal(pd.read_parquet(file), plan)
+    frame = with_nullable_dtypes(plan.astype({"b": "int64", "c": object}), pa.Schema.from_pandas(plan))  # as cuDF reads
+    pd.testing.assert_frame_equal(frame, plan)

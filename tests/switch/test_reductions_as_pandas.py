@@ -144,6 +144,17 @@ def test_variances_of_dataframes_on_gpus_ignore_partitions_without_numbers():
     assert frame.b.describe().compute()["std"] == pytest.approx(data.b.std())
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_variances_of_nullable_numbers_are_floats_of_numpy_as_dask_computes_them():
+    dtypes = {"a": "Float64", "b": "UInt8", "c": "double[pyarrow]"}
+    for data in (NUMBERS.iloc[:0].astype(dtypes), NUMBERS[["a"]].astype("double[pyarrow]")):
+        frame = dd.from_pandas(data, npartitions=2)
+        expected = frame[list(data)].std().compute()
+        result = placement.to_gpu(frame).std()
+        assert result.dtype == expected.dtype == result.compute().dtype == float
+        np.testing.assert_allclose(result.compute(), expected)
+
+
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummin", "cummax"])
 @pytest.mark.parametrize("columns", [["a"], ["a", "b"], "a"])
 def test_cumulative_results_ignore_partitions_without_rows(name, columns):

@@ -73,8 +73,7 @@ def test_a_merge_has_its_columns_in_the_order_of_pandas(how, partitions):
 
 
 @pytest.mark.parametrize(
-    "columns",
-    [slice(None), slice("x", "name"), lambda frame: frame.columns.str.startswith("n"), ["x"], "x"],
+    "columns", [slice(None), slice("x", "name"), lambda frame: frame.columns.str.startswith("n"), ["x"], "x"]
 )
 def test_columns_are_selected_by_labels(columns):
     for rows in (slice(None), lambda frame: frame.k > 2):

@@ -10,7 +10,7 @@ import pytest
 import zarr
 from device import MARKS, cupy
 from distributed import LocalCluster, wait
-from helpers import wait_until
+from helpers import small_disk, wait_until
 
 from jupyter_gpudask.client.kernel_client import KernelClient
 from jupyter_gpudask.overlay import CellRecord
@@ -226,15 +226,6 @@ def test_hdf5_files_are_written_and_read(x, tmp_path):
         np.testing.assert_array_equal(da.from_array(file["y"])[1:, ::2].compute(), NUMBERS[1:, ::2] * 2)
 
 
-def test_a_file_that_is_open_for_writing_is_read_as_it_is(x, tmp_path):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file["x"] = NUMBERS
-        assert da.from_array(file["x"], chunks=2).sum().compute() == NUMBERS.sum()
-        da.store(x, file["x"])
-        np.testing.assert_array_equal(file["x"][:], NUMBERS * 2)
-
-
 def test_what_was_written_into_an_open_file_after_the_array_was_made_is_read(x, tmp_path, monkeypatch):
     h5py = pytest.importorskip("h5py")
     monkeypatch.chdir(tmp_path)  # the workers have another directory
@@ -327,3 +318,19 @@ def test_threads_of_a_worker_write_one_netcdf_file(tmp_path, engine):
         values = da.arange(64 * 100, chunks=100, dtype="f8").reshape(64, 100)
         xr.Dataset({"x": (("t", "y"), values)}).to_netcdf(file, engine=engine)
     np.testing.assert_array_equal(xr.open_dataset(file, engine=engine).x, np.arange(6400.0).reshape(64, 100))
+
+
+@pytest.mark.parametrize("engine", ["h5netcdf", "netcdf4"])
+def test_a_full_disk_is_the_error_of_a_netcdf_file(tmp_path, engine):
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip({"netcdf4": "netCDF4"}.get(engine, engine))
+    with (
+        small_disk(tmp_path / "disk", size="4m") as disk,
+        LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0") as cluster,
+        KernelClient(cluster) as client,
+        default_client.computing_on(client),
+        switched_to("numpy", "pandas", CellRecord(results="host", fallback="host")),
+    ):
+        data = xr.Dataset({"x": (("t", "y"), da.ones((64, 2**14), chunks=(8, -1)))})
+        with pytest.raises(OSError, match=r"^\[Errno 28\] No space left on device: '/.*x\.nc'$"):
+            data.to_netcdf(disk / "x.nc", engine=engine)

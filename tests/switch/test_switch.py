@@ -227,10 +227,7 @@ def test_many_threads_leave_nothing_behind():
 
 def test_a_missing_package_is_refused_with_the_fix_and_switches_nothing(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with (
-        pytest.raises(BackendUnavailableError, match="cannot import cupy and cudf"),
-        switched_to("cupy", "cudf"),
-    ):
+    with pytest.raises(BackendUnavailableError, match="cannot import cupy and cudf"), switched_to("cupy", "cudf"):
         pytest.fail("it was switched")
 
 

@@ -11,7 +11,7 @@ from cudf_stand_in import gpu_cell, in_use
 
 from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.fallback.log import fallback_log
-from jupyter_gpudask.inspection.placement import place_of, to_gpu
+from jupyter_gpudask.inspection.placement import place_of, to_gpu, to_host
 from jupyter_gpudask.inspection.results import results_to_host
 from jupyter_gpudask.overlay import CellRecord
 from jupyter_gpudask.patches.frames.as_pandas import with_dtype
@@ -119,6 +119,9 @@ ON_HOST = [
     lambda s: s.str.match("(?P<a>.)(?P=a)"),
     lambda s: s.str.fullmatch("a+ b+"),
     lambda s: s.str.count("x*"),
+    lambda s: s.str.count("^a"),
+    lambda s: s.str.count(r"\bis|x"),
+    lambda s: s.str.contains("[[:digit:]]"),
     lambda s: s.str.count("A", flags=2),
     lambda s: s.str.replace(r"([a-z])(\d)", r"\2\1", regex=True),
     lambda s: s.str.replace(r"(?P<a>[a-z])\d", r"\g<a>", regex=True),
@@ -129,7 +132,7 @@ ON_HOST = [
 
 
 @pytest.mark.parametrize("compute", ON_HOST)
-@pytest.mark.filterwarnings("ignore:This pattern is interpreted as a regular expression")
+@pytest.mark.filterwarnings("ignore:This pattern is interpreted as a regular expression", "ignore:Possible nested set")
 def test_a_pattern_that_cudf_matches_otherwise_is_matched_on_the_host(cell, compute):
     assert assert_same(cell, compute, PLAIN) == 2
     with pytest.raises(NotOnGpuError):
@@ -177,6 +180,21 @@ def test_ends_of_lines_are_those_of_pandas(cell, compute):
     assert assert_same(cell, compute, LINES) == 2
 
 
+def test_parts_of_texts_as_columns_have_their_dtype(cell):
+    expected, result, _ = on_both(cell, lambda s: s.str.split(n=1, expand=True), PLAIN)
+    pd.testing.assert_frame_equal(result, expected)
+
+
+def test_lists_of_missing_texts_are_missing_texts(cell):
+    expected, result, _ = on_both(cell, lambda s: s.str.split(" "), PLAIN)
+    assert result[2] is expected[2] is pd.NA
+    moved = to_host(to_gpu(series_of(PLAIN)).str.split(" ").to_frame()).expr
+    frame = pd.DataFrame({"s": [["a"], None], "t": ["b", None]}, dtype=object)  # as cuDF's, of which one has lists
+    result = moved.operation(frame, None, moved.missing)
+    assert result.s[1] is pd.NA
+    assert result.t[1] is None
+
+
 def test_the_texts_of_lists_are_joined(cell):
     assert_same(cell, lambda s: s.str.split(" ").str.join("-"), ["a b", "c", "", None])
 
@@ -187,8 +205,7 @@ def test_a_pattern_that_cudf_has_is_matched_on_the_gpu(pattern):
 
 
 @pytest.mark.parametrize(
-    "pattern",
-    ["a++", "(?>a)", "(?i:a)", "(?s).", "[a-z-9]", r"\x41", r"\N{BULLET}", "a{,2}b", "a{2000}", "(a|)b", "["],
+    "pattern", ["a++", "(?>a)", "(?i:a)", "(?s).", "[a-z-9]", r"\x41", r"\N{BULLET}", "a{,2}b", "a{2000}", "(a|)b", "["]
 )
 def test_a_pattern_that_cudf_lacks_is_not(pattern):
     assert pattern_of("contains", pattern).reason

@@ -8,14 +8,14 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, Frame, Series, assert_equal, cases, on_both, to_gpu_as
+from cudf_stand_in import FRAME, Frame, Series, as_stand_in, assert_equal, cases, on_both, to_gpu_as
 from dask._collections import new_collection
 from dask.dataframe.dask_expr._concat import Concat
 
 from jupyter_gpudask.fallback.missing import DifferentResultError
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.patches.frames.as_pandas import AsTypeAsPandas, replaced
-from jupyter_gpudask.patches.frames.missing_values import cat
+from jupyter_gpudask.patches.frames.missing_values import COMPARED_BY_UFUNC, cat
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
@@ -366,3 +366,46 @@ def test_comparisons_of_numbers_are_not_filled():
     frame = dd.from_pandas(FRAME, npartitions=3)
     for comparison in (frame.x > 1, frame.x.between(0, 1)):
         assert isinstance(replaced(comparison.expr), type(comparison.expr))
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda f: np.log1p(f.a),
+        lambda f: np.sqrt(f.b) > 0,
+        lambda f: f.a / (f.a + 4) / 0 > 1,
+        lambda f: f.b**0.5,
+        lambda f: np.sqrt(f[["a", "b"]]),
+        lambda f: f.mask(f > 1),
+        lambda f: f.b.where(f.b > 0),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_nan_is_missing_in_a_nullable_dtype(compute):
+    data = pd.DataFrame({"a": pd.array([1, -4, None], "Int64"), "b": pd.array([4.0, -1.0, None], "double[pyarrow]")})
+    expected, result = compute(data), compute(to_gpu_as(as_stand_in, dd.from_pandas(data, npartitions=1))).compute()
+    assert np.array_equal(result.isna(), expected.isna())
+    assert np.array_equal(result.isna().to_numpy(), (result.astype(object).map(lambda each: each is pd.NA)).to_numpy())
+
+
+def test_comparisons_of_partitions_on_the_host_are_those_of_pandas():
+    equal = COMPARED_BY_UFUNC["equal"]
+    assert equal(pd.Series([1, None], dtype="Int64"), 1).tolist() == [True, pd.NA]
+    assert equal(pd.Series(["a", None], dtype="str"), "a").tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        lambda f: ((f.a == 1) & (f.b == 1)) | ((f.a == 1) & (f.c == 1)),
+        lambda f: ((f.b == 1) & (f.a == 1)) | ((f.c == 1) & (f.a == 1) & (f.n < 9)) | (f.a == 1) & (f.n == 2),
+        lambda f: (f.b == 1) | (f.c == 1),
+    ],
+)
+def test_alternatives_that_are_missing_lose_no_rows(condition):
+    data = pd.DataFrame({"a": [1, 1, 1, 0], "b": pd.array([None, 1, 0, 0], "Int64"), "n": range(4)})
+    data["c"] = pd.array([1, None, 0, None], "Int64")
+    frame = dd.from_pandas(data, npartitions=1)
+    for compute in (lambda f: f[condition(f)].n, lambda f: f[condition(f)][["n"]].sum(), lambda f: f[condition(f)]):
+        expected, result = compute(frame).compute(), compute(to_gpu_as(as_stand_in, frame)).compute()
+        assert result.to_numpy().tolist() == expected.to_numpy().tolist()

@@ -3,7 +3,6 @@
 import asyncio
 import sys
 import threading
-import time
 from types import SimpleNamespace
 from unittest import mock
 
@@ -14,6 +13,7 @@ from distributed import Scheduler, Worker
 from distributed.core import Status
 from distributed.spill import SpillBuffer
 from distributed.threadpoolexecutor import ThreadPoolExecutor, rejoin, secede
+from helpers import wait_until
 
 from jupyter_gpudask.worker import host_threads, memory
 from jupyter_gpudask.worker.joined import DEVICE, JoinedMetricsPlugin
@@ -139,7 +139,7 @@ threads = [threading.Thread(target=unpickle, args=[name], daemon=True) for name 
 for thread in threads:
     thread.start()
 for thread in threads:
-    thread.join(30)
+    thread.join(60)
 print(errors, [thread.is_alive() for thread in threads].count(True), flush=True)
 os._exit(0)
 """
@@ -231,15 +231,18 @@ def test_there_is_room_while_half_of_the_pool_is_free(monkeypatch, used, expecte
     assert memory.has_room() is expected
 
 
-def test_each_gpu_of_the_machine_has_its_part_of_the_cores(monkeypatch):
-    for devices, on_machine, gpus in (
-        ("", 4, 0),
-        ("GPU-1", 1, 1),
-        ("GPU-2,GPU-1", 0, 2),
-        ("3", 4, 4),
-        ("MIG-1,MIG-2", 1, 2),
+def test_each_gpu_has_its_part_of_the_cores_that_the_process_may_use(monkeypatch):
+    for devices, on_machine, cores, gpus in (
+        ("", 4, 64, 0),
+        ("GPU-1", 1, 64, 1),
+        ("GPU-2,GPU-1", 0, 64, 2),
+        ("3", 4, 64, 4),
+        ("3", 4, 16, 1),
+        ("MIG-1,MIG-2", 1, 64, 2),
     ):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", devices)
+        monkeypatch.setattr(host_threads, "CPU_COUNT", cores)
+        monkeypatch.setattr(host_threads.os, "cpu_count", lambda: 64)
         monkeypatch.setattr(host_threads, "count_gpus", lambda count=on_machine: count)
         assert host_threads.gpus_of_machine() == gpus
 
@@ -257,7 +260,7 @@ def test_threads_that_leave_the_pool_release_their_plans_and_are_used_again(monk
     def part(others):
         cupy.config.get_plan_cache()["plan"] = 1
         secede()
-        others.wait(10)
+        others.wait(60)
         rejoin()
         places.append(len(executor._threads))
 
@@ -267,13 +270,13 @@ def test_threads_that_leave_the_pool_release_their_plans_and_are_used_again(monk
         for event in events:
             event.set()
         for each in running:
-            each.result(10)
+            each.result(60)
     assert set(places) == {1}
     assert len(caches) <= 5
-    assert wait_until(lambda: len(executor._kept) == len(caches) - 1)
+    wait_until(lambda: len(executor._kept) == len(caches) - 1)
     assert sum(map(len, caches.values())) <= 1
     executor.shutdown()
-    assert wait_until(lambda: not {thread.ident for thread in threading.enumerate()} & caches.keys())
+    wait_until(lambda: not {thread.ident for thread in threading.enumerate()} & caches.keys())
 
 
 class Plans(dict):
@@ -281,10 +284,3 @@ class Plans(dict):
 
     def __iter__(self):
         return iter(self.items())
-
-
-def wait_until(condition):
-    end = time.monotonic() + 10
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    return condition()

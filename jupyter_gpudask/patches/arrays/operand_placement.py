@@ -12,7 +12,6 @@ that are computed from them. The marks stay in the kernel, and are lost when a g
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -149,7 +148,7 @@ def _has_collection_on_host(value: Any) -> bool:
 def blockwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.blockwise`; metadata is inferred from where plain data is placed, and not from the data itself."""
     __tracebackhide__ = True
-    if args and "flox.core" in sys.modules and array_creation_dispatch.backend == "cupy":
+    if args and array_creation_dispatch.backend == "cupy":
         args = (with_twin(args[0]), *args[1:])
     first, operands, indices = args[:2], args[2::2], args[3::2]
     if array_creation_dispatch.backend != "cupy" or len(operands) != len(indices):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -24,7 +25,7 @@ from distributed import Client, Future, futures_of, wait
 from distributed.protocol.pickle import dumps
 
 from ...fallback.values import to_gpu
-from ...fallback.zarr_blocks import with_threads
+from ...fallback.zarr_blocks import Target, with_threads
 from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import name_of, place_of, to_host
 from ...inspection.user_code import user_frame
@@ -172,9 +173,12 @@ def store(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     client = _client_of(sources, options.get("scheduler"))
     here = [number for number, target in enumerate(targets) if not _is_reached_by_workers(target)]
     if not given["return_stored"]:
-        targets = [target if number in here else with_threads(target) for number, target in enumerate(targets)]
+        targets = [
+            target if number in here else with_threads(with_reasons(target)) for number, target in enumerate(targets)
+        ]
+        given["lock"] = _lock_of(given["lock"], sources, targets, regions)
     if client is None or not here or not len(sources) == len(targets) == len(regions):
-        call.arguments |= {"sources": sources, "targets": targets}
+        call.arguments |= {"sources": sources, "targets": targets, "lock": given["lock"]}
         return original(*call.args, **call.kwargs)
     if not given["compute"]:
         _warn(_LATER)
@@ -192,6 +196,43 @@ def store(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return None
     stored.update(zip(here, (_store_block(*part) for part in parts), strict=True))
     return stored[0] if len(stored) == 1 else tuple(stored[number] for number in range(len(stored)))
+
+
+class FileTarget:
+    """A variable in a file that xarray writes, such as of netCDF, with errors that say what is wrong with the disk."""
+
+    def __init__(self, variable: Any, path: str) -> None:
+        self._variable, self._path = variable, path
+        self.shape, self.dtype = variable.shape, variable.dtype
+
+    def __setitem__(self, key: Any, block: Any) -> None:
+        try:
+            self._variable[key] = block
+        except (OSError, RuntimeError) as error:
+            try:
+                with tempfile.TemporaryFile(dir=Path(self._path).parent) as file:
+                    file.write(bytes(block.nbytes))
+            except OSError as reason:
+                raise OSError(reason.errno, reason.strerror, self._path) from error
+            raise
+
+    def __dask_tokenize__(self) -> Any:
+        return normalize_token(self._variable)
+
+
+def with_reasons(target: Any) -> Any:
+    """A target of `dask.array.store`, as a `FileTarget` if it is a variable in a file of xarray."""
+    path = getattr(getattr(target, "datastore", None), "_filename", None)
+    return FileTarget(target, path) if type(target).__module__.startswith("xarray.backends.") and path else target
+
+
+def _lock_of(lock: Any, sources: Any, targets: Any, regions: Any) -> Any:
+    """The lock for writing, of which Dask makes one for all blocks of an array that it overwrites; chunks need none."""
+
+    def is_free(source: Array, target: Any, region: Any) -> bool:
+        return region is None and isinstance(target, Target) and target.has_chunks_of(source)
+
+    return False if lock is True and all(map(is_free, sources, targets, regions)) else lock
 
 
 class LocksInOrder:

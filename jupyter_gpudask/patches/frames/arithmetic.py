@@ -136,6 +136,8 @@ class Converted(SameColumns):
     @staticmethod
     def operation(frame: Any, dtypes: Any) -> Any:
         """The result for one partition; `dtypes` are those of columns, or is that of a Series."""
+        if hasattr(frame, "nans_to_nulls"):
+            frame = frame.nans_to_nulls()  # in nullable dtypes NaN is missing
         if frame.ndim == 1:
             return frame.astype(dtypes.get(frame.name, frame.dtype) if isinstance(dtypes, dict) else dtypes)
         return frame.astype({name: dtype for name, dtype in dtypes.items() if name in frame.columns})
@@ -179,10 +181,11 @@ def with_units(expression: Any) -> Any:
     return converted(expression.frame, times)
 
 
-def with_nullable_dtypes(expression: Any) -> Any:
-    """Rounded numbers with their nullable dtypes; cuDF's have others, in which a missing number compares as NaN."""
-    found = dtypes_of(expression._meta).items()  # noqa: SLF001
-    numbers = {name: dtype for name, dtype in found if getattr(dtype, "kind", "O") in "iuf"}
+def with_nullable_dtypes(expression: Any, kinds: str = "iuf") -> Any:
+    """Numbers with their nullable dtypes, in which NaN is missing; cuDF's have others, in which it is a number."""
+    meta = meta_of(expression)
+    found = dtypes_of(meta).items() if getattr(meta, "ndim", 0) else ()
+    numbers = {name: dtype for name, dtype in found if getattr(dtype, "kind", "O") in kinds}
     nullable = {name: str(dtype) for name, dtype in numbers.items() if not isinstance(dtype, np.dtype)}
     return converted(expression, nullable)
 

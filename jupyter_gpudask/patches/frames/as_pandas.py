@@ -77,6 +77,7 @@ from .reductions import (
     NSmallestAsPandas,
     VarianceAsPandas,
     cumulated,
+    of_variance,
 )
 from .rules import SameColumns, meta_of, with_operation
 from .texts import SplitMapAsPandas, called, is_checked
@@ -106,7 +107,7 @@ def of_columns_of_numpy(expression: Any) -> Any:
     function: Any = COMPARED_BY_UFUNC.get(expression.func.__name__, expression.func)
     if expression.func.__name__ in OPERATORS_OF_NUMPY and (is_converted(expression) or expression.func is np.divide):
         function = Arithmetic(function)
-    return expression.substitute_parameters({"func": OfColumns(function)})
+    return with_nullable_dtypes(expression.substitute_parameters({"func": OfColumns(function)}))
 
 
 # Arithmetic and comparisons
@@ -131,7 +132,7 @@ _CONVERTING = {
 def converting(expression: Any) -> Any:
     """A division, and arithmetic of booleans or small integers, whose operands are converted; any other as it is."""
     is_changed = is_converted(expression) or is_division(expression)
-    return _CONVERTING[type(expression)](*expression.operands) if is_changed else expression
+    return with_nullable_dtypes(_CONVERTING[type(expression)](*expression.operands) if is_changed else expression, "f")
 
 
 _COMPARING = {
@@ -215,6 +216,31 @@ def with_columns_in_order(expression: Merge) -> Any:
     """A merge with the columns in the order of pandas; cuDF has another one for the right side, and for indexes."""
     by_columns = not (expression.operand("left_index") or expression.operand("right_index"))
     return expression if by_columns and expression.how != "right" else ColumnsInOrder(expression)
+
+
+class FilterByAlternatives(_expr.Filter):
+    """Rows for which one of several conditions holds, of which Dask's optimizer takes out what they have in common."""
+
+    def _simplify_up(self, parent: Any, dependents: Any) -> Any:
+        common = _expr.rewrite_filters(self.predicate)
+        if common._name == self.predicate._name:  # noqa: SLF001
+            return super()._simplify_up(parent, dependents)
+        return parent.substitute(self, _expr.Filter(self.frame, _with_logic(common)))
+
+
+def _with_logic(condition: Any) -> Any:
+    """A condition whose operators have pandas' results for missing operands; Dask's optimizer makes plain ones."""
+    if not isinstance(condition, _expr.And | _expr.Or):
+        return condition
+    kind = RULES[_expr.And if isinstance(condition, _expr.And) else _expr.Or]
+    return kind(*map(_with_logic, condition.operands))
+
+
+def filtered(expression: _expr.Filter) -> Any:
+    """A filter that keeps the rules of its dataframe, or of its condition, when Dask moves it."""
+    by_alternatives = type(expression) is _expr.Filter and isinstance(expression.predicate, _expr.Or)
+    made = selected(expression)
+    return FilterByAlternatives(*made.operands) if by_alternatives and made is expression else made
 
 
 # Conversions
@@ -419,8 +445,9 @@ RULES: dict[Any, Any] = {
     _expr.AsType: as_type,
     _expr.Eval: functools.partial(evaluated_text, replaced=replaced),
     _expr.Fillna: filled,
-    _expr.Filter: selected,
+    _expr.Filter: filtered,
     _expr.Isin: found,
+    _expr.MapPartitions: lambda found: in_order(of_variance(found)),
     _expr.Mask: MaskAsPandas,
     _expr.MaskAlign: MaskAlignAsPandas,
     _expr.MethodOperatorAlign: AlignedMethodAsPandas,

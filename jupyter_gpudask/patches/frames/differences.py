@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,8 @@ def is_of_python_objects(expression: Any) -> bool:
         return bool(_of_several_kinds(expression))
     if name == "AsType":
         return _are_objects(*_conversion(expression))
+    if name == "Replace":
+        return _has_numbers_for_times(expression)
     return name in _ACCESSORS and expression.attr in _OBJECTS.get(expression.accessor, ())
 
 
@@ -136,6 +139,12 @@ def _cat(expression: Any) -> str:
 def _resample(expression: Any) -> str:
     functions = [one for how in expression.how_args if isinstance(how, dict) for one in how.values()]
     return "cuDF resamples with the names of functions" if any(map(callable, functions)) else ""
+
+
+def _cumulated(expression: Any) -> str:
+    dtypes = dtypes_of(expression.frame._meta).values()  # noqa: SLF001
+    kinds = {(isinstance(dtype, np.dtype), isinstance(dtype, pd.ArrowDtype)) for dtype in dtypes}
+    return "cuDF makes texts of a row of several kinds of dtypes" if len(kinds) > 1 else ""
 
 
 _WITH_NAN = {
@@ -347,10 +356,29 @@ def _replace(expression: Any) -> str:
     sought = given if isinstance(given, list | tuple | dict) else [given]
     if any(isinstance(each, str) for each in sought) and _kinds(expression.frame) - set("biufcmM"):
         return "cuDF replaces no texts in columns whose dtype is not its own for texts"
+    if _has_numbers_for_times(expression):
+        return "cuDF makes times of numbers"
     values = [one for arg in (given, value) if isinstance(arg, dict) for one in arg.values()]
     if any(isinstance(one, dict) for one in values):
         return "cuDF replaces no values of single columns"
     return "cuDF makes integers of booleans" if "b" in _kinds(expression.frame) else ""
+
+
+def _has_numbers_for_times(expression: Any) -> bool:
+    """Whether numbers may take the place of times, or of missing ones; of both pandas makes objects."""
+    given, value = expression.operand("to_replace"), expression.operand("value")
+    pairs = (
+        given.items()
+        if isinstance(given, dict)
+        else product(*(each if isinstance(each, list) else [each] for each in (given, value)))
+    )
+    may_be = any(
+        isinstance(new, int | float)
+        and not isinstance(old, int | str)
+        and (not isinstance(old, float) or np.isnan(old))
+        for old, new in pairs
+    )
+    return may_be and bool(_kinds(expression.frame) & set("mM"))
 
 
 def _by_zero(left: Any, right: Any) -> str:
@@ -371,6 +399,7 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "Clip": lambda found: _rounded(found.frame, [found.lower, found.upper]),
     "CatBlockwise": _cat,
     "Concat": _concat,
+    **dict.fromkeys(("CumMax", "CumMin", "CumProd", "CumSum"), _cumulated),
     "DescribeNonNumeric": lambda _: "cuDF has no column of numbers and texts",
     "DescribeNumeric": lambda found: (
         "" if _are_of_numpy(found) and not _kinds(found.frame) & set("mM") else "cuDF does not describe such columns"

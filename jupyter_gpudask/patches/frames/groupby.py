@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial, reduce
 from operator import and_
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from dask.dataframe.dask_expr._expr import Blockwise, Filter
+from dask.dataframe.core import _concat
+from dask.dataframe.dask_expr._expr import Blockwise, Filter, Projection
 from dask.dataframe.dask_expr._groupby import (
     DecomposableGroupbyAggregation,
     GetGroup,
@@ -24,7 +26,13 @@ from dask.dataframe.dask_expr._groupby import (
 )
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
-from dask.dataframe.groupby import _finalize_std, _finalize_var, _groupby_raise_unaligned
+from dask.dataframe.groupby import (
+    _apply_func_to_column,
+    _finalize_std,
+    _finalize_var,
+    _groupby_apply_funcs,
+    _groupby_raise_unaligned,
+)
 from dask.dataframe.tseries.resample import ResampleReduction
 
 from .missing_values import OfColumns
@@ -180,8 +188,59 @@ def standard_deviation(*args: Any, **kwargs: Any) -> Any:
     return OfColumns(np.sqrt)(result).astype(result.dtype)
 
 
+_AT_ONCE = {"sum", "count", "min", "max"}
+
+
+def functions_at_once(df: Any, *by: Any, funcs: Any, **kwargs: Any) -> Any:
+    """Several functions of groups of one partition, with the operands of `dask.dataframe.groupby._groupby_apply_funcs`.
+
+    Dask calls one function of one column after the other, and with cuDF each reads the keys of all rows again. The few
+    rows of metadata are a dataframe of pandas, in which that is as fast.
+    """
+    plain = {}
+    if df.ndim > 1 and type(df) is not pd.DataFrame:
+        kinds = {name: getattr(dtype, "kind", "O") for name, dtype in df.dtypes.items() if not isinstance(name, tuple)}
+        calls = {result: _plain(*call) for result, *call in funcs}
+        plain = {result: call for result, call in calls.items() if call and kinds.get(call[0], "O") in "iuf"}
+    if len(set(plain.values())) < max(2, len(plain)):
+        return _groupby_apply_funcs(df, *by, funcs=funcs, **kwargs)
+    methods: dict[Any, list[str]] = {}
+    for column, method in plain.values():
+        if method not in methods.setdefault(column, []):
+            methods[column].append(method)
+    grouped = _groupby_raise_unaligned(df, **kwargs, **({"by": list(by)} if by else {}))
+    found = grouped.agg(methods)
+    found = found[list(plain.values())]
+    found.columns = list(plain)
+    others = [call for call in funcs if call[0] not in plain]
+    if not others:
+        return found
+    rest = _groupby_apply_funcs(df, *by, funcs=others, **kwargs)
+    return type(df)({**{name: found[name] for name in found}, **{name: rest[name] for name in rest}})
+
+
+def _plain(function: Any, options: dict[str, Any]) -> tuple[Any, str] | None:
+    """The column and the method of a function that `agg` has; `None` for others."""
+    method = getattr(options.get("func"), "method", "") if function is _apply_func_to_column else ""
+    return (options["column"], method) if method in _AT_ONCE else None
+
+
 class DecomposedAsPandas(DecomposableGroupbyAggregation):
     """Several functions of groups, by the results of the partitions."""
+
+    chunk = staticmethod(functions_at_once)
+
+    @classmethod
+    def combine(cls, inputs: Any, **kwargs: Any) -> Any:
+        """The groups of several partitions."""
+        return functions_at_once(_concat(inputs), **kwargs)
+
+    @classmethod
+    def aggregate(cls, inputs: Any, **kwargs: Any) -> Any:
+        """The results of all groups."""
+        of_groups = {name: kwargs.pop(name) for name in ("level", "sort", "observed", "dropna") if name in kwargs}
+        groups = functions_at_once(_concat(inputs), funcs=kwargs.pop("aggregate_funcs"), **of_groups)
+        return finalized(groups, **kwargs)
 
     @property
     def aggregate_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
@@ -192,6 +251,17 @@ class DecomposedAsPandas(DecomposableGroupbyAggregation):
             for name, function, kwargs in options["finalize_funcs"]
         ]
         return {**options, "finalize_funcs": functions}
+
+
+def finalized(groups: Any, *, finalize_funcs: Any, arg: Any, columns: Any, is_series: bool) -> Any:
+    """The results by those of the partitions, as in the end of `dask.dataframe.groupby._agg_finalize`."""
+    result = type(groups)({name: function(groups, **kwargs) for name, function, kwargs in finalize_funcs})
+    if columns is not None:
+        with suppress(KeyError):
+            result = result[columns]
+    if is_series and arg is not None and not isinstance(arg, list | dict) and result.ndim > 1:
+        return result[result.columns[0]]
+    return result
 
 
 class GroupbyAggregationAsPandas(GroupbyAggregation):
@@ -214,7 +284,16 @@ def rows(series: Any, condition: Any) -> Any:
     return series.to_frame(_SIZE)[condition][_SIZE].rename(series.name)
 
 
-FilterAsPandas = with_operation(Filter, rows, __name__)
+class FilterAsPandas(Filter):
+    """The rows for which a condition holds, of a dataframe with an index of several levels.
+
+    It stays where it is: below other expressions, Dask's optimizer would make a plain filter of it.
+    """
+
+    operation = staticmethod(rows)  # type: ignore[assignment]
+
+    def _simplify_up(self, parent: Any, dependents: Any) -> Any:
+        return super()._simplify_up(parent, dependents) if isinstance(parent, Projection) else None
 
 
 def selected(expression: Filter) -> Any:

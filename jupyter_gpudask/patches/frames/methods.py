@@ -17,6 +17,7 @@ from ...inspection.arguments import bind, calling_frame, first_argument
 from ...inspection.placement import name_of, place_of, to_gpu, to_host
 from ...overlay import current_record
 from ..host_fallback import note_on_host, refuse_if_strict
+from .groupby import FilterAsPandas
 
 
 def from_host(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -92,7 +93,8 @@ def filters_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     """
     call = bind(original, args, kwargs).arguments
     parent = call["parent"]
-    if isinstance(parent, _expr.Filter) and parent.frame._name != call["self"]._name:  # noqa: SLF001
+    is_other = isinstance(parent, _expr.Filter) and parent.frame._name != call["self"]._name  # noqa: SLF001
+    if is_other or isinstance(parent, FilterAsPandas):
         return False
     return original(*args, **kwargs)
 

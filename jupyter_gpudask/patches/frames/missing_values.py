@@ -42,8 +42,8 @@ class Comparison:
         """The result for one partition."""
         result = self.operation(*args, **kwargs)
         operands = args[:2]
-        if not hasattr(result, "fillna"):
-            return result
+        if not hasattr(result, "fillna") or not any(is_type_of_gpu(type(operand)) for operand in operands):
+            return result  # of pandas
         if any(map(_keeps_missing, operands)):
             return _with_missing_texts(result, operands)
         if result.ndim == 1:
@@ -235,13 +235,13 @@ class WhereAlignAsPandas(_expr.WhereAlign):
 def _with_integers(result: Any, frame: Any, other: Any) -> Any:
     if not (isinstance(other, float) and np.isnan(other)):
         return result
-    # Without `OneMissing`, NaN as an integer is the smallest one.
+    result = OneMissing.operation(result)  # NaN is no missing value of a nullable dtype, and the smallest integer
     if frame.ndim == 1:
         dtype = _dtype_of_pandas(frame, result)
-        return result if dtype == result.dtype else OneMissing.operation(result).astype(dtype)
+        return result if dtype == result.dtype else result.astype(dtype)
     dtypes = {name: _dtype_of_pandas(frame[name], result[name]) for name in frame.columns}
     changed = {name: dtype for name, dtype in dtypes.items() if dtype != result[name].dtype}
-    return OneMissing.operation(result).astype(changed) if changed else result
+    return result.astype(changed) if changed else result
 
 
 def _dtype_of_pandas(given: Any, result: Any) -> Any:
@@ -284,8 +284,12 @@ IsinAsPandas = with_operation(_expr.Isin, isin, __name__)
 
 
 def with_doubles(frame: Any) -> Any:
-    """A partition with floats of 64 bits for those of 32 bits."""
-    doubles = {name: "float64" for name, dtype in dtypes_of(frame).items() if dtype == "float32"}
+    """A partition with floats of 64 bits for those of 32 bits, and for numbers of nullable dtypes."""
+    doubles = {
+        name: "float64"
+        for name, dtype in dtypes_of(frame).items()
+        if dtype == "float32" or (not isinstance(dtype, np.dtype) and getattr(dtype, "kind", "O") in "iuf")
+    }
     return frame.astype(of_columns(frame, doubles)) if doubles else frame
 
 

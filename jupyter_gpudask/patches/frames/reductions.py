@@ -17,7 +17,7 @@ import pandas as pd
 from dask.dataframe.core import idxmaxmin_chunk
 from dask.dataframe.dask_expr import _cumulative
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._expr import Projection, Sqrt
+from dask.dataframe.dask_expr._expr import MapPartitions, Projection, Sqrt
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Reduction, Var
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 from dask.utils import is_dataframe_like
@@ -41,7 +41,8 @@ class VarianceAsPandas(Reduction):
     @functools.cached_property
     def _meta(self) -> Any:
         frame = meta_nonempty(self.frame._meta)  # noqa: SLF001
-        return make_meta(frame.var(skipna=self.skipna, numeric_only=self.numeric_only))
+        made = frame.var(skipna=self.skipna, numeric_only=self.numeric_only)
+        return make_meta(pd.Series(0.0, made.index) if getattr(made, "ndim", 0) else made)  # as Dask computes
 
     @property
     def chunk_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
@@ -89,7 +90,7 @@ class VarianceAsPandas(Reduction):
         n, _, squares = cls.reduction_combine(parts)
         if getattr(n, "ndim", 0):
             return squares.where(n > ddof) / _at_least_one(n - ddof)
-        return squares / (n - ddof) if n > ddof else np.nan
+        return squares / (n - ddof) if n > ddof else np.float64(np.nan)
 
 
 def _zero_for_none(numbers: Any, n: Any) -> Any:
@@ -101,6 +102,14 @@ def _zero_for_none(numbers: Any, n: Any) -> Any:
 
 def _at_least_one(numbers: Any) -> Any:
     return numbers.clip(lower=1) if getattr(numbers, "ndim", 0) else max(numbers, 1)
+
+
+def of_variance(expression: MapPartitions) -> Any:
+    """A standard deviation with the dtype of its variance; any other expression as it is."""
+    is_root = expression.func is np.sqrt and isinstance(expression.frame, VarianceAsPandas)
+    if not is_root or expression.frame.ndim == 0:
+        return expression
+    return expression.substitute_parameters({"meta": expression.frame._meta})  # noqa: SLF001
 
 
 class DescribeAsPandas(DescribeNumeric):

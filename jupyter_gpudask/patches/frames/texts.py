@@ -23,7 +23,6 @@ from dask.dataframe.dask_expr._str_accessor import SplitMap
 from ...fallback.missing import DifferentResultError
 from ...inspection.frames import has_lists
 from ...inspection.placement import is_type_of_gpu
-from .rules import with_operation
 
 _parser = import_module("re._parser")  # Python's own, which has no public name
 
@@ -44,12 +43,15 @@ _BY_SPACES = {
 }
 """Methods that depend on which characters are spaces, unless this argument is given."""
 
-_SPACES = "[\x01-\x08\x0e-\x1f\x85\xa0\u1680\u180e\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]"
+_SPACES = "[\x01-\x08\x0b\x0e-\x1f\x85\xa0\u1680\u180e\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]"
 """Characters that may be spaces in only one of Python, Arrow and cuDF."""
 
 _SUPPORTED_ESCAPE = re.compile(r"[dDwWsSbBAZtnrf\\!-/:-@\[\]^_`{|}~ ]")
 _WITH_NEWLINE = {"AT_END", "CATEGORY_NOT_DIGIT", "CATEGORY_NOT_WORD"}
 """What cuDF matches otherwise where a text has a newline."""
+
+_OF_PLACES = {"AT_BEGINNING", "AT_BEGINNING_STRING", "AT_BOUNDARY", "AT_NON_BOUNDARY"}
+"""What Arrow also finds after each match, where it begins to search anew."""
 
 _MOST_REPEATS = 999
 
@@ -74,6 +76,8 @@ def pattern_of(method: str, text: str) -> Pattern:
     - `method`: the method of ``.str``.
     - `text`: the pattern.
     """
+    if "[[:" in text:
+        return Pattern("cuDF has no classes of POSIX, such as [[:alpha:]]")
     try:
         parsed = _parser.parse(text)
     except (re.error, OverflowError):
@@ -95,6 +99,8 @@ def pattern_of(method: str, text: str) -> Pattern:
         reason = "cuDF reads names of groups otherwise"
     elif method == "split" and groups:
         reason = "cuDF's str.split has no groups"
+    elif method == "count" and kinds & _OF_PLACES:
+        reason = "Arrow counts beginnings of texts and words otherwise than cuDF"
     of_spaces = {kind for kind in kinds if kind.endswith("SPACE")}
     of_kinds = {kind for kind in kinds - of_spaces if "BOUNDARY" in kind or "CATEGORY" in kind}
     return Pattern(reason, bool(of_kinds), bool(of_spaces), bool(kinds & _WITH_NEWLINE))
@@ -225,9 +231,15 @@ def _is_beyond_ascii(texts: Any) -> bool:
     return bool((texts.str.byte_count() != texts.str.len()).any())
 
 
-def split(series: Any, _accessor: str, attr: str, args: Any, kwargs: Any) -> Any:
-    """The parts of texts of one partition as columns."""
-    return called(series, attr, args, kwargs)
+class SplitMapAsPandas(SplitMap):
+    """The parts of texts as columns with their dtype; Dask's metadata has the default one of pandas."""
 
+    @functools.cached_property
+    def _meta(self) -> Any:
+        meta = super()._meta
+        return meta.astype(self.frame._meta.dtype) if meta.ndim > 1 else meta  # noqa: SLF001
 
-SplitMapAsPandas = with_operation(SplitMap, split, __name__)
+    @staticmethod
+    def operation(series: Any, _accessor: str, attr: str, args: Any, kwargs: Any) -> Any:
+        """The parts of one partition."""
+        return called(series, attr, args, kwargs)

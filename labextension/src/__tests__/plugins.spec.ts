@@ -78,6 +78,7 @@ const panel = {
   sessionContext: {
     name: 'mine.ipynb',
     kernelChanged: new Signal<unknown, unknown>({}),
+    statusChanged: new Signal<unknown, unknown>({}),
     session: { kernel: { id: 'kernel-1' } }
   }
 };
@@ -90,6 +91,13 @@ const tracker = {
 
 const settled = (): Promise<void> =>
   new Promise(resolve => setTimeout(resolve, 20));
+
+/** Wait for a condition; what never happens ends with the limit of the test. */
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) {
+    await settled();
+  }
+}
 
 describe('the plugins', () => {
   it('have unique ids in the namespace of the package', () => {
@@ -231,12 +239,13 @@ describe('jupyter-gpudask:running', () => {
     expect(typeof text === 'function' && text()).toContain(
       'hold 2.0 GiB of results'
     );
+    const stopped = (): (string | undefined)[] =>
+      requests
+        .filter(({ method }) => method === 'DELETE')
+        .map(({ url }) => url.split('/').at(-1));
     manager.shutdownAll();
-    await settled();
-    const stopped = requests
-      .filter(({ method }) => method === 'DELETE')
-      .map(({ url }) => url.split('/').at(-1));
-    expect(stopped).toEqual(['kernel-1', 'kernel-2']);
+    await until(() => stopped().length === 2);
+    expect(stopped()).toEqual(['kernel-1', 'kernel-2']);
   });
 });
 
@@ -279,6 +288,7 @@ describe('jupyter-gpudask:notebook', () => {
       sessionContext: {
         ...panel.sessionContext,
         kernelChanged: new Signal<unknown, unknown>({}),
+        statusChanged: new Signal<unknown, unknown>({}),
         session: null as unknown as { kernel: { id: string } }
       }
     };
@@ -307,7 +317,7 @@ describe('jupyter-gpudask:notebook', () => {
       );
     follow(true);
     await activate('notebook', gpuDask, tracker, null);
-    await settled();
+    await until(() => gpuDask.model.clusters.has('kernel-1'));
     expect(requests.at(-1)?.body).toEqual({
       kernel_id: 'kernel-1',
       spec: { gpus: 'free' }

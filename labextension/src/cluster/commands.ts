@@ -82,38 +82,40 @@ export function addClusterCommands(
 
   /** The kernels whose clusters are being started, stopped or changed: a second click does nothing. */
   const changing = new Set<string | null>();
-  const isLocked = (
-    command: string,
-    args: ReadonlyPartialJSONObject
-  ): boolean => changesCluster(command) && changing.has(kernelOf(args));
-  const locked = async (
-    command: string,
-    args: ReadonlyPartialJSONObject,
-    act: () => unknown
-  ): Promise<void> => {
-    const kernelId = kernelOf(args);
-    if (!changesCluster(command)) {
-      await act();
-    } else if (!changing.has(kernelId)) {
-      changing.add(kernelId);
-      commands.notifyCommandChanged();
-      try {
-        await act();
-      } finally {
-        changing.delete(kernelId);
-        commands.notifyCommandChanged();
-      }
-    }
-  };
 
-  const isVisible =
-    (command: string) =>
-    (args: ReadonlyPartialJSONObject): boolean =>
-      isOffered(
-        command,
-        kernelOf(args) !== current.kernelId,
-        model.settings.value
-      );
+  /** Add a command that is possible if a condition holds, and locked while one of the kernel is carried out. */
+  const addCommand = (
+    id: string,
+    options: Omit<CommandRegistry.ICommandOptions, 'execute'>,
+    canExecute: (args: ReadonlyPartialJSONObject) => boolean,
+    execute: (args: ReadonlyPartialJSONObject) => unknown
+  ): void => {
+    const isVisible = (args: ReadonlyPartialJSONObject): boolean =>
+      isOffered(id, kernelOf(args) !== current.kernelId, model.settings.value);
+    const isLocked = (args: ReadonlyPartialJSONObject): boolean =>
+      changesCluster(id) && changing.has(kernelOf(args));
+    added.push(id);
+    commands.addCommand(id, {
+      describedBy: { args: KERNEL_ARGS },
+      ...options,
+      isVisible,
+      isEnabled: args => isVisible(args) && canExecute(args) && !isLocked(args),
+      execute: async args => {
+        if (isLocked(args)) {
+          return;
+        }
+        const kernelId = changesCluster(id) ? kernelOf(args) : null;
+        changing.add(kernelId);
+        commands.notifyCommandChanged();
+        try {
+          await execute(args);
+        } finally {
+          changing.delete(kernelId);
+          commands.notifyCommandChanged();
+        }
+      }
+    });
+  };
 
   /** Add a command that acts on a cluster with one of these statuses, if a condition holds. */
   const add = (
@@ -128,60 +130,42 @@ export function addClusterCommands(
       | 'keep'
       | ((cluster: ICluster, args: ReadonlyPartialJSONObject) => unknown),
     condition: (cluster: ICluster) => boolean = () => true
-  ): void => {
-    added.push(id);
-    commands.addCommand(id, {
-      describedBy: { args: KERNEL_ARGS },
-      ...options,
-      isVisible: isVisible(id),
-      isEnabled: args => {
+  ): void =>
+    addCommand(
+      id,
+      options,
+      args => {
         const cluster = clusterOf(args);
         return (
-          isVisible(id)(args) &&
           cluster !== undefined &&
           !limitOf(id, cluster) &&
-          !isLocked(id, args) &&
           statuses.includes(cluster.status) &&
           condition(cluster)
         );
       },
-      execute: async args => {
+      async args => {
         const cluster = clusterOf(args);
         if (cluster) {
-          await locked(id, args, async () =>
-            typeof act === 'string'
-              ? (await actions())[act](cluster)
-              : act(cluster, args)
-          );
+          await (typeof act === 'string'
+            ? (await actions())[act](cluster)
+            : act(cluster, args));
         }
       }
-    });
-  };
+    );
 
   /** Add a command that starts a cluster for a kernel without one. */
   const addStart = (
     id: string,
     options: Omit<CommandRegistry.ICommandOptions, 'execute'>,
     act: 'start' | 'startWithOptions'
-  ): void => {
-    added.push(id);
-    commands.addCommand(id, {
-      ...options,
-      describedBy: { args: KERNEL_ARGS },
-      isVisible: isVisible(id),
-      isEnabled: args =>
-        isVisible(id)(args) && canStart(args) && !isLocked(id, args),
-      execute: async args => {
-        const kernelId = kernelOf(args);
-        if (kernelId) {
-          const name = clusterOf(args)?.name ?? currentName(gpuDask);
-          await locked(id, args, async () =>
-            (await actions())[act](kernelId, name)
-          );
-        }
+  ): void =>
+    addCommand(id, options, canStart, async args => {
+      const kernelId = kernelOf(args);
+      if (kernelId) {
+        const name = clusterOf(args)?.name ?? currentName(gpuDask);
+        await (await actions())[act](kernelId, name);
       }
     });
-  };
 
   addStart(
     CommandIDs.start,

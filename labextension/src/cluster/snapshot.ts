@@ -224,13 +224,17 @@ function engineName(
   const names = new Set(
     gpus
       .filter(({ uuid }) => cluster.gpus.includes(uuid))
-      // Without its memory, which the section of the GPUs has: the name of the notebook needs the room.
-      .map(({ name }) => name.replace(/^NVIDIA\s+|[- ]\d+GB.*$/g, ''))
+      .map(each => modelOf(each).replace(/^NVIDIA\s+/, ''))
   );
   const [name] = names;
   return names.size === 1
     ? trans.__('%1 × %2', count, name)
     : trans._n('%2 GPU', '%2 GPUs', held, count);
+}
+
+/** The model of a GPU without its memory, which the section of the GPUs has: names need the room. */
+export function modelOf({ name }: IGpu): string {
+  return name.replace(/[- ]\d+GB( HBM\w*)?/, '');
 }
 
 /** The UUIDs of the GPUs that have a worker: after scaling down, fewer than the cluster holds. */

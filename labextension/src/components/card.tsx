@@ -40,6 +40,18 @@ export function useIsVisible(node: React.RefObject<Element>): boolean {
   return isVisible;
 }
 
+interface IUnchangedProps {
+  /** All that the children depend on. */
+  by: unknown[];
+  children: React.ReactNode;
+}
+
+/** What is rendered again only when something has changed by which it does: most ticks change metrics alone. */
+export const Unchanged = React.memo(
+  ({ children }: IUnchangedProps) => <>{children}</>,
+  (old, { by }) => String(old.by) === String(by)
+);
+
 interface IMeterProps {
   /** The name of the metric. */
   label: string;

@@ -4,6 +4,7 @@ import React, { useEffect, useState } from 'react';
 import { CommandIDs } from '../commandIDs';
 import { formatDuration } from '../format';
 import { ENABLE_COMMAND } from '../snippets';
+import { IGpuDask } from '../tokens';
 import { CommandButton } from './commandButton';
 import { useGpuDask } from './liveWidget';
 
@@ -58,9 +59,16 @@ export function CodeText({ text }: { text: string }): JSX.Element {
 
 /** Why the connection to the server is lost or refused; empty while it is not. */
 export function ConnectionNotice(): JSX.Element {
+  const gpuDask = useGpuDask();
+  const notice = noticeOf(gpuDask);
   return (
     <div aria-live="polite">
-      <Status />
+      {notice && (
+        <Notice {...notice}>
+          {notice.children}
+          <RetryButton />
+        </Notice>
+      )}
     </div>
   );
 }
@@ -77,49 +85,36 @@ export function RetryButton(): JSX.Element {
   );
 }
 
-function Status(): JSX.Element | null {
-  const { model, trans } = useGpuDask();
+function noticeOf({ model, trans }: IGpuDask): INoticeProps | null {
   const { status } = model;
   switch (status.kind) {
     case 'lost':
-      return (
-        <Notice title={trans.__('The connection to the server is lost.')}>
-          <Countdown until={status.retryAt} />
-          <RetryButton />
-        </Notice>
-      );
+      return {
+        title: trans.__('The connection to the server is lost.'),
+        children: <Countdown until={status.retryAt} />
+      };
     case 'silent':
-      return (
-        <Notice title={trans.__('The server does not respond.')}>
-          <Age since={status.since} />
-          <RetryButton />
-        </Notice>
-      );
+      return {
+        title: trans.__('The server does not respond.'),
+        children: <Age since={status.since} />
+      };
     case 'no-server':
-      return (
-        <Notice
-          title={trans.__('This server does not run the GPU Dask extension.')}
-          hint={trans.__(
-            'Install jupyter_gpudask in the environment of the server and restart the server. If it is installed, enable it:'
-          )}
-          code={ENABLE_COMMAND}
-        >
-          <RetryButton />
-        </Notice>
-      );
+      return {
+        title: trans.__('This server does not run the GPU Dask extension.'),
+        hint: trans.__(
+          'Install jupyter_gpudask in the environment of the server and restart the server. If it is installed, enable it:'
+        ),
+        code: ENABLE_COMMAND
+      };
     case 'refused':
-      return (
-        <Notice
-          title={trans.__(
-            'You do not have permission to see the clusters of this server.'
-          )}
-          hint={trans.__(
-            'Log in again, or ask the administrator for access to gpudask.'
-          )}
-        >
-          <RetryButton />
-        </Notice>
-      );
+      return {
+        title: trans.__(
+          'You do not have permission to see the clusters of this server.'
+        ),
+        hint: trans.__(
+          'Log in again, or ask the administrator for access to gpudask.'
+        )
+      };
     default:
       return null;
   }

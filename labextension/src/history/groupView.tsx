@@ -1,6 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
+import { ClusterBadge } from '../components/clusterName';
 import { useGpuDask } from '../components/liveWidget';
 import { Units } from '../format';
 import { timesIn } from '../times';
@@ -114,7 +115,9 @@ function MetricsTable(props: MetricsTableProps): JSX.Element {
               </th>
               {group.metrics.map(metric => (
                 <td key={metric.id}>
-                  {cellText(metric, number, props.index, trans, units)}
+                  <span>
+                    {cellText(metric, number, props.index, trans, units)}
+                  </span>
                 </td>
               ))}
             </tr>
@@ -186,6 +189,7 @@ const LineCheckbox = React.memo(function LineCheckbox(
         />
       </svg>
       <span>{source.name}</span>
+      <ClusterBadge kernelId={source.kernelId} />
       <span className="jp-GpuDask-secondary">{source.details}</span>
     </label>
   );

@@ -6,9 +6,8 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { formerName, workerNames } from '../cluster/names';
 import { isShown } from '../cluster/offered';
 import { formatBytes, Units } from '../format';
-import { ICluster } from '../model/api';
 import { GpuDaskModel } from '../model/model';
-import { HistoryStore, ISourceHistory, MetricId, Series } from './store';
+import { HistoryStore, MetricId, Series } from './store';
 
 /** A metric without its values. */
 interface IMetricType {
@@ -39,29 +38,57 @@ export function metricGroups(
   sources: ISources,
   trans: TranslationBundle
 ): IGroup[] {
-  const groups: IGroup[] = [
-    {
-      id: 'gpus',
-      title: trans.__('GPUs'),
-      ...read(gpuMetrics(model, trans), sources.gpus, store.gpus, store)
-    },
-    {
-      id: 'workers',
-      title: trans.__('Workers'),
-      ...read(workerMetrics(trans), sources.workers, store.workers, store)
-    },
-    {
-      id: 'machine',
-      title: trans.__('Machine'),
-      ...read(
-        machineMetrics(model, trans),
-        sources.machine,
-        store.machine,
-        store
-      )
-    }
+  const gpus = model.gpus?.gpus ?? [];
+  const memory = Math.max(0, ...gpus.map(gpu => gpu.memory_total ?? 0));
+  const host = model.memoryTotal ?? 0;
+  const groups: [IGroup['id'], string, IMetricType[]][] = [
+    [
+      'gpus',
+      trans.__('GPUs'),
+      [
+        { id: 'busy', title: trans.__('Busy'), unit: 'percent', top: 100 },
+        { id: 'memory', title: trans.__('Memory'), unit: 'bytes', top: memory },
+        { id: 'nvlink', title: trans.__('NVLink'), unit: 'speed' },
+        { id: 'pcie', title: trans.__('PCIe'), unit: 'speed' }
+      ]
+    ],
+    [
+      'workers',
+      trans.__('Workers'),
+      [
+        { id: 'tasks', title: trans.__('Tasks per second'), unit: 'rate' },
+        { id: 'cpu', title: trans.__('CPU'), unit: 'percent' },
+        { id: 'pool', title: trans.__('Memory pool'), unit: 'bytes' },
+        { id: 'spilled', title: trans.__('Spilled'), unit: 'bytes' },
+        { id: 'host', title: trans.__('Host memory'), unit: 'bytes' }
+      ]
+    ],
+    [
+      'machine',
+      trans.__('Machine'),
+      [
+        { id: 'cpu', title: trans.__('CPU'), unit: 'percent', top: 100 },
+        { id: 'memory', title: trans.__('Memory'), unit: 'bytes', top: host },
+        { id: 'disk', title: trans.__('Disk'), unit: 'speed' },
+        { id: 'network', title: trans.__('Network'), unit: 'speed' }
+      ]
+    ]
   ];
-  return groups.filter(group => group.metrics.length > 0);
+  return groups
+    .map(([id, title, types]) => ({
+      id,
+      title,
+      sources: sources[id],
+      metrics: types
+        .map(type => ({
+          ...type,
+          series: sources[id].map(
+            ({ key }) => store[id].get(key)?.series[type.id] ?? store.empty
+          )
+        }))
+        .filter(({ series }) => series.some(each => each !== store.empty))
+    }))
+    .filter(group => group.metrics.length > 0);
 }
 
 /** The name of a chart in the setting `hiddenCharts`. */
@@ -79,68 +106,6 @@ export function withoutCharts(groups: IGroup[], hidden: string[]): IGroup[] {
       )
     }))
     .filter(group => group.metrics.length > 0);
-}
-
-function read(
-  types: IMetricType[],
-  sources: ISource[],
-  histories: ReadonlyMap<string, ISourceHistory>,
-  { empty }: HistoryStore
-): Pick<IGroup, 'sources' | 'metrics'> {
-  const metrics = types.map(type => ({
-    ...type,
-    series: sources.map(
-      ({ key }) => histories.get(key)?.series[type.id] ?? empty
-    )
-  }));
-  const isKnown = (metric: IMetric): boolean =>
-    metric.series.some(series => series !== empty);
-  return { sources, metrics: metrics.filter(isKnown) };
-}
-
-function gpuMetrics(
-  model: GpuDaskModel,
-  trans: TranslationBundle
-): IMetricType[] {
-  const totals = (model.gpus?.gpus ?? []).map(gpu => gpu.memory_total ?? 0);
-  return [
-    { id: 'busy', title: trans.__('Busy'), unit: 'percent', top: 100 },
-    {
-      id: 'memory',
-      title: trans.__('Memory'),
-      unit: 'bytes',
-      top: Math.max(0, ...totals)
-    },
-    { id: 'nvlink', title: trans.__('NVLink'), unit: 'speed' },
-    { id: 'pcie', title: trans.__('PCIe'), unit: 'speed' }
-  ];
-}
-
-function workerMetrics(trans: TranslationBundle): IMetricType[] {
-  return [
-    { id: 'tasks', title: trans.__('Tasks per second'), unit: 'rate' },
-    { id: 'cpu', title: trans.__('CPU'), unit: 'percent' },
-    { id: 'pool', title: trans.__('Memory pool'), unit: 'bytes' },
-    { id: 'spilled', title: trans.__('Spilled'), unit: 'bytes' },
-    { id: 'host', title: trans.__('Host memory'), unit: 'bytes' }
-  ];
-}
-
-function machineMetrics(
-  model: GpuDaskModel,
-  trans: TranslationBundle
-): IMetricType[] {
-  return [
-    { id: 'cpu', title: trans.__('CPU'), unit: 'percent', top: 100 },
-    {
-      id: 'memory',
-      title: trans.__('Memory'),
-      unit: 'bytes',
-      top: model.memoryTotal ?? 0
-    },
-    { id: 'disk', title: trans.__('Disk'), unit: 'speed' },
-    { id: 'network', title: trans.__('Network'), unit: 'speed' }
-  ];
 }
 
 /** Format a value with its unit. */
@@ -192,12 +157,42 @@ export function sourcesOf(
   trans: TranslationBundle,
   currentId: string | null
 ): ISources {
+  const { clusters, settings } = model;
+  const gpus = model.gpus?.gpus ?? [];
+  const names = new Map(
+    [...clusters].map(([kernelId, { state }]) => [
+      kernelId,
+      workerNames(state?.workers ?? [], trans, true)
+    ])
+  );
   return {
-    gpus: gpusIn(model, store, trans),
-    workers: workersIn(model, store, trans).filter(({ kernelId }) =>
-      isShown(kernelId, currentId, model.settings.value)
-    ),
-    machine: machineIn(store, trans)
+    gpus: gpus
+      .filter(gpu => store.gpus.has(gpu.uuid))
+      .map(({ uuid, index, name }) => ({
+        key: uuid,
+        name: trans.__('GPU %1', index),
+        details: name,
+        kernelId: '',
+        id: uuid
+      })),
+    workers: [...store.workers]
+      .filter(([, { kernelId }]) =>
+        isShown(kernelId, currentId, settings.value)
+      )
+      .map(([key, { kernelId, id }]) => ({
+        key,
+        name: names.get(kernelId)?.get(id) ?? formerName(id, gpus, trans),
+        details: clusters.get(kernelId)?.name ?? trans.__('an earlier cluster'),
+        kernelId,
+        id
+      })),
+    machine: [...store.machine.keys()].map(key => ({
+      key,
+      name: trans.__('This machine'),
+      details: '',
+      kernelId: '',
+      id: key
+    }))
   };
 }
 
@@ -212,56 +207,6 @@ export function sourceNamesKey(
   );
   const { otherClusters } = settings.value;
   return `${gpus?.gpus.length} ${clusterKeys.join()} ${otherClusters} ${currentId}`;
-}
-
-function gpusIn(
-  model: GpuDaskModel,
-  store: HistoryStore,
-  trans: TranslationBundle
-): ISource[] {
-  return (model.gpus?.gpus ?? [])
-    .filter(gpu => store.gpus.has(gpu.uuid))
-    .map(gpu => ({
-      key: gpu.uuid,
-      name: trans.__('GPU %1', gpu.index),
-      details: gpu.name,
-      kernelId: '',
-      id: gpu.uuid
-    }));
-}
-
-function workersIn(
-  model: GpuDaskModel,
-  store: HistoryStore,
-  trans: TranslationBundle
-): ISource[] {
-  const names = new Map<string, Map<string, string>>();
-  for (const [kernelId, { state }] of model.clusters) {
-    names.set(kernelId, workerNames(state?.workers ?? [], trans, true));
-  }
-  const gpus = model.gpus?.gpus ?? [];
-  return [...store.workers].map(([key, { kernelId, id }]) => {
-    const cluster = model.clusters.get(kernelId);
-    const name = names.get(kernelId)?.get(id) ?? formerName(id, gpus, trans);
-    return { key, name, details: detailsOf(cluster, trans), kernelId, id };
-  });
-}
-
-function machineIn(store: HistoryStore, trans: TranslationBundle): ISource[] {
-  return [...store.machine].map(([key, { kernelId, id }]) => ({
-    key,
-    name: trans.__('This machine'),
-    details: '',
-    kernelId,
-    id
-  }));
-}
-
-function detailsOf(
-  cluster: ICluster | undefined,
-  trans: TranslationBundle
-): string {
-  return cluster?.name ?? trans.__('an earlier cluster');
 }
 
 /** The name of a source with its details: "GPU 0 (NVIDIA H200)". */

@@ -15,7 +15,7 @@ interface IPast {
 }
 
 /** After so many milliseconds what was recorded is read again. */
-const PERIOD = 10000;
+const PERIOD = 30000;
 
 /** What was recorded in the last `span` seconds; read again while the view is rendered. */
 export function usePast({ rest }: IGpuDask, span: number): IPast | null {

@@ -2,12 +2,7 @@
  * The metrics of the history as arrays for the charts. New samples are appended in place.
  */
 import { spilledBytes } from '../cluster/snapshot';
-import {
-  IGpuMetrics,
-  IMachineMetrics,
-  ISample,
-  IWorkerMetrics
-} from '../model/api';
+import { ISample, IWorkerMetrics } from '../model/api';
 
 /** The values of a metric, one for each time; null if not available. */
 export type Series = (number | null)[];
@@ -116,11 +111,13 @@ export class HistoryStore {
     this._addTime(time);
     if (machine) {
       const history = this._getHistory(this.machine, MACHINE, time);
-      this._setValues(history, machineValues(machine));
+      const { cpu, memory_used: memory, disk, network } = machine;
+      this._setValues(history, { cpu, memory, disk, network });
     }
     for (const [uuid, metrics] of Object.entries(gpus)) {
       const history = this._getHistory(this.gpus, uuid, time);
-      this._setValues(history, gpuValues(metrics));
+      const { utilization: busy, memory_used: memory, nvlink, pcie } = metrics;
+      this._setValues(history, { busy, memory, nvlink, pcie });
     }
     for (const [kernelId, byName] of Object.entries(workers)) {
       for (const [name, metrics] of Object.entries(byName)) {
@@ -198,27 +195,14 @@ export class HistoryStore {
   private readonly _all = [this.gpus, this.workers, this.machine];
 }
 
-function gpuValues(metrics: IGpuMetrics): Metrics {
-  return {
-    busy: metrics.utilization,
-    memory: metrics.memory_used,
-    nvlink: metrics.nvlink,
-    pcie: metrics.pcie
-  };
-}
-
 function workerValues(metrics: IWorkerMetrics): Metrics {
+  const { pool_used: pool, memory: host, cpu } = metrics;
   const isSpillingKnown =
     metrics.spilled_to_host !== null || metrics.spilled_to_disk !== null;
   return {
-    pool: metrics.pool_used,
+    pool,
     spilled: isSpillingKnown ? spilledBytes(metrics) : null,
-    host: metrics.memory,
-    cpu: metrics.cpu
+    host,
+    cpu
   };
-}
-
-function machineValues(metrics: IMachineMetrics): Metrics {
-  const { cpu, memory_used: memory, disk, network } = metrics;
-  return { cpu, memory, disk, network };
 }

@@ -29,9 +29,6 @@ export type IWorker = Schemas['WorkerState'];
 /** An unexpected exit of a worker process. */
 export type IWorkerExit = Schemas['WorkerExit'];
 
-/** The state of a cluster's scheduler and workers. */
-export type IClusterState = Schemas['ClusterState'];
-
 /** Whether workers have GPUs, or may have them until the engine is decided. */
 export function mayHaveGpus(engine: unknown): boolean {
   return engine !== 'cpu';
@@ -59,10 +56,7 @@ export type IProblem = Omit<Schemas['Problem'], 'others' | 'error'> & {
   others?: IProblem[];
 };
 
-/** A cell that runs, for which `seconds` is null, or has run. */
-export type ICell = Schemas['CellRun'];
-
-/** A cell with its kernel, and the path of its notebook, which may be empty. */
+/** A cell that runs, for which `seconds` is null, or has run; the path of its notebook may be empty. */
 export type ICellBand = Schemas['CellBand'];
 
 /** What the server has recorded while a cluster was busy. */
@@ -70,21 +64,15 @@ export type IHistoryPart = Omit<Schemas['HistoryPart'], 'samples'> & {
   samples: ISample[];
 };
 
-/** The metrics of a GPU in a sample. */
-export type IGpuMetrics = Schemas['GpuMetrics'];
-
 /** The metrics of a worker in a sample. */
 export type IWorkerMetrics = Schemas['WorkerMetrics'];
 
-/** The metrics of the machine in a sample. */
-export type IMachineMetrics = Schemas['MachineMetrics'];
-
 /** The metrics of the machine, of all GPUs (by UUID) and of all workers (by kernel id and name) at one time. */
 export type ISample = Pick<Schemas['Sample'], 'time'> & {
-  gpus: { [uuid: string]: IGpuMetrics };
+  gpus: { [uuid: string]: Schemas['GpuMetrics'] };
   workers: { [kernelId: string]: { [name: string]: IWorkerMetrics } };
   /** Not in recordings of earlier versions. */
-  machine?: IMachineMetrics;
+  machine?: Schemas['MachineMetrics'];
 };
 
 /** A message of the stream: the full state, or what has changed. */

@@ -52,34 +52,23 @@ export class GpuDaskModel implements IDisposable {
   }
 
   /** Null until the first message. */
-  get gpus(): IGpuList | null {
-    return this._gpus;
-  }
-
+  gpus: IGpuList | null = null;
   /** The clusters by kernel id; those of notebooks with the same name show their folders. */
-  get clusters(): ReadonlyMap<string, ICluster> {
-    return this._clusters;
-  }
+  clusters: ReadonlyMap<string, ICluster> = new Map();
+  /** The recent metrics, oldest first. */
+  samples: ISample[] = [];
+  /** The host memory of the machine in bytes; null if not known. */
+  memoryTotal: number | null = null;
 
   /** The number of a cluster among several, from 0, which it keeps; null if it is the only one, or not of this server. */
   numberOf(kernelId: string): number | null {
     const number = this._numbers.indexOf(kernelId);
-    return number < 0 || this._clusters.size < 2 ? null : number;
-  }
-
-  /** The recent metrics, oldest first. */
-  get samples(): ISample[] {
-    return this._samples;
-  }
-
-  /** The host memory of the machine in bytes; null if not known. */
-  get memoryTotal(): number | null {
-    return this._memoryTotal;
+    return number < 0 || this.clusters.size < 2 ? null : number;
   }
 
   /** The server's time of the newest metrics. */
   get now(): number {
-    return this._samples.at(-1)?.time ?? 0;
+    return this.samples.at(-1)?.time ?? 0;
   }
 
   get isDisposed(): boolean {
@@ -89,8 +78,8 @@ export class GpuDaskModel implements IDisposable {
   /** A recent metric of a GPU. */
   gpuHistory(uuid: string, name: 'utilization' | 'memory_used'): IGpuHistory {
     return {
-      times: this._samples.map(sample => sample.time),
-      metrics: this._samples.map(sample => sample.gpus[uuid]?.[name] ?? null)
+      times: this.samples.map(sample => sample.time),
+      metrics: this.samples.map(sample => sample.gpus[uuid]?.[name] ?? null)
     };
   }
 
@@ -133,10 +122,10 @@ export class GpuDaskModel implements IDisposable {
 
   /** Set the current notebook: clusters of other notebooks with its name show their folders. */
   setCurrent(kernelId: string | null, path: string): void {
-    const old = this._clusters;
+    const old = this.clusters;
     this._current = { kernelId, path };
     this._replaceClusters(this._received);
-    if (namesKey(old) !== namesKey(this._clusters)) {
+    if (namesKey(old) !== namesKey(this.clusters)) {
       this.clustersChanged.emit();
       this.changed.emit();
     }
@@ -153,7 +142,7 @@ export class GpuDaskModel implements IDisposable {
   private _onVisibility = (): void => this._openOrClose();
 
   private _openOrClose(): void {
-    const isWorking = this._clusters.get(this._current.kernelId ?? '')?.state
+    const isWorking = this.clusters.get(this._current.kernelId ?? '')?.state
       ?.tasks_unfinished;
     if (this._subscribers.size > 0 && (!document.hidden || isWorking)) {
       this.connection.open();
@@ -171,9 +160,9 @@ export class GpuDaskModel implements IDisposable {
     message.clusters.forEach(each => clusters.set(each.kernel_id, each));
     message.removed.forEach(kernelId => clusters.delete(kernelId));
     const isChanged = this._replaceClusters(clusters);
-    this._gpus = message.gpus ?? this._gpus;
-    this._memoryTotal = message.memory_total ?? this._memoryTotal;
-    this._samples = newest(this._appendNew(message), this._historySeconds);
+    this.gpus = message.gpus ?? this.gpus;
+    this.memoryTotal = message.memory_total ?? this.memoryTotal;
+    this.samples = newest(this._appendNew(message), this._historySeconds);
     if (isChanged || message.type === 'full' || this._isDue(message.time)) {
       this._lastEmit = message.time;
       this.changed.emit();
@@ -188,7 +177,7 @@ export class GpuDaskModel implements IDisposable {
     const { now } = this;
     return (history.at(-1)?.time ?? now) < now
       ? history
-      : [...this._samples, ...history.filter(sample => sample.time > now)];
+      : [...this.samples, ...history.filter(sample => sample.time > now)];
   }
 
   /** Whether the refresh interval is over, within the accuracy of the server's ticks. */
@@ -198,11 +187,11 @@ export class GpuDaskModel implements IDisposable {
 
   /** Replace the clusters; returns whether `clustersChanged` was emitted. */
   private _replaceClusters(clusters: ReadonlyMap<string, ICluster>): boolean {
-    const old = this._clusters;
+    const old = this.clusters;
     this._received = clusters;
     const { kernelId, path } = this._current;
     const hasCluster = clusters.has(kernelId ?? '');
-    this._clusters = withDistinctNames(
+    this.clusters = withDistinctNames(
       clusters,
       path && !hasCluster ? [path] : []
     );
@@ -220,7 +209,6 @@ export class GpuDaskModel implements IDisposable {
     return isChanged;
   }
 
-  private _clusters: ReadonlyMap<string, ICluster> = new Map();
   /** The current notebook, which may have no cluster. */
   private _current: { kernelId: string | null; path: string } = {
     kernelId: null,
@@ -230,10 +218,7 @@ export class GpuDaskModel implements IDisposable {
   private _received: ReadonlyMap<string, ICluster> = new Map();
   /** The kernels by the numbers of their clusters; empty where a number is free. */
   private _numbers: string[] = [];
-  private _gpus: IGpuList | null = null;
-  private _memoryTotal: number | null = null;
   private _subscribers = new Set<IDisposable>();
-  private _samples: ISample[] = [];
   private _lastEmit = 0;
 }
 

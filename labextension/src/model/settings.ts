@@ -63,9 +63,7 @@ export class Settings {
   /** Where the settings come from, and can be changed. */
   source?: ISource;
 
-  get value(): ISettings {
-    return this._value;
-  }
+  value = DEFAULTS;
 
   readonly changed = new Signal<this, void>(this);
 
@@ -78,7 +76,7 @@ export class Settings {
   follow(source: ISource): void {
     this.source = source;
     const update = (): void => {
-      this._value = { ...DEFAULTS, ...source.composite };
+      this.value = { ...DEFAULTS, ...source.composite };
       this.changed.emit();
     };
     source.changed.connect(update);
@@ -87,5 +85,4 @@ export class Settings {
   }
 
   private _ready = new PromiseDelegate<void>();
-  private _value = DEFAULTS;
 }

@@ -16,7 +16,8 @@ import { IGpuDask } from '../tokens';
 /** The target of the comm that is open in an accelerated kernel. */
 const COMM_TARGET = 'jupyter_gpudask:accelerate';
 
-const ENDED: Kernel.Status[] = ['restarting', 'autorestarting', 'dead'];
+/** The states of a kernel that has ended. */
+export const ENDED: Kernel.Status[] = ['restarting', 'autorestarting', 'dead'];
 
 /** Follows the kernels of notebooks. */
 export class Acceleration {

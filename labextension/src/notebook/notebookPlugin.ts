@@ -18,6 +18,7 @@ import { errorMessage } from '../errors';
 import { ResponseError } from '../model/rest';
 import { CLIENT_CODE, EXAMPLE_CODE } from '../snippets';
 import { IGpuDask } from '../tokens';
+import { ENDED } from './acceleration';
 import { findNotebook } from './currentKernel';
 
 /** Errors without a notification: the kernel has a cluster already, or cannot have one. */
@@ -61,6 +62,33 @@ export class Autostart {
       }
     }
   }
+}
+
+/** When the kernel of a notebook ends, say so in the lines of progress below its cells: nothing replaces them any more. */
+export function endLinesOf({ sessionContext, content }: NotebookPanel): void {
+  const end = (): void =>
+    content.widgets.forEach(({ model: { sharedModel } }) => {
+      if ('getOutputs' in sharedModel) {
+        const outputs = JSON.stringify(sharedModel.getOutputs());
+        const ended = withoutKernel(outputs);
+        if (ended !== outputs) {
+          sharedModel.setOutputs(JSON.parse(ended));
+        }
+      }
+    });
+  sessionContext.statusChanged.connect(
+    (_, status) => ENDED.includes(status) && end()
+  );
+  sessionContext.kernelChanged.connect((_, { oldValue }) => oldValue && end());
+}
+
+/** Outputs as JSON in which each line of progress, as text or as HTML, says that it has ended. */
+export function withoutKernel(outputs: string): string {
+  return outputs.replace(
+    /([">])(?!Ended )([^"<>]+ · last seen \d{4}-[^"<>]+ UTC)/g,
+    (_, before: string, line: string) =>
+      `${before}Ended without a result: ${line.replace(/ · about [^·]+ left/, '')}`
+  );
 }
 
 /** Add the commands; code for the client is inserted into notebooks whose cluster is ready. */

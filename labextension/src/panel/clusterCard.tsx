@@ -19,7 +19,7 @@ import {
 } from '../cluster/snapshot';
 import { wantedSentences } from '../cluster/warnings';
 import { CommandIDs } from '../commandIDs';
-import { Card, Meter } from '../components/card';
+import { Card, Meter, Unchanged } from '../components/card';
 import { CellList } from '../components/cellList';
 import { ClusterBadge, ShortName } from '../components/clusterName';
 import { CommandButton } from '../components/commandButton';
@@ -43,7 +43,7 @@ export function ClusterCard({
   isCurrent
 }: IClusterCardProps): JSX.Element {
   const gpuDask = useGpuDask();
-  const { model, trans } = gpuDask;
+  const { model, trans, current } = gpuDask;
   const { showWorkers } = model.settings.value;
   const now = snapshot(cluster, gpuDask);
   const reason = reasonText(now);
@@ -54,35 +54,41 @@ export function ClusterCard({
     resultBytes(cluster) === 0;
   // What somebody else's notebook does not do needs one line.
   const isShort = isIdle && !isCurrent && !reason && !cluster.given_over_at;
+  const version = [
+    cluster.name,
+    now.state,
+    now.engine,
+    reason,
+    cluster.notes,
+    isShort,
+    cluster.given_over_at
+  ].join();
+  const { dashboard, joined, log, notebooks, kernel_id: id } = cluster;
   return (
     <Card
-      version={[
-        cluster.name,
-        now.state,
-        now.engine,
-        reason,
-        cluster.notes,
-        isShort,
-        cluster.given_over_at
-      ].join()}
+      version={version}
       data-current={isCurrent}
       data-kernel={cluster.kernel_id}
       tabIndex={-1}
       data-short={isShort}
       aria-label={trans.__('Cluster of %1', cluster.name)}
     >
-      <div className="jp-GpuDask-cardHeader">
-        <h3>
-          {isShort && <StateIcon kind={now.kind} />}
-          <ClusterBadge kernelId={cluster.kernel_id} />
-          <NotebookName cluster={cluster} />
-        </h3>
-        <span className="jp-GpuDask-details">
-          <span>{now.engine}</span>
-          {isShort && <span>{trans.__('idle')}</span>}
-        </span>
-        {isShort && <MoreButton cluster={cluster} groups={ALL} />}
-      </div>
+      <Unchanged
+        by={[version, notebooks, model.numberOf(id), current.isOpen(id)]}
+      >
+        <div className="jp-GpuDask-cardHeader">
+          <h3>
+            {isShort && <StateIcon kind={now.kind} />}
+            <ClusterBadge kernelId={cluster.kernel_id} />
+            <NotebookName cluster={cluster} />
+          </h3>
+          <span className="jp-GpuDask-details">
+            <span>{now.engine}</span>
+            {isShort && <span>{trans.__('idle')}</span>}
+          </span>
+          {isShort && <MoreButton cluster={cluster} groups={ALL} />}
+        </div>
+      </Unchanged>
       {!isShort && (
         <div className="jp-GpuDask-stateLine">
           <StateLabel now={now} />
@@ -118,7 +124,11 @@ export function ClusterCard({
       )}
       <Notes cluster={cluster} />
       <Wanted cluster={cluster} />
-      {!isShort && <ClusterActions cluster={cluster} starts={now.starts} />}
+      {!isShort && (
+        <Unchanged by={[version, dashboard, joined, log]}>
+          <ClusterActions cluster={cluster} starts={now.starts} />
+        </Unchanged>
+      )}
       {cluster.status === 'ready' &&
         cluster.state &&
         showWorkers &&
@@ -308,18 +318,11 @@ interface IActionsProps {
   starts: IAction[];
 }
 
-/** The buttons of a cluster; they are not rendered again when only metrics change. */
-export const ClusterActions = React.memo(
-  ActionButtons,
-  (old, { cluster, starts }) =>
-    JSON.stringify(old.starts.map(({ label }) => label)) ===
-      JSON.stringify(starts.map(({ label }) => label)) &&
-    (['status', 'name', 'reason', 'dashboard', 'joined', 'log'] as const).every(
-      name => old.cluster[name] === cluster[name]
-    )
-);
-
-function ActionButtons({ cluster, starts }: IActionsProps): JSX.Element {
+/** The buttons of a cluster. */
+export function ClusterActions({
+  cluster,
+  starts
+}: IActionsProps): JSX.Element {
   const { trans } = useGpuDask();
   const shared = {
     args: { kernelId: cluster.kernel_id },

@@ -1,10 +1,12 @@
+import { TranslationBundle } from '@jupyterlab/translation';
 import { addIcon, runIcon, settingsIcon } from '@jupyterlab/ui-components';
-import React, { useMemo } from 'react';
+import React from 'react';
 
 import { currentName } from '../cluster/names';
 import { shownClusters } from '../cluster/offered';
 import { snapshot } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
+import { Unchanged } from '../components/card';
 import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/liveWidget';
 import { Notice } from '../components/notice';
@@ -103,31 +105,26 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
           : trans.__('Run a %1 cell in the notebook.', '%%gpudask')
       }
     >
-      <CommandButton
-        command={CommandIDs.runOnGpus}
-        label={trans.__('Run Dask on GPUs')}
-        target={name}
-      />
-      <CommandButton
-        command={CommandIDs.start}
-        label={trans.__('Start')}
-        target={name}
-        icon={runIcon}
-      />
-      <CommandButton
-        command={CommandIDs.startWithOptions}
-        label={trans.__('Options…')}
-        target={name}
-        icon={settingsIcon}
-      />
-      <CommandButton
-        command={CommandIDs.tryExample}
-        label={trans.__('Try an example')}
-        target={name}
-      />
+      {startButtons(trans).map(button => (
+        <CommandButton key={button.command} {...button} target={name} />
+      ))}
     </Notice>
   );
 }
+
+/** What starts the first cluster of a notebook. */
+const startButtons = (
+  trans: TranslationBundle
+): React.ComponentProps<typeof CommandButton>[] => [
+  { command: CommandIDs.runOnGpus, label: trans.__('Run Dask on GPUs') },
+  { command: CommandIDs.start, label: trans.__('Start'), icon: runIcon },
+  {
+    command: CommandIDs.startWithOptions,
+    label: trans.__('Options…'),
+    icon: settingsIcon
+  },
+  { command: CommandIDs.tryExample, label: trans.__('Try an example') }
+];
 
 /** A live region that announces changes of state, but no metrics, to screen readers. */
 function Announcer({ clusters }: { clusters: ICluster[] }): JSX.Element {
@@ -136,14 +133,13 @@ function Announcer({ clusters }: { clusters: ICluster[] }): JSX.Element {
     const { state, engine } = snapshot(cluster, gpuDask);
     return [`${cluster.name}: ${state}`, engine].filter(Boolean).join(', ');
   });
-  return useMemo(
-    () => (
+  return (
+    <Unchanged by={sentences}>
       <div className="jp-GpuDask-hidden" role="status" aria-live="polite">
         {sentences.map(sentence => (
           <p key={sentence}>{sentence}</p>
         ))}
       </div>
-    ),
-    [sentences.join()]
+    </Unchanged>
   );
 }

@@ -1,8 +1,9 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
-import React, { useCallback, useMemo, useState } from 'react';
+import React, { useState } from 'react';
 
 import { holderName } from '../cluster/names';
-import { Card, Meter, Sparkline } from '../components/card';
+import { modelOf } from '../cluster/snapshot';
+import { Card, Meter, Sparkline, Unchanged } from '../components/card';
 import { ClusterBadge, ShortName } from '../components/clusterName';
 import { useGpuDask } from '../components/liveWidget';
 import { Notice } from '../components/notice';
@@ -108,12 +109,14 @@ interface IGpuGroupProps {
 /** The GPUs of one model, below its name and memory. */
 function GpuGroup({ gpus, areOpen }: IGpuGroupProps): JSX.Element {
   const { model, trans } = useGpuDask();
-  const { name, memory_total: total } = gpus[0];
-  const title = gpus.length > 1 ? trans.__('%1 × %2', gpus.length, name) : name;
+  const [{ name, memory_total: total }] = gpus;
+  const label = modelOf(gpus[0]);
   return (
     <>
       <div className="jp-GpuDask-gpuGroup">
-        <h3 title={title}>{title}</h3>
+        <h3 title={name}>
+          {gpus.length > 1 ? trans.__('%1 × %2', gpus.length, label) : label}
+        </h3>
         {total !== null && (
           <span className="jp-GpuDask-secondary">
             {formatBytes(total, model.settings.value.units)}
@@ -146,39 +149,53 @@ interface IGpuRowProps {
 /** A GPU in one line; a click shows sparklines, temperature, power and processes. */
 export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
   const gpuDask = useGpuDask();
-  const { showTemperature } = gpuDask.model.settings.value;
+  const { model, trans } = gpuDask;
   const [isExpanded, setIsExpanded] = useState(isOpen);
-  const summary = userSummary(gpu, gpuDask);
-  const toggle = useCallback(() => setIsExpanded(was => !was), []);
+  const { kind, text } = userSummary(gpu, gpuDask);
+  const Caret = isExpanded ? caretDownIcon : caretRightIcon;
+  const ids = gpu.holders.map(({ kernel_id: id }) => id ?? '');
   return (
     <Card
-      version={`${summary.text} ${isExpanded}`}
+      version={`${text} ${isExpanded}`}
       className="jp-GpuDask-gpu"
       data-expanded={isExpanded}
     >
-      <Toggle
-        index={gpu.index}
-        title={`${gpu.name}, ${gpu.uuid}`}
-        user={summary.text}
-        isExpanded={isExpanded}
-        onClick={toggle}
-      />
+      <Unchanged by={[gpu.index, text, isExpanded]}>
+        <button
+          type="button"
+          className="jp-GpuDask-toggle"
+          aria-expanded={isExpanded}
+          aria-label={trans.__('GPU %1: %2', gpu.index, text)}
+          title={`${gpu.name}, ${gpu.uuid}`}
+          onClick={() => setIsExpanded(!isExpanded)}
+        >
+          <Caret.react tag="span" aria-hidden="true" />
+          {gpu.index}
+        </button>
+      </Unchanged>
       <Metric gpu={gpu} kind="busy" isExpanded={isExpanded} />
       <Metric gpu={gpu} kind="memory" isExpanded={isExpanded} />
       <div className="jp-GpuDask-gpuUse">
-        <span
-          className="jp-GpuDask-gpuUser"
-          data-kind={summary.kind}
-          title={summary.text}
+        <Unchanged
+          by={[
+            kind,
+            text,
+            ids.map(id => model.numberOf(id)),
+            ids.map(id => model.clusters.has(id))
+          ]}
         >
-          {gpu.holders.map(({ kernel_id: id }, index) => (
-            <ClusterBadge key={index} kernelId={id} />
-          ))}
-          <HolderLink kernelId={gpu.holders[0]?.kernel_id ?? ''}>
-            <ShortName name={summary.text} />
-          </HolderLink>
-        </span>
-        {isExpanded && showTemperature && <Sensors gpu={gpu} />}
+          <span className="jp-GpuDask-gpuUser" data-kind={kind} title={text}>
+            {ids.map((id, index) => (
+              <ClusterBadge key={index} kernelId={id} />
+            ))}
+            <HolderLink kernelId={ids[0] ?? ''}>
+              <ShortName name={text} />
+            </HolderLink>
+          </span>
+        </Unchanged>
+        {isExpanded && model.settings.value.showTemperature && (
+          <Sensors gpu={gpu} />
+        )}
       </div>
       {isExpanded && <GpuUsers gpu={gpu} />}
     </Card>
@@ -215,39 +232,6 @@ function HolderLink({
   );
 }
 
-interface IToggleProps {
-  index: number;
-  title: string;
-  user: string;
-  isExpanded: boolean;
-  onClick: () => void;
-}
-
-/** The button that shows the details; not rendered again when only metrics change, as icons take long. */
-const Toggle = React.memo(function Toggle({
-  index,
-  title,
-  user,
-  isExpanded,
-  onClick
-}: IToggleProps): JSX.Element {
-  const { trans } = useGpuDask();
-  const Caret = isExpanded ? caretDownIcon : caretRightIcon;
-  return (
-    <button
-      type="button"
-      className="jp-GpuDask-toggle"
-      aria-expanded={isExpanded}
-      aria-label={trans.__('GPU %1: %2', index, user)}
-      title={title}
-      onClick={onClick}
-    >
-      <Caret.react tag="span" aria-hidden="true" />
-      {index}
-    </button>
-  );
-});
-
 /** The temperature and the power. */
 function Sensors({ gpu }: { gpu: IGpu }): JSX.Element {
   const { trans } = useGpuDask();
@@ -281,13 +265,9 @@ function Metric({ gpu, kind, isExpanded }: IMetricProps): JSX.Element {
   const isBusy = kind === 'busy';
   const total = isBusy ? 100 : gpu.memory_total;
   const value = isBusy ? utilization : used;
-  const name = useMemo(
-    () =>
-      isBusy
-        ? trans.__('GPU %1 busy', index)
-        : trans.__('GPU %1 memory', index),
-    [index]
-  );
+  const name = isBusy
+    ? trans.__('GPU %1 busy', index)
+    : trans.__('GPU %1 memory', index);
   if (value === null || total === null) {
     return (
       <span className="jp-GpuDask-metric jp-GpuDask-secondary">
@@ -300,7 +280,7 @@ function Metric({ gpu, kind, isExpanded }: IMetricProps): JSX.Element {
     ? Array<string>(2).fill(trans.__('%1 %', value.toFixed(0)))
     : [formatBytes(value, units), formatUsage(value, total, trans, units)];
   return (
-    <div className="jp-GpuDask-metric" title={meterText}>
+    <div className="jp-GpuDask-metric" title={isBusy ? name : meterText}>
       <span className="jp-GpuDask-value" aria-hidden="true">
         {text}
       </span>

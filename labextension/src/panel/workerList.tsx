@@ -59,17 +59,14 @@ interface IWorkerRowProps {
 }
 
 /** A worker: its tasks, its memory, and its status. The GPUs of this machine have a section of their own. */
-export const WorkerRow = React.memo(function WorkerRow({
-  worker,
-  name
-}: IWorkerRowProps): JSX.Element {
+function WorkerRow({ worker, name }: IWorkerRowProps): JSX.Element {
   const gpuDask = useGpuDask();
   const { trans } = gpuDask;
   const tasks = taskText(worker, gpuDask);
   const memory = memoryItems(worker, gpuDask);
   const pid = worker.pid === null ? '' : trans.__('pid %1', worker.pid);
   return (
-    <li title={[tasks, ...memory, pid].filter(Boolean).join(', ')}>
+    <li title={pid}>
       <span className="jp-GpuDask-workerName">{name}</span>
       <span className="jp-GpuDask-workerTasks">
         {tasks}
@@ -83,7 +80,7 @@ export const WorkerRow = React.memo(function WorkerRow({
       <span className="jp-GpuDask-workerMemory">{joinItems(memory)}</span>
     </li>
   );
-});
+}
 
 /** The tasks that a worker runs, and those that are assigned to it and wait. */
 function taskText(

@@ -40,6 +40,35 @@ test('a cluster is not stopped without a question while its notebook runs a cell
   await expect(card.getByText('running a cell')).toBeHidden();
 });
 
+test('a line of progress says that its kernel has ended, also in the saved notebook', async ({
+  page,
+  request,
+  tmpPath
+}) => {
+  await openAnalysis(page, request, tmpPath);
+  await startOnCpu(page);
+  await setCode(page, 0, '%load_ext jupyter_gpudask');
+  await page.notebook.runCell(0);
+  await page.notebook.addCell('code', '');
+  await setCode(
+    page,
+    1,
+    '%%gpudask\nimport os, threading, time\nimport dask\n' +
+      'threading.Timer(20, os.kill, (os.getpid(), 9)).start()\n' +
+      'dask.delayed(time.sleep)(600).compute()'
+  );
+  void page.notebook.runCell(1).catch(() => undefined);
+  const line = page.locator('.jp-OutputArea-output').last();
+  await expect(line).toHaveText(/^0 of \d+ \w+ done .* last seen /);
+  const ended = /^Ended without a result: 0 of \d+ \w+ done .* last seen /;
+  await expect(line).toHaveText(ended);
+  await page.getByRole('dialog').getByRole('button', { name: 'Ok' }).click();
+  await page.notebook.save();
+  const reply = await request.get(`/api/contents/${tmpPath}/analysis.ipynb`);
+  const { content } = await reply.json();
+  expect(content.cells[1].outputs.at(-1).data['text/plain']).toMatch(ended);
+});
+
 plainTest(
   'what a silent server has sent is grey, with its age, until the server speaks again',
   async ({ page }) => {

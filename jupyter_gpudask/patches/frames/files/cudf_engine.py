@@ -18,6 +18,7 @@ from .parquet import (
     numbered_as_pandas,
     rows_of_file,
     with_categories,
+    with_nullable_dtypes,
     without_dictionaries,
 )
 
@@ -35,6 +36,7 @@ class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
         """The dataframe of a partition; see `dask.dataframe.io.parquet.utils.Engine`."""
         several = pieces if isinstance(pieces, list) else [pieces]
         options = dict(kwargs)
+        schema = kwargs.get("schema")
         if kwargs.get("schema") is not None:
             kwargs["schema"] = without_dictionaries(kwargs["schema"])
         frame = super().read_partition(fs, pieces, columns, index, *args, **kwargs)
@@ -45,6 +47,7 @@ class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
                 fs, several, names, index=False, **{**options, "categories": [*names]}
             ),
         )
+        frame = with_nullable_dtypes(frame, schema)
         if not len(frame) and not len(frame.columns):  # cuDF counts rows without columns by metadata of pandas only
             frame = cudf.DataFrame(index=cudf.RangeIndex(sum(map(len, _rows_of(fs, several)))))
         if len(several) == 1 and several[0][1] in (None, [None]):

@@ -8,12 +8,17 @@ host.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any
 
-from pandas import isna
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fsspec.implementations.local import LocalFileSystem
 
 
 def numbered_as_pandas(
@@ -50,6 +55,63 @@ def with_categories(frame: Any, names: Sequence[Any] | None, read_on_host: Calla
     """
     texts = [name for name in names or () if name in frame.columns and str(frame[name].dtype) != "category"]
     return frame.astype(dict(read_on_host(texts).dtypes)) if texts else frame
+
+
+_NULLABLE = re.compile(r"(U?Int|Float)\d+|boolean|(u?int\d+|double|float|bool)\[pyarrow\]")
+"""The names of the nullable dtypes of numbers."""
+
+
+def with_nullable_dtypes(frame: Any, schema: Any) -> Any:
+    """`frame` of cuDF with the nullable dtypes that a schema has in its metadata for pandas."""
+    columns = schema.pandas_metadata["columns"] if schema is not None and schema.pandas_metadata else ()
+    dtypes = {column["name"]: column["numpy_type"] for column in columns if column["name"] in frame.columns}
+    nullable = {name: dtype for name, dtype in dtypes.items() if _NULLABLE.fullmatch(dtype)}
+    return frame.astype(nullable) if nullable else frame
+
+
+def name_dtypes(fs: Any, path: str, schema: Any) -> None:
+    """Let the metadata for pandas, in a file that cuDF has written, name the dtypes of a schema.
+
+    cuDF 26.10 names a nullable dtype for each column of which values are missing, and one of NumPy for any other. The
+    metadata are in the footer, at the end of the file: a text that follows its length, as in Thrift's compact protocol.
+    """
+    with fs.open(path, "rb") as file:
+        metadata = pq.read_metadata(file).metadata or {}
+        file.seek(-8, 2)
+        length = int.from_bytes(file.read(4), "little")
+        place = file.seek(-8 - length, 2)
+        footer = file.read(length)
+    given = metadata.get(b"pandas", b"{}")
+    written = json.loads(given)
+    wanted = {column["name"]: column["numpy_type"] for column in schema.pandas_metadata["columns"]}
+    for column in written.get("columns", ()):
+        dtype = wanted.get(column["name"], "")
+        if dtype != column["numpy_type"] and _plain(dtype) == _plain(column["numpy_type"]):
+            column["numpy_type"] = dtype
+    if written == json.loads(given):
+        return
+    made = json.dumps(written).encode()
+    footer = footer.replace(_length(given) + given, _length(made) + made)
+    end = footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    if isinstance(fs, LocalFileSystem):
+        with fs.open(path, "r+b") as file:
+            file.seek(place)
+            file.write(end)
+            file.truncate()
+    else:
+        fs.pipe_file(path, fs.cat_file(path, end=place) + end)
+
+
+def _plain(dtype: str) -> str:
+    """The name of NumPy's dtype for a nullable one; that of any other as it is."""
+    found: Any = pd.api.types.pandas_dtype(dtype) if _NULLABLE.fullmatch(dtype) else None
+    return dtype if found is None else str(found.numpy_dtype)
+
+
+def _length(text: bytes) -> bytes:
+    """The length of a text in groups of seven bits, the lowest first; all but the last have the highest bit."""
+    groups = [len(text) >> shift & 127 for shift in range(0, max(1, len(text).bit_length()), 7)]
+    return bytes([*(group | 128 for group in groups[:-1]), groups[-1]])
 
 
 def columns_of_filters(filters: Any) -> list[Any]:
@@ -96,8 +158,8 @@ def _holds(column: Any, comparison: str, value: Any) -> Any:
     if comparison in ("is", "is not"):
         return is_null | is_nan if comparison == "is" else ~(is_null | is_nan)
     if comparison in ("in", "not in"):
-        holds = column.isin([each for each in value if not isna(each)])
-        missing = [isinstance(each, float) for each in value if isna(each)]
+        holds = column.isin([each for each in value if not pd.isna(each)])
+        missing = [isinstance(each, float) for each in value if pd.isna(each)]
         holds = reduce(or_, (is_nan if is_float else is_null for is_float in missing), holds)
     else:
         holds = _COMPARISONS[comparison](column, value).fillna(value=False)
@@ -111,8 +173,6 @@ _COMPARISONS = {"=": eq, "==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": g
 
 def without_dictionaries(schema: Any) -> Any:
     """A schema of PyArrow with the values of categories in place of dictionaries, which dask_cudf refuses."""
-    import pyarrow as pa
-
     values = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema]
     fields = [field.with_type(kind) for field, kind in zip(schema, values, strict=True)]
     return pa.schema(fields, metadata=schema.metadata)
@@ -145,8 +205,6 @@ def _range_of_pandas(metadata: bytes | None) -> range | None:
 
 
 def _index_columns(metadata: bytes | None) -> list[Any]:
-    import json
-
     columns: list[Any] = json.loads(metadata).get("index_columns", []) if metadata else []
     return columns
 

@@ -17,16 +17,15 @@ from dask._task_spec import Task
 from dask.dataframe.dask_expr._repartition import RepartitionToFewer
 from dask.dataframe.dask_expr.io.io import FusedIO
 from dask.dataframe.dask_expr.io.parquet import ReadParquetFSSpec
-from dask.dataframe.io.parquet.arrow import ArrowDatasetEngine, _wrapped_fs
+from dask.dataframe.io.parquet.arrow import ArrowDatasetEngine
 from dask.dataframe.io.parquet.core import ParquetFunctionWrapper
 from dask.typing import Key
-from dask.utils import natural_sort_key, parse_bytes
+from dask.utils import parse_bytes
 from distributed import Client
-from pyarrow.dataset import dataset
-from pyarrow.parquet import read_schema
 
 from ....inspection.frames import partition_to_gpu
 from ....inspection.placement import to_gpu
+from .parquet import name_dtypes
 
 _PART_OF_MEMORY = 32
 """A partition has at most this part of a GPU's memory, in files; as in dask_cudf."""
@@ -61,29 +60,18 @@ class GpuEngine(ArrowDatasetEngine):
         return PandasIndexEngine.read_partition(*args, **kwargs)
 
     @classmethod
-    def initialize_write(cls, df: Any, fs: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-        """Begin to write; to files that exist, also if their dtypes differ only in what stands for a missing value.
-
-        cuDF writes the name of a nullable dtype for a column with missing values, and that of NumPy for any other.
-        """
-        try:
-            return super().initialize_write(df, fs, path, *args, **kwargs)
-        except ValueError as error:
-            if not str(error).startswith("Appended dtypes differ"):
-                raise
-        written = _dtypes_of_last_file(fs, path)
-        pairs = {name: (str(dtype), written.get(name)) for name, dtype in df.dtypes.items()}
-        alike = {name: last for name, (dtype, last) in pairs.items() if last and _plain(dtype) == _plain(last)}
-        return super().initialize_write(df.astype(alike), fs, path, *args, **kwargs)
-
-    @classmethod
     def write_partition(cls, *args: Any, **kwargs: Any) -> Any:
-        """Write a partition."""
+        """Write a partition, with the dtypes of the plan in the metadata for pandas."""
         from .cudf_engine import PandasIndexEngine
 
-        kwargs.pop("schema", None)
-        partition, *others = args
-        return PandasIndexEngine.write_partition(partition_to_gpu(partition), *others, **kwargs)
+        schema = kwargs.pop("schema", None)
+        partition, path, fs, filename, partition_on, *others = args
+        written = PandasIndexEngine.write_partition(
+            partition_to_gpu(partition), path, fs, filename, partition_on, *others, **kwargs
+        )
+        if schema is not None and schema.pandas_metadata and not partition_on:
+            name_dtypes(fs, fs.sep.join([path, filename]), schema)
+        return written
 
     @classmethod
     def write_metadata(cls, *args: Any, **kwargs: Any) -> Any:
@@ -91,20 +79,6 @@ class GpuEngine(ArrowDatasetEngine):
         from .cudf_engine import PandasIndexEngine
 
         return PandasIndexEngine.write_metadata(*args, **kwargs)
-
-
-def _dtypes_of_last_file(fs: Any, path: Any) -> dict[str, str]:
-    """The names of the dtypes by which Dask compares, as pandas or cuDF has written them."""
-    summary = fs.sep.join([path, "_metadata"])
-    files = dataset(path, filesystem=_wrapped_fs(fs), format="parquet").files
-    with fs.open(summary if fs.exists(summary) else max(files, key=natural_sort_key), mode="rb") as file:
-        written = read_schema(file).pandas_metadata or {}
-    return {column["name"]: column["numpy_type"] for column in written.get("columns", ())}
-
-
-def _plain(dtype: str) -> str:
-    """The name of the dtype of NumPy for a nullable one."""
-    return dtype.lower().replace("boolean", "bool")
 
 
 class ReadParquetOnGpu(ReadParquetFSSpec):

@@ -34,15 +34,7 @@ def write_parquet(original: Callable[..., Any], /, *args: Any, **kwargs: Any) ->
     Raises `NotOnGpuError`: it would, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
-    record = current_record()
-    may_fall_back = record is not None and record.fallback == "host"
-    try:
-        return _write(original, args, kwargs, _reason_of_parquet)
-    except ValueError as error:
-        # cuDF and pandas have several names for strings.
-        if not may_fall_back or not str(error).startswith("Appended dtypes differ"):
-            raise
-    return _write(original, args, kwargs, lambda *_: "the files have dtypes of pandas")
+    return _write(original, args, kwargs, _reason_of_parquet)
 
 
 def _write(
