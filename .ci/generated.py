@@ -16,6 +16,7 @@ import errors_page
 import patches_page
 import private_names
 import scoreboard
+import tables
 import translations
 import versions_page
 import words
@@ -79,9 +80,19 @@ def files() -> Iterator[tuple[str, str]]:
     yield "docs/errors.md", errors_page.page()
     yield "docs/patches.md", patches_page.page()
     yield "docs/scoreboard.md", scoreboard.page()
-    readme = with_tables("README.md", badges=badges(), times=scoreboard.first_runs())
+    lines = tables.lines_of_cell("unchanged.ipynb", "frames-2")
+    readme = with_tables("README.md", badges=badges(), lines=lines, times=scoreboard.first_runs())
     yield "README.md", re.sub(r"changes \d+ functions", f"changes {len(patches_page.CHANGES)} functions", readme)
     yield "docs/versions.md", with_tables("docs/versions.md", versions=versions_page.table())
+    yield (
+        "docs/what-runs-where.md",
+        with_tables("docs/what-runs-where.md", differences=tables.differences(), csv=tables.csv_keywords()),
+    )
+    metrics = {"server": tables.metrics("prometheus.py"), "waiting": tables.metrics("commands.py")}
+    yield "docs/server.md", with_tables("docs/server.md", **metrics)
+    yield "docs/supervisor.md", with_tables("docs/supervisor.md", example=tables.protocol_example())
+    made = {name: tables.programs(name) for name in ("benchmarks", "oracle")}
+    yield "docs/testing.md", with_tables("docs/testing.md", **made, simulated=tables.simulated_gpus())
     yield "CONTRIBUTING.md", with_tables("CONTRIBUTING.md", words=words.table())
     yield "jupyter_gpudask/patches/private_names.py", private_names.page()
     yield "labextension/openapi.json", document

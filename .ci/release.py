@@ -26,7 +26,7 @@ def edits(version: str, day: str) -> dict[str, dict[str, str]]:
     """By file, the patterns of lines that change, with what takes their place."""
     return {
         "package.json": {r'^  "version": ".*",$': f'  "version": "{version}",'},
-        "CITATION.cff": {r"^version: .*$": f"version: {version}", r"^date-released: .*$": f"date-released: {day}"},
+        "CITATION.cff": {r"^version: .*$(\ndate-released: .*$)?": f"version: {version}\ndate-released: {day}"},
         "recipe/meta.yaml": {r'^{% set version = ".*" %}$': f'{{% set version = "{version}" %}}'},
         "CHANGELOG.md": {r"^## \[Unreleased\]$": f"## [Unreleased]\n\n## [{version}] - {day}"},
     }

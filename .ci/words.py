@@ -4,6 +4,7 @@
 """
 
 import re
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -19,9 +20,8 @@ def words(page: Path) -> int:
 
 def table() -> str:
     """The pages and their words in hundreds, so that a small change leaves the table as it is."""
-    pages = sorted(
-        [*(path for path in ROOT.glob("*.md") if path.name != "CHANGELOG.md"), *(ROOT / "docs").glob("*.md")]
-    )
+    command = ["git", "ls-files", "--", ":(glob)*.md", ":(glob)docs/*.md", ":!CHANGELOG.md"]
+    pages = [ROOT / name for name in subprocess.check_output(command, cwd=ROOT, text=True).split()]
     counts = {page.relative_to(ROOT).as_posix(): words(page) for page in pages}
     hundreds = {name: max(1, round(count / 100)) * 100 for name, count in counts.items() if name not in GENERATED}
     rows = [f"| {name} | {count:,} |" for name, count in hundreds.items()]

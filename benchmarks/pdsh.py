@@ -14,7 +14,6 @@ graphs; nothing is computed.
 from __future__ import annotations
 
 import argparse
-import glob
 import json
 import os
 import shutil
@@ -23,7 +22,6 @@ import sys
 import time
 import types
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
@@ -56,32 +54,33 @@ def write_tables(folder: Path, scale: float) -> None:
     """
     import polars as pl
 
-    raw = folder / "raw"
     shutil.rmtree(folder, ignore_errors=True)
     beside = Path(sys.executable).with_name("tpchgen-cli")
     generator = [str(beside) if beside.exists() else "tpchgen-cli", "parquet", "-s", str(scale)]
-    large, small = ",".join(TABLES[:-2]), ",".join(TABLES[-2:])
-    for tables, parts in ((large, max(2, int(scale // 3))), (small, 1)):
-        command = [*generator, "--output-dir", str(raw), "--tables", tables, "--parts", str(parts)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    cores = os.cpu_count() or 1
+    workers = max(2, min(8, cores // 4))
+    generator += ["--num-threads", str(max(1, 2 * cores // workers))]
 
-    def write(file: str, target: Path) -> None:
-        frame = pl.read_parquet(file)
+    def write(table: str, part: int, parts: int) -> None:
+        raw = folder / "raw" / f"{table}-{part}"
+        command = [*generator, "--output-dir", str(raw), "--tables", table, "--parts", str(parts), "--part", str(part)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        frame = pl.read_parquet(f"{raw}/**/*.parquet")
         casts = [pl.col(c).cast(pl.Float64) for c, kind in frame.schema.items() if isinstance(kind, pl.Decimal)]
         casts += [pl.col(c).cast(pl.Datetime("ms")) for c, kind in frame.schema.items() if kind == pl.Date]
+        target = folder / table / f"{part - 1:03}.parquet"
         frame.with_columns(*casts).write_parquet(target, row_group_size=2_000_000, compression="snappy")
-        Path(file).unlink()
+        shutil.rmtree(raw)
 
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(workers) as pool:  # a part is written while the next ones are generated
         written = []
         for table in TABLES:
-            (folder / table).mkdir()
-            files = sorted(glob.glob(f"{raw}/{table}/*.parquet") or glob.glob(f"{raw}/{table}*.parquet"))  # noqa: PTH207
-            targets = (folder / table / f"{number:03}.parquet" for number in range(len(files)))
-            written += map(partial(pool.submit, write), files, targets)
+            (folder / table).mkdir(parents=True)
+            parts = 1 if table in TABLES[-2:] else max(2, int(scale // 3))
+            written += [pool.submit(write, table, part, parts) for part in range(1, parts + 1)]
         for each in written:
             each.result()
-    shutil.rmtree(raw)
+    (folder / "raw").rmdir()
 
 
 def summary(answer: Any) -> list[Any]:
@@ -215,8 +214,8 @@ def start_side(side: str, folder: Path) -> Callable[[int], Any]:
     return started
 
 
-def run_sides(sides: list[str], folder: Path, repeat: int, seconds: float) -> dict[str, dict[int, Any]]:
-    """Seconds and summaries of the queries that sides answer within `seconds`, in turns; the first try goes round."""
+def run_sides(sides: list[str], folder: Path, repeat: int, seconds: float, out: Path) -> None:
+    """Write seconds and summaries of the queries that sides answer within `seconds`, in turns; the first goes round."""
     runs = {side: start_side(side, folder) for side in sides}
     queries: dict[str, dict[int, Any]] = {side: {} for side in sides}
     until = time.monotonic() + seconds
@@ -225,9 +224,9 @@ def run_sides(sides: list[str], folder: Path, repeat: int, seconds: float) -> di
             first = turn % len(sides)
             for side in sides[first:] + sides[:first]:
                 if time.monotonic() > until:
-                    return queries
+                    return
                 queries[side][number] = run_query(runs[side], number, queries[side].get(number, {}))
-    return queries
+                out.write_text(json.dumps(queries))
 
 
 def run_query(run: Callable[[int], Any], number: int, before: dict[str, Any]) -> dict[str, Any]:
@@ -287,11 +286,12 @@ def main() -> None:
     parser.add_argument("--side", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
-        found = run_sides(options.side.split(","), options.data, options.repeat, options.seconds)
-        options.out.write_text(json.dumps(found))
+        run_sides(options.side.split(","), options.data, options.repeat, options.seconds, options.out)
         os._exit(0)  # by hand: LocalCUDACluster's processes end with this one
     if not (options.data / TABLES[-1]).exists():
+        began = time.monotonic()
         write_tables(options.data, options.scale)
+        print(f"tables written in {time.monotonic() - began:.0f} s", flush=True)
     publish(header() | compare(options), options.out, hide="queries")
 
 

@@ -230,7 +230,7 @@ def _summary(tries: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _interrupt(notebook: Notebook, query: str) -> dict[str, Any]:
-    delay = random.uniform(0.1, 0.9)
+    delay = random.uniform(0.05, 0.75)
     sent: list[float] = []
     late: list[str] = []
     ended = threading.Event()

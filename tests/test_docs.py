@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_gpudask.magics.arguments import parse_cell
-from jupyter_gpudask.magics.commands import parse_line
+from jupyter_gpudask.magics.commands import COMMANDS, parse_line
 from jupyter_gpudask.protocol.messages import PROTOCOL_VERSION
 from jupyter_gpudask.protocol.spec import ClusterSpec
 
@@ -112,16 +112,18 @@ def test_files_and_folders_that_are_named_exist(page):
 
 
 def magics_of(page):
-    """The lines of code on a page that begin with one of the magics."""
+    """The lines of code on a page, and code within its sentences, that begin with one of the magics."""
     for block in re.findall(r"^```[^\n]*$(.*?)^```$", page.read_text(), flags=re.MULTILINE | re.DOTALL):
         yield from (found[1] for line in block.splitlines() if (found := re.match(r"(?:In:|)\s*(%%?gpudask .*)", line)))
+    text = "" if page.name == "errors.md" else without_blocks(page.read_text())  # there, messages begin so
+    yield from (" ".join(code.split()) for code in re.findall(r"`(%%?gpudask [^`]*)`", text))
 
 
 @each_page
 def test_magics_that_pages_show_are_accepted(page):
     for line in magics_of(page):
         magic, _, rest = line.partition(" ")
-        if "[" in rest:  # a pattern of what may be typed
+        if rest in COMMANDS or re.search(r"[\[<]", rest):  # the name of a command, or a pattern of what may be typed
             continue
         if magic == "%%gpudask":
             parse_cell(rest)

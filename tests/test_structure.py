@@ -65,8 +65,16 @@ ALLOWED = {
 ONLY = {
     "dask_gateway": ["client/connect.py", "session/joined_target.py"],
     "dask_cuda": ["supervisor/engines.py", "worker/command.py"],
-    "cupy": ["comm/device_memory.py", "gpu_libraries.py", "patches/", "random_numbers/", "inspection/", "fallback/"],
-    "cudf": ["patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
+    "cupy": [
+        "comm/device_memory.py",
+        "gpu_libraries.py",
+        "patches/",
+        "random_numbers/",
+        "inspection/",
+        "fallback/",
+        "worker/first_kernels.py",
+    ],
+    "cudf": ["patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py", "worker/first_kernels.py"],
     "rmm": ["worker/memory.py", "worker/polars_rank.py"],
     "polars": ["polars/"],
     "pynvml": ["machine/gpus.py", "machine/nvml.py"],

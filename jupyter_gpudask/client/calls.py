@@ -106,8 +106,10 @@ class CellMetrics(NamedTuple):
     energy: float | None
 
 
-def start_cell_metrics(client: Client, limit: float, *, on_workers: bool) -> Callable[[], CellMetrics]:
-    """Ask what was measured since `begin_cell`, also on the workers or not.
+def start_cell_metrics(
+    client: Client, limit: float, *, on_workers: bool, on_scheduler: bool = True
+) -> Callable[[], CellMetrics]:
+    """Ask what was measured since `begin_cell`, on the workers and on the scheduler, which has that of Dask's tasks.
 
     The function that it returns waits for the answers, at most `limit` seconds.
     """
@@ -115,9 +117,12 @@ def start_cell_metrics(client: Client, limit: float, *, on_workers: bool) -> Cal
     ended: dict[str, WorkerCellMetrics] = {}
 
     async def ask() -> None:
-        workers, found = await client._run_on_scheduler(cell_operations)  # noqa: SLF001
-        operations.update(found)
-        await _run_on(client, workers if on_workers else (), take_cell_metrics, ended)
+        if on_scheduler:
+            workers, found = await client._run_on_scheduler(cell_operations)  # noqa: SLF001
+            operations.update(found)
+            await _run_on(client, workers if on_workers else (), take_cell_metrics, ended)
+        elif on_workers:
+            ended.update(await client._run(take_cell_metrics, on_error="ignore"))  # noqa: SLF001
 
     wait = _start(client, ask(), limit)
 

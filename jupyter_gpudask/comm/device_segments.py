@@ -42,7 +42,7 @@ PART = 16
 """The part of a device's memory that all segments of a process take, at most."""
 
 _REMOVED_BY_OWNER = "its owner removes the segment"
-_LEAST = 8 * 2**20
+_LEAST = 2**26  # one segment has many small pieces of a message; another process takes a millisecond to open it
 _PAUSE = 10.0
 _ANSWER, _HANDLE = 1, slice(32, 96)
 _NONE, _WORKS, _FAILED = range(3)
@@ -196,7 +196,7 @@ class Exports:
         with self._lock:
             if not self.pool.limit or filled.peer in self._can_read or filled.peer in self._trials:
                 return None
-            piece = self._take(_LEAST, filled)
+            piece = self._take(1, filled)
             if piece is None:
                 return None
             self._note_answers()  # the segment may have an answer of another process

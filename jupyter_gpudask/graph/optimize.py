@@ -18,6 +18,7 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import ensure_dict
 
 from .decompositions import ONLY_R, ONLY_VALUES, with_taller_blocks, without_unused_parts
+from .overlap import with_few_overlaps
 from .partitions import fuse_partitions
 from .program import with_programs
 from .rechunk import largest_array
@@ -38,8 +39,8 @@ class ArrayOptimizer:
     # whether tasks are fused at all: Dask's setting ``optimization.fuse.active`` where the computation was submitted,
     # which is another process
     fuses: bool = True
-    # on which worker tasks shall run, by key; known when the graph has been optimized
-    workers: dict[Any, int] = field(default_factory=dict, compare=False)
+    # on which worker tasks shall run, by key, and whether no other one may take it; known when graphs are optimized
+    workers: dict[Any, tuple[int, bool]] = field(default_factory=dict, compare=False)
 
     def __call__(self, graph: Any, keys: Any, **_: Any) -> Mapping[Any, GraphNode]:
         """As `dask.array.optimization.optimize`, with our steps before and after the fusion of chains of tasks."""
@@ -47,7 +48,7 @@ class ArrayOptimizer:
         if not isinstance(graph, HighLevelGraph):
             graph = HighLevelGraph.from_collections(str(id(graph)), graph, dependencies=())
         largest = largest_array(graph)
-        graph = fuse_roots(optimize_blockwise(graph, keys=wanted), keys=wanted).cull(set(wanted))
+        graph = fuse_roots(optimize_blockwise(with_few_overlaps(graph), keys=wanted), keys=wanted).cull(set(wanted))
         if not self.fuses or dask.config.get("optimization.fuse.active", None) is False:
             return graph  # type: ignore[no-any-return]
         # Dask keeps tasks that nobody needs: of ``svd(x)[1]``, those of U. They would keep others from being fused.
@@ -60,8 +61,8 @@ class ArrayOptimizer:
         if self.is_on_gpus:
             tasks = with_slices_first(tasks)
             size, elements = size_for(tasks, size), ELEMENTS_ON_GPU
-        fused, workers = fuse_subtrees(tasks, wanted, size, elements, largest)
-        self.workers.update(workers)
+        fused, workers, alone = fuse_subtrees(tasks, wanted, size, elements, largest)
+        self.workers.update({key: (worker, alone) for key, worker in workers.items()})
         return with_programs(fused, {})  # Dask's fused tasks compute their order each time they run
 
 
@@ -91,7 +92,9 @@ class WithOptimizer:
     def __dask_annotations__(self) -> Any:
         """As Dask's, which asks for them after the graph; and where tasks shall run."""
         number, workers = self._optimizer.size.workers, self._optimizer.workers
-        placed = {WORKER: {key: (worker, number) for key, worker in workers.items()}} if number > 1 else {}
+        placed = (
+            {WORKER: {key: (worker, number, alone) for key, (worker, alone) in workers.items()}} if number > 1 else {}
+        )
         return {**self._changed.__dask_annotations__(), **placed}
 
 

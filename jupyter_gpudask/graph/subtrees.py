@@ -29,7 +29,7 @@ from dask.core import reverse_dict
 
 from .program import as_one_task, with_names, with_programs, without_aliases
 from .rechunk import as_view, has_room, is_part, is_slice, joins, source_of, take_contiguous, with_joined_parts
-from .workers import choose_workers, locate_others, position
+from .workers import choose_workers, locate_others, one_worker_for, position
 
 _ELEMENTWISE = frozenset(
     {
@@ -141,6 +141,7 @@ def _is_number(argument: Any) -> bool:
 
 
 _MOST_LEAVES = 64
+_ROUNDING = 1e-6
 _MOST_INPUTS = 16
 _MANY_PIECES = 4
 _TASKS_PER_THREAD = 4
@@ -149,11 +150,16 @@ ELEMENTS_ON_GPU = 10**8
 """Numbers in the largest block that a GPU computes again: about half a millisecond for random ones."""
 
 ELEMENTS_ON_CPU = 2**16
-_MOST_COPIES = 4
+_COPIES_OF_LARGEST = 4
+_MOST_COPIES = 32  # as many blocks of a megabyte take a GPU as long as a task takes Dask; a block has 27 neighbors
 _MOST_STEPS = 4
 _CHEAP = frozenset({"random", "random_sample", "uniform", "normal", "standard_normal"})
 _CONSTANTS = (np.ones_like, np.zeros_like, np.full_like)
 _MARK = "_gpudask_draws_the_same_again"  # of `random_numbers.blocks.draw_block`
+
+
+SMALL = 2**28
+"""Bytes of the largest array of a graph for which a GPU takes a few milliseconds at most."""
 
 
 class ClusterSize(NamedTuple):
@@ -210,40 +216,61 @@ def fuse_subtrees(
     size: ClusterSize,
     most_repeated: int = 0,
     largest: float = math.nan,
-) -> tuple[dict[Any, GraphNode], dict[Any, int]]:
+) -> tuple[dict[Any, GraphNode], dict[Any, int], bool]:
     """The same graph with subtrees fused; what several tasks need is still computed once, unless it is cheap.
 
     `most_repeated`: random numbers of the largest block that is created in each task that needs it; see `with_copies`.
     `largest`: bytes of the largest array.
 
-    Returns also the worker of each task without inputs, if there are several workers. Only what runs on the same worker
-    is fused.
+    Returns also the worker of each task without inputs, if there are several workers, and whether a small graph runs on
+    one of them alone; then the worker of each task. Only what runs on the same worker is fused.
     """
     wanted = frozenset(keys)
     given, graph = graph, without_aliases(graph, wanted)
     others = locate_others(graph, size.workers)
     dependencies = DependenciesMapping(graph)
     order = _depth_first(graph, dependencies, wanted)
+
+    def on_one(
+        needed: Mapping[Any, Collection[Any]], workers: Mapping[Any, int]
+    ) -> tuple[dict[Any, GraphNode], dict[Any, int], bool] | None:
+        """What is returned for a small graph that several workers do not compute faster; else `None`."""
+        is_small = size.memory and largest <= SMALL
+        alone = one_worker_for(needed, workers, others) if is_small else None
+        if alone is None:
+            return None
+        one = ClusterSize(1, size.threads // size.workers, size.memory // size.workers)
+        fused, *_ = fuse_subtrees(given, keys, one, most_repeated, largest)
+        return fused, dict.fromkeys(fused, alone), True
+
     users = Counter(other for key in order for other in dependencies[key])
     single = {key for key in order if users[key] == 1}
-    leaves = sum(1 for key in single if single.isdisjoint(dependencies[key]))
-    most_leaves = min(_MOST_LEAVES, leaves // (_TASKS_PER_THREAD * max(1, size.threads)))
-    if most_leaves < 2:
-        return dict(given), _to_place(given, choose_workers(order, dependencies, size.workers, others))
+    leaves = {key for key in single if single.isdisjoint(dependencies[key])}
+    enough = 2 * _TASKS_PER_THREAD * max(1, size.threads)
     tasks = graph
-    graph, originals = with_copies(graph, wanted, most_repeated)
+    graph, originals = with_copies(graph, wanted, most_repeated) if len(leaves) >= enough else (graph, {})
+    if originals:
+        copied = set(originals.values())
+        leaves = copied.union(key for key in leaves if copied.isdisjoint(dependencies[key]))
+    if len(leaves) < enough:
+        workers = choose_workers(order, dependencies, size.workers, others)
+        return on_one(dependencies, workers) or (dict(given), _to_place(given, workers), False)
     if originals:
         dependencies = DependenciesMapping(graph)
         order = _depth_first(graph, dependencies, wanted)
-    anywhere: set[Any] = set()
+    workers = _workers_of(
+        graph,
+        order,
+        dependencies,
+        size,
+        others=others,
+        originals=originals,
+        most_repeated=most_repeated,
+        largest=largest,
+    )
+    if (small := on_one(dependencies, workers)) is not None:
+        return small
     pieces: set[Any] = set()
-    if size.workers > 1 and has_room(
-        largest, size.memory // size.workers
-    ):  # to create a block takes less than to send it
-        cheap = {key for key, task in graph.items() if not task.dependencies and _is_cheap(task, most_repeated)}
-        anywhere = {key for key, task in graph.items() if is_part(task) and source_of(task) in cheap}
-    workers = choose_workers(order, dependencies, size.workers, others, anywhere)
-    workers |= {other: workers[key] for key in order for other in dependencies[key] if other in anywhere}
     if size.workers > 1:
         graph, more = with_copies(graph, wanted, most_repeated, workers)
         originals |= more
@@ -258,7 +285,8 @@ def fuse_subtrees(
         workers,
         size.workers,
         wanted=wanted,
-        most_leaves=most_leaves,
+        most_leaves=min(_MOST_LEAVES, 2 * len(leaves) // enough),
+        originals=originals,
         most_sources=math.inf if has_room(largest, size.memory) else _MOST_INPUTS,
     )
     programs: dict[Any, Any] = {}
@@ -267,25 +295,57 @@ def fuse_subtrees(
         if len(subtree.members) == 1
         else as_one_task(
             key,
-            with_programs(_with_views(graph, subtree.members), programs),
-            int(subtree.leaves),
+            with_programs(_merged(graph, subtree.members, originals), programs),
+            math.ceil(subtree.leaves - _ROUNDING),
         )
         for key, subtree in subtrees.items()
     }
     fused = without_copies(fused, originals, tasks, workers)
-    return fused, _to_place(fused, workers, pieces)
+    return fused, _to_place(fused, workers, pieces), False
 
 
-def _with_views(graph: Mapping[Any, GraphNode], members: Sequence[Any]) -> dict[Any, GraphNode]:
-    """Tasks that become one, without Dask's copies of small slices, which release the rest of a block.
+def _workers_of(
+    graph: Mapping[Any, GraphNode],
+    order: Sequence[Any],
+    dependencies: Mapping[Any, Collection[Any]],
+    size: ClusterSize,
+    *,
+    others: Mapping[Any, int],
+    originals: Mapping[Any, Any],
+    most_repeated: int,
+    largest: float,
+) -> dict[Any, int]:
+    """The worker of each task.
 
-    They are not needed where the one task is given the block, and copies the slices to a new one.
+    What creates a block for one other task, or takes a part of a block that is created again rather than sent, is on
+    the worker of that other task.
     """
-    changed = {key: graph[key] for key in members}
+    anywhere: set[Any] = set()
+    if size.workers > 1 and has_room(largest, size.memory // size.workers):
+        cheap = {key for key, task in graph.items() if not task.dependencies and _is_cheap(task, most_repeated)}
+        anywhere = {key for key, task in graph.items() if is_part(task) and source_of(task) in cheap}
+    placed = [key for key in order if key not in originals]
+    workers = choose_workers(placed, dependencies, size.workers, others, anywhere)
+    for key in reversed(order):
+        for other in dependencies[key]:
+            if other in anywhere or other in originals:
+                workers[other] = workers[key]
+    return workers
+
+
+def _merged(
+    graph: Mapping[Any, GraphNode], members: Sequence[Any], originals: Mapping[Any, Any]
+) -> dict[Any, GraphNode]:
+    """Tasks that become one: of copies of a block one remains, and slices are not copied before they are joined.
+
+    Dask copies small slices to release the rest of a block. Here the one task is given the block, and joins the slices.
+    """
+    names = {key: originals[key] for key in members if key in originals}
+    changed = {names.get(key, key): with_names(graph[key], names) for key in members}
     for joining in filter(joins, changed.copy().values()):
         for key in joining.dependencies & changed.keys():
-            if is_slice(graph[key]) and source_of(graph[key]) not in changed:
-                changed[key] = as_view(graph[key])
+            if is_slice(changed[key]) and source_of(changed[key]) not in changed:
+                changed[key] = as_view(changed[key])
     return changed
 
 
@@ -327,11 +387,14 @@ def _find_subtrees(
     wanted: frozenset[Any],
     most_leaves: int,
     most_sources: float,
+    originals: Mapping[Any, Any],
 ) -> dict[Any, _Subtree]:
     """Each subtree, by the key of its task. In `order` a task comes after all that it needs.
 
-    `most_sources`: how many results a task may need of which it takes parts.
+    `most_sources`: how many results a task may need of which it takes parts. `originals`: those of copies, which
+    together count as one leaf.
     """
+    copies = Counter(originals.values())
 
     def are_few(inputs: Collection[Any], worker: int, most: float = _MOST_INPUTS) -> bool:
         # Results of other graphs that are elsewhere, or not known where, would all have to go to the task's worker.
@@ -354,7 +417,8 @@ def _find_subtrees(
         ]
         if not inner:
             few = are_few(needed, workers[key])
-            subtrees[key] = _Subtree([key], set(needed) if few else set(), 1 if few else math.inf)
+            leaf = 1 / copies[originals[key]] if key in originals else 1.0
+            subtrees[key] = _Subtree([key], set(needed) if few else set(), leaf if few else math.inf)
             continue
         parts = [subtrees[other] for other in inner]
         subtree = _Subtree(
@@ -362,7 +426,7 @@ def _find_subtrees(
             inputs=set(needed).difference(inner).union(*(part.inputs for part in parts)),
             leaves=sum(part.leaves for part in parts),
         )
-        if subtree.leaves > most_leaves or not are_few(subtree.inputs, workers[key]):
+        if subtree.leaves > most_leaves + _ROUNDING or not are_few(subtree.inputs, workers[key]):
             are_parts = all(
                 is_part(graph[member]) or isinstance(graph[member], DataNode)
                 for part in parts
@@ -412,9 +476,9 @@ def with_copies(
     if it is given, one copy for each worker that needs a block is made instead, and gets its worker there. Returns the
     graph, and by the key of each copy the key of its original.
     """
-    changed = dict(graph)
     originals: dict[Any, Any] = {}
     dependents = reverse_dict({key: task.dependencies for key, task in graph.items()})
+    changed = dict(graph)
     for key, task in graph.items():
         users = dependents[key]
         if len(users) < 2 or key in wanted or not isinstance(key, tuple):
@@ -423,7 +487,8 @@ def with_copies(
             continue
         if any(isinstance(graph[user], Alias) or graph[user].block_fusion for user in users):
             continue
-        if not _is_cheap(task, most_elements):
+        fewer = 1 if workers is not None else max(1, len(users) / _COPIES_OF_LARGEST)
+        if not _is_cheap(task, int(most_elements / fewer)):
             continue
         del changed[key]
         for number, user in enumerate(sorted(users, key=str)):

@@ -17,7 +17,8 @@ from typing import Any
 from dask.utils import key_split
 
 WORKER = "gpudask-worker"
-"""The annotation of a task that says where it shall run: a number of a worker, and how many workers there are."""
+"""The annotation of a task that says where it shall run: a number of a worker, how many there are, and whether it waits
+for that one."""
 
 LOCATE = "gpudask_locate"
 """The name of the scheduler's handler that finds on which workers results of other graphs are."""
@@ -26,6 +27,8 @@ locate: ContextVar[Callable[[list[Any], int], Mapping[Any, int]] | None] = Conte
 """Where a graph is made: calls that handler, with the keys of results, and the number of workers."""
 
 _CLEARLY = 2
+_TASKS_OF_MESSAGE = 8
+"""How many steps of tasks a worker runs in the time in which one of its results gets to another one."""
 
 
 def locate_others(graph: Mapping[Any, Any], number: int) -> Mapping[Any, int]:
@@ -63,6 +66,22 @@ def choose_workers(
         most = max(weights, key=lambda worker: weights[worker], default=place)
         chosen[key] = most if weights[most] > _CLEARLY * weights[place] else place
     return chosen
+
+
+def one_worker_for(
+    dependencies: Mapping[Any, Collection[Any]],
+    workers: Mapping[Any, int],
+    others: Mapping[Any, int],
+) -> int | None:
+    """The worker that alone runs tasks which take little else than their messages; `None` if several are as fast.
+
+    `workers`: where each task, and each of the results of other graphs, `others`, would be with several.
+    """
+    sent = {(other, workers[key]) for key, needed in dependencies.items() for other in needed if other in workers}
+    sent = {(other, worker) for other, worker in sent if workers[other] != worker}
+    worker, there = next(iter(Counter(others.values()).most_common(1)), (0, 0))
+    saved = len(sent) - (len(others) - there)
+    return worker if saved * _TASKS_OF_MESSAGE > len(dependencies) else None
 
 
 def _cut(order: Sequence[Any], number: int) -> tuple[dict[Any, int], dict[Any, tuple[str, int]]]:

@@ -164,14 +164,14 @@ class Plan:
 
     - `engine`: ``cuda`` or ``cpu``.
     - `gpus`: one for each worker; empty on the CPU.
-    - `stand_in`: why the CPU stands in for GPUs; else empty.
+    - `cpu_reason`: why ``auto`` uses the CPU; else empty.
     - `pool`, `spill_threshold`: in bytes, for each GPU; `None` for none.
     """
 
     engine: Engine
     workers: int
     gpus: tuple[GpuState, ...] = ()
-    stand_in: str = ""
+    cpu_reason: str = ""
     pool: int | None = None
     spill_threshold: int | None = None
 
@@ -194,7 +194,7 @@ def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
         chosen = select_unleased_gpus(spec, gpus.require_gpus(), leases)
     except GpuUnavailableError as error:
         if not spec.requires_gpus:
-            return _cpu_plan(spec, stand_in=error.reason)
+            return _cpu_plan(spec, cpu_reason=error.reason)
         raise
     _check_packages()
     return Plan(
@@ -206,11 +206,11 @@ def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
     )
 
 
-def _cpu_plan(spec: ClusterSpec, stand_in: str = "") -> Plan:
+def _cpu_plan(spec: ClusterSpec, cpu_reason: str = "") -> Plan:
     from dask.system import CPU_COUNT  # those that this process may use, by its affinity and its control group
 
     workers = spec.workers or max(1, min(4, CPU_COUNT // 2))
-    return Plan(engine=engine_with(gpus=False), workers=workers, stand_in=stand_in)
+    return Plan(engine=engine_with(gpus=False), workers=workers, cpu_reason=cpu_reason)
 
 
 def engine_of(spec: ClusterSpec) -> Engine:

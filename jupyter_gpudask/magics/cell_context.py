@@ -220,7 +220,9 @@ def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster, record
                 if not counted:
                     count()
                 record.cancelled = counted[-1] or 0
-                stuck = cancel_unfinished(client, before)
+                # Without tasks, workers that are busy with the end of a query of Polars are not asked again.
+                is_done = counted[-1] == 0 and record.polars_queries
+                stuck = [] if is_done else cancel_unfinished(client, before)
                 stuck += client.stuck_workers
                 client.stuck_workers.clear()
                 for worker in stuck:

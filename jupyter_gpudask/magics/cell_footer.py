@@ -20,6 +20,7 @@ from ..overlay import CellRecord
 from ..quantities import format_bytes
 from ..session.launch import RunningCluster
 from ..session.session import Session
+from .cell_reports import was_interrupted
 from .cluster import describe_cluster
 from .output import Note, OutputLine, ProgressLine, View, format_count, format_time
 from .reported_cell import ReportedCell, describe_fallback, describe_place, fallbacks_of
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _LIVE_DELAY = 2.0
 _UPDATE_INTERVAL = 1.0
 RESPONSE_TIMEOUT = 2.0
+_INTERRUPTED_TIMEOUT = 0.5
 _EARLIER_TIMEOUT = 0.5
 # A new thread for each cell would take it half a millisecond to start. More than one are needed for nested cells.
 _live = ThreadPoolExecutor(4, thread_name_prefix="gpudask-live")
@@ -120,7 +122,9 @@ class Footer:
         from ..client.calls import start_cell_metrics  # it imports Dask
         from .cell_details import CellDetails
 
-        metrics = start_cell_metrics(self._current.client, RESPONSE_TIMEOUT, on_workers=self._is_measured)
+        limit = _INTERRUPTED_TIMEOUT if was_interrupted(self._shell) else RESPONSE_TIMEOUT
+        where = {"on_workers": self._is_measured, "on_scheduler": self._submitted > 0}
+        metrics = start_cell_metrics(self._current.client, limit, **where)
         state = None
         with suppress(GpuDaskError):
             state = self._session.state()
@@ -275,8 +279,8 @@ class CellSummary(View):
         if on_cpu:
             parts.append(f"on the CPU: {', '.join(on_cpu)}")
         if self.lost_hosts:
-            hosts = "hosts" if len(self.lost_hosts) > 1 else "host"
-            parts.append(f"lost {hosts} {', '.join(self.lost_hosts)}: the others did the work")
+            machines = "machines" if len(self.lost_hosts) > 1 else "machine"
+            parts.append(f"lost {machines} {', '.join(self.lost_hosts)}: the others did the work")
         if self.lost_workers:
             parts.append(self._describe_lost_workers())
         if self.end:

@@ -52,7 +52,7 @@ class ClusterAccess:
             raise
         if new or progress.shown is not None:
             progress.finish("Started" if new else "Found", cluster.ready)
-            cluster.stand_in_announced = bool(cluster.ready.stand_in)
+            cluster.cpu_announced = bool(cluster.ready.cpu_reason)
         return cluster, new
 
 
@@ -113,8 +113,8 @@ class StartProgressLine:
         """Replace the progress with the cluster, and how it came: ``Started`` or ``Found``."""
         seconds = time.monotonic() - self._began
         text = f"{how}: {describe_cluster(ready)} ({seconds:.1f} s)"
-        if ready.stand_in:
-            text += f" · {ready.stand_in} Cells run with NumPy and pandas."
+        if ready.cpu_reason:
+            text += f" · {ready.cpu_reason} Cells run with NumPy and pandas."
         self._line.finish(StartedNote(text, ready.dashboard_path))
 
     def fail(self) -> None:

@@ -181,7 +181,7 @@ class Commands:
         kept = "The cluster keeps its GPUs; its idle time begins anew."
         return Note(f"{kept} They are wanted by {wanted_by}." if wanted_by else kept)
 
-    @_command("release device memory that is held but not used", value="has the released bytes as `freed`, by GPU")
+    @_command("release device memory that is allocated but not used", value="has the released bytes as `freed`, by GPU")
     def _free(self) -> View:
         from ..client.calls import run_on_workers
         from ..gpu_libraries import release_memory

@@ -178,9 +178,9 @@ class GpuDaskMagics(Magics):
         on_gpus = cluster.ready.has_gpus
         if on_gpus:
             cluster.check_libraries(arguments.libraries)
-        elif not cluster.stand_in_announced:
-            cluster.stand_in_announced = True
-            why = cluster.ready.stand_in or "The CPU cluster was requested."
+        elif not cluster.cpu_announced:
+            cluster.cpu_announced = True
+            why = cluster.ready.cpu_reason or "The CPU cluster was requested."
             where = "on the CPU cluster, " if cluster.is_owned else ""
             display(Note(f"{why} Cells run {where}with NumPy and pandas."))
         with cell_context(self._shell, self.session, cluster, arguments, source, settings=self.settings):

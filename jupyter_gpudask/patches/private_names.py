@@ -15,7 +15,6 @@ PRIVATE_NAMES = {
     "dask.array.reductions": "_nanargmax _nanargmin",
     "dask.array.routines": "_block_hist _block_histogramdd_multiarg _block_histogramdd_rect",
     "dask.array.wrap": "_broadcast_trick_inner _broadcast_trick_inner.func",
-    "dask.dataframe.core": "_concat",
     "dask.dataframe.dask_expr._accessor": (
         "FunctionMap FunctionMap._parameters FunctionMap.operation FunctionMapIndex PropertyMap "
         "PropertyMap._parameters PropertyMap.operation PropertyMapIndex"
@@ -26,9 +25,9 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._describe": "DescribeNumeric",
     "dask.dataframe.dask_expr._expr": (
         "Add And And.operation AsType Assign Between Blockwise Diff Div Elemwise Eval Expr Fillna Filter FloorDiv "
-        "Fused Index Isin Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul OpAlignPartitions Or Or.operation "
-        "Pow Projection Query Replace ResetIndex Round Shift Sqrt Sub ToBackend ToDatetime UFuncAlign UFuncElemwise "
-        "Where WhereAlign determine_column_projection"
+        "Fused Index Isin MapPartitions Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul OpAlignPartitions Or "
+        "Or.operation Pow Projection Query Replace ResetIndex Round Shift Sqrt Sub ToBackend ToDatetime UFuncAlign "
+        "UFuncElemwise Where WhereAlign determine_column_projection rewrite_filters"
     ),
     "dask.dataframe.dask_expr._groupby": (
         "DecomposableGroupbyAggregation GetGroup GroupByBase GroupByTransform GroupbyAggregation Head Prod Size Std "
@@ -48,11 +47,8 @@ PRIVATE_NAMES = {
         "_select_columns_or_index"
     ),
     "dask.dataframe.dask_expr._str_accessor": "CatBlockwise CatBlockwise.operation SplitMap",
-    "dask.dataframe.groupby": (
-        "_apply_func_to_column _finalize_std _finalize_var _groupby_apply_funcs _groupby_raise_unaligned"
-    ),
+    "dask.dataframe.groupby": "_apply_func_to_column _finalize_std _finalize_var _groupby_raise_unaligned",
     "dask.dataframe.indexing": "_maybe_partial_time_string",
-    "dask.dataframe.io.parquet.arrow": "_wrapped_fs",
     "distributed.client": "_get_global_client _set_global_client",
     "distributed.comm.tcp": "_close_comm",
     "distributed.scheduler": "_cull _materialize_graph",

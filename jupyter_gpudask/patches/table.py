@@ -246,7 +246,7 @@ PATCHES = (
         (
             Change(
                 "dask.dataframe.dask_expr._merge:Merge._meta",
-                f"{_HERE}.frames.concat:once_for_each_schema",
+                f"{_HERE}.frames.merge_metadata:once_for_each_schema",
                 how="value",
             ),
         ),

@@ -40,8 +40,8 @@ _STOP_TIME = 0.6
 """Seconds for which an interrupted cell waits until its query has ended."""
 _MORE_TIME = 10.0
 """Seconds after these in which a worker is restarted if it has not ended."""
-_RESPONSE_MARGIN = 0.6
-_STOP_TIMEOUT = 1.6
+_RESPONSE_MARGIN = 0.4
+_STOP_TIMEOUT = 1.2
 _NAMES = (
     ("anonymousfunction", "a Python function"),
     ("opaque python mapfunction", "map_batches"),

@@ -171,7 +171,7 @@ class Ready(_OfEngine):
     """The cluster is up.
 
     - `engine`: ``cuda`` or ``cpu``; never ``auto``.
-    - `stand_in`: why the CPU stands in for GPUs, when ``auto`` found none; else empty.
+    - `cpu_reason`: why the cluster is on the CPU, when ``auto`` found no GPU; else empty.
     - `address`: the address of the scheduler, with its protocol.
     - `credentials`: the TLS credentials for clients; `None` if the protocol does not support TLS.
     - `dashboard_port`: the port of Dask's dashboard on the loopback address; `None` if it is off.
@@ -191,7 +191,7 @@ class Ready(_OfEngine):
 
     type: Literal["ready"] = "ready"
     protocol: int = PROTOCOL_VERSION
-    stand_in: str = ""
+    cpu_reason: str = ""
     address: str
     credentials: TlsCredentials | None
     dashboard_port: int | None

@@ -205,7 +205,7 @@ class ClusterInfo(_Answer):
       nobody.
     - `given_over_at`: when the cluster is closed for that, in seconds since the epoch; `None` if it is not.
     - `engine`: ``cuda`` or ``cpu``; `None` until it is decided.
-    - `stand_in`: why the CPU stands in for GPUs; else empty.
+    - `cpu_reason`: why ``auto`` uses the CPU; else empty.
     - `gpus`: UUIDs of its GPUs.
     - `pid`: the pid of the supervisor; `None` if there is none.
     - `dashboard`: the path of Dask's dashboard below the server's base URL; `None` if there is none. That of a joined
@@ -238,7 +238,7 @@ class ClusterInfo(_Answer):
     wanted_by: str = ""
     given_over_at: float | None = None
     engine: Engine | None = None
-    stand_in: str = ""
+    cpu_reason: str = ""
     gpus: tuple[str, ...] = ()
     pid: int | None = None
     dashboard: str | None = None

@@ -22,7 +22,7 @@ class _Model(BaseModel):
 
 
 class LostHost(_Model):
-    """A host that does not respond any more.
+    """A machine that does not respond any more.
 
     - `host`: the host, as the scheduler reached it.
     - `workers`: the names of the workers that it had.
@@ -35,10 +35,10 @@ class LostHost(_Model):
 
     @property
     def description(self) -> str:
-        """The host in words: ``host 10.0.0.3 does not respond; its worker 10.0.0.3-0 is lost``."""
+        """The machine in words: ``machine 10.0.0.3 does not respond; its worker 10.0.0.3-0 is lost``."""
         many = len(self.workers) > 1
         lost = f"its {len(self.workers)} workers are lost" if many else f"its worker {self.workers[0]} is lost"
-        return f"host {self.host} does not respond; {lost}"
+        return f"machine {self.host} does not respond; {lost}"
 
 
 class JobState(_Model):
@@ -277,7 +277,7 @@ class ClusterState(_Model):
     - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
     - `result_bytes`: bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
     - `worker_exits`: the newest unexpected exits of worker processes, at most 20, the oldest first.
-    - `lost_hosts`: the hosts that do not respond any more, at most 20, the newest last; the others do their work.
+    - `lost_hosts`: the machines that do not respond any more, at most 20, the newest last; the others do their work.
     - `jobs`: the jobs of a batch system, or the pods of Kubernetes, whose workers are not up, and the newest jobs that
       have ended, at most 20.
     - `others_unfinished`: the number of unfinished tasks of other clients, if the kernel is connected to a cluster of

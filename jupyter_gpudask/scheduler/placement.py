@@ -94,21 +94,21 @@ class PlacementPlugin(SchedulerPlugin):
     def update_graph(self, scheduler: Any, *, annotations: Mapping[str, Any], stimulus_id: str, **_: Any) -> None:
         """Called by Dask for each graph, before its first task is sent to a worker."""
         own: defaultdict[str, list[Any]] = defaultdict(list)
-        for key in annotations.get(WORKER, ()):
+        for key, (_worker, _number, alone) in annotations.get(WORKER, {}).items():
             task = scheduler.tasks[key]
             address = _worker_of(task, scheduler)
             if not address or task.state not in {"released", "waiting"} or _is_restricted(task):
                 continue
-            if task.dependencies:
+            if task.dependencies or alone:
                 _restrict(task, address)
             elif task.state == "released":
                 own[address].append(task)
         begun = {}
-        for address, tasks in own.items():
+        for address, roots in own.items():
             worker = scheduler.workers[address]
             most = max(1, scheduler.WORKER_SATURATION * worker.nthreads)
-            free = len(tasks) if math.isinf(most) else math.ceil(most) - len(worker.processing)
-            for task in sorted(tasks, key=_priority)[: max(0, free)]:
+            free = len(roots) if math.isinf(most) else math.ceil(most) - len(worker.processing)
+            for task in sorted(roots, key=_priority)[: max(0, free)]:
                 _restrict(task, address)
                 begun[task.key] = "waiting"
         scheduler.transitions(begun, stimulus_id)
@@ -159,7 +159,7 @@ def _worker_of(task: Any, scheduler: Any) -> str | None:
     if WORKER not in (task.annotations or {}):
         return None
     running = _running_workers(scheduler)
-    worker, number = task.annotations[WORKER]
+    worker, number, _alone = task.annotations[WORKER]
     return running[worker * len(running) // number] if running else None
 
 

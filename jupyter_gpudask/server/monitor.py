@@ -281,7 +281,7 @@ def cluster_info(
         wanted_by=notice.user if notice else "",
         given_over_at=notice.deadline if notice else None,
         engine=ready.engine if ready else None,
-        stand_in=ready.stand_in if ready else "",
+        cpu_reason=ready.cpu_reason if ready else "",
         gpus=tuple(gpu.uuid for gpu in ready.gpus) if ready else (),
         pid=(ready.pid or None) if ready else None,
         joined=cluster.joined,

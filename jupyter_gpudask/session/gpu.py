@@ -71,7 +71,7 @@ class GpuSwitch(ContextDecorator):
         if on_gpus:
             cluster.check_libraries([name for name in (self._array, self._dataframe) if name in _GPU_LIBRARIES])
         if new and not on_gpus:
-            why = cluster.ready.stand_in or "The CPU cluster was requested."
+            why = cluster.ready.cpu_reason or "The CPU cluster was requested."
             warnings.warn(f"{why} This runs on the CPU cluster, with NumPy and pandas.", stacklevel=3)
         backends = (self._array, self._dataframe) if on_gpus else ("numpy", "pandas")
         record = CellRecord(results=self._results or DEFAULT_RESULTS)

@@ -82,7 +82,7 @@ def _describe(target: Target, identity: Identity, *, on_gpus: bool) -> Ready:
         )
     return Ready(
         engine=engine_with(gpus=on_gpus),
-        stand_in="" if on_gpus else f"The workers of {target.address} have no GPU.",
+        cpu_reason="" if on_gpus else f"The workers of {target.address} have no GPU.",
         address=target.address,
         credentials=None,
         dashboard_port=None,

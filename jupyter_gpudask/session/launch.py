@@ -41,7 +41,7 @@ class RunningCluster:
     loop: EventLoopThread  # runs the coroutines of `process`
     process: Cluster  # the cluster: over its supervisor, or over the client of a scheduler that somebody else started
     client: KernelClient  # the Dask client
-    stand_in_announced: bool = False  # whether a cell has said that the cluster is the CPU cluster
+    cpu_announced: bool = False  # whether a cell has said that the cluster is the CPU cluster
 
     @property
     def ready(self) -> Ready:

@@ -34,7 +34,7 @@ from ..machine.leases import LeaseFolder, OwnLease
 from ..machine.plan import Plan, make_plan
 from ..protocol.messages import Progress, Ready
 from ..protocol.spec import engine_with
-from ..protocol.state import ClusterState, TlsCredentials
+from ..protocol.state import ClusterState, GpuState, TlsCredentials
 from ..protocol.verbs import Start
 from ..scheduler.settings import shorten_logs
 from .dashboard import check_guard, guard_by_header, guard_by_token, routes_without_proxy
@@ -42,9 +42,10 @@ from .engines import create_cluster, import_what_clusters_need, is_job_queue
 from .fork_server import ForkServer
 from .job_queue import JobQueue
 from .scaling import Scaling, check_limit, plan_and_lease
-from .supervised import Status, SupervisedCluster, read_state, register_plugins, without_gpus
+from .supervised import Status, SupervisedCluster, read_devices, read_state, register_plugins, without_gpus
 
 _LOG_LINES = 30
+_DEVICES_AGE = 1.0
 _DEAD = (WorkerStatus.failed, WorkerStatus.closed, WorkerStatus.closing)
 
 
@@ -183,6 +184,8 @@ class DaskCluster(SupervisedCluster):
         self._scaling: Scaling
         self._jobs: JobQueue | None = None
         self._shared: ClusterDirectory | None = None
+        self._devices: Mapping[str, GpuState] = {}
+        self._devices_until = 0.0
 
     async def open(self, on_progress: Callable[[Progress], None]) -> Ready:
         """Start the cluster, and wait until all workers are up.
@@ -244,7 +247,7 @@ class DaskCluster(SupervisedCluster):
             await check_guard(http_server.address, http_server.port)
         return Ready(
             engine=plan.engine,
-            stand_in=plan.stand_in,
+            cpu_reason=plan.cpu_reason,
             address=self._cluster.scheduler_address,
             credentials=self._credentials(),
             dashboard_port=http_server.port if http_server is not None and self._has_dashboard else None,
@@ -261,13 +264,22 @@ class DaskCluster(SupervisedCluster):
             self._plan,
             status,
             start_timeout=self._request.spec.start_timeout,
-            gpu_metrics=self._request.gpu_metrics,
+            devices=await self._read_devices(),
         )
         jobs = () if self._jobs is None else self._jobs.states()
         wanted = state.workers_wanted - self._scaling.leaving
         return state.model_copy(
             update={"jobs": jobs, "adaptive_range": self._scaling.range, "workers_wanted": max(0, wanted)}
         )
+
+    async def _read_devices(self) -> Mapping[str, GpuState] | None:
+        """The metrics of the GPUs in the last second, if they are wanted: each cell asks at its end, and waits."""
+        if not (self._plan.has_gpus and self._request.gpu_metrics):
+            return None
+        if time.monotonic() > self._devices_until:
+            self._devices = await asyncio.to_thread(read_devices, self._plan)
+            self._devices_until = time.monotonic() + _DEVICES_AGE
+        return self._devices
 
     async def scale(self, workers: int) -> None:
         """Scale to `workers` workers; see `Scaling.scale`."""
@@ -365,7 +377,7 @@ class DaskCluster(SupervisedCluster):
     async def _plan_and_lease(self, on_progress: Callable[[Progress], None]) -> tuple[Plan, OwnLease | None]:
         request = self._request
         if request.cluster_class is not None:
-            return Plan(request.spec.class_engine, workers=0, stand_in=without_gpus(request.spec)), None
+            return Plan(request.spec.class_engine, workers=0, cpu_reason=without_gpus(request.spec)), None
         if request.spec.profile:
             raise ProfileNotFoundError("no-profiles", name=repr(request.spec.profile))
         if not request.spec.may_use_gpus:

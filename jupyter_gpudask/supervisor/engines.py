@@ -291,7 +291,7 @@ def create_cluster(
         "worker_dashboard_address": None,
         "local_directory": str(directory),
         "preload": ["jupyter_gpudask.worker.preload"],
-        # Tasks that request a GPU as a Dask resource run one at a time on each worker, on the stand-in too.
+        # Tasks that request a GPU as a Dask resource run one at a time on each worker, on the CPU too.
         "resources": {"GPU": 1} | spec.resources,
         "memory_limit": "auto" if spec.memory_limit == "auto" else spec.memory_limit or 0,
     }

@@ -82,7 +82,7 @@ class RemoteCluster(SupervisedCluster):
             await self.adapt(*adaptive)
         return Ready(
             engine=self._engine,
-            stand_in=without_gpus(self._request.spec),
+            cpu_reason=without_gpus(self._request.spec),
             address=self._cluster.scheduler_address,
             credentials=self._credentials(),
             dashboard_port=None,
@@ -255,7 +255,7 @@ async def state_of(
     """The state of the cluster."""
     cluster = SimpleNamespace(scheduler=dask_scheduler, workers={}, plan=range(wanted))
     plan = Plan(engine, workers=wanted)
-    return await read_state(cluster, plan, status, start_timeout=start_timeout, gpu_metrics=False)
+    return await read_state(cluster, plan, status, start_timeout=start_timeout)
 
 
 logger = logging.getLogger(__name__)

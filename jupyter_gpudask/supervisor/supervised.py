@@ -30,6 +30,7 @@ from ..scheduler.results import SpanRetentionPlugin, bytes_by_worker, held_resul
 from ..scheduler.settings import SchedulerPathPlugin, SendIntervalPlugin
 from ..scheduler.workers import WorkerFailuresPlugin, read_worker, reported_gpu
 from ..worker.cuda_context import CONTEXT_LOST, ContextPlugin
+from ..worker.first_kernels import FirstKernelsPlugin
 from ..worker.graphs import MaterializePlugin
 from ..worker.host_threads import HostThreadsPlugin
 from ..worker.interruption import InterruptionPlugin
@@ -56,7 +57,7 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
     await scheduler.register_scheduler_plugin(SchedulerPathPlugin(path), idempotent=True)
     plugins: list[Any] = [PathPlugin(path), PatchPlugin(), InterruptionPlugin(), MetricsRetentionPlugin()]
     if has_gpus(engine):
-        plugins += [MaterializePlugin(), CellMetricsPlugin(), ContextPlugin(), PolarsRankPlugin()]
+        plugins += [MaterializePlugin(), CellMetricsPlugin(), ContextPlugin(), PolarsRankPlugin(), FirstKernelsPlugin()]
         GraphRouter(scheduler).install()
         if threads is None:
             plugins.append(HostThreadsPlugin())
@@ -77,18 +78,15 @@ Status = Literal["starting", "ready", "closing", "closed"]
 
 
 async def read_state(
-    cluster: Any, plan: Plan, status: Status, *, start_timeout: float, gpu_metrics: bool = True
+    cluster: Any, plan: Plan, status: Status, *, start_timeout: float, devices: Mapping[str, GpuState] | None = None
 ) -> ClusterState:
     """The state of a cluster; no worker is asked, and no CUDA context is created.
 
     - `cluster`: the Dask cluster; its scheduler runs in this process.
     - `start_timeout`: seconds after which a state says that the cluster has no worker.
-    - `gpu_metrics`: whether to read the metrics of its GPUs from NVML.
+    - `devices`: the metrics of its GPUs, by UUID.
     """
-    devices = _devices_without_metrics(plan)
-    if plan.has_gpus and gpu_metrics:
-        # In a thread: NVML can take tens of milliseconds for a GPU, and this is also the scheduler's event loop.
-        devices = await asyncio.to_thread(_read_devices, plan)
+    devices = _devices_without_metrics(plan) if devices is None else devices
     scheduler = cluster.scheduler
     failures: WorkerFailuresPlugin = scheduler.plugins[WorkerFailuresPlugin.name]
     order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
@@ -122,7 +120,8 @@ async def read_state(
     )
 
 
-def _read_devices(plan: Plan) -> Mapping[str, GpuState]:
+def read_devices(plan: Plan) -> Mapping[str, GpuState]:
+    """The metrics of the GPUs from NVML, which can take tens of milliseconds for each; without NVML there are none."""
     try:
         # Without GPUs in the plan, a cluster class chose them; its workers may have their UUIDs as names.
         return {gpu.uuid: gpu for gpu in (gpus.read_use(plan.gpus) if plan.gpus else gpus.list_gpus())}

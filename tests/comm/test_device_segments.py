@@ -57,9 +57,9 @@ async def test_device_memory_is_sent_through_host_memory_until_the_receiver_has_
             assert written < 2000
             assert len(device.pinned) == 2  # since the first message
             wait_until(lambda: comm._filled[-1].are_read)
-        assert [segment.size for segment in exported().segments] == [8 * MB]
+        assert [segment.size for segment in exported().segments] == [64 * MB]
         assert len(device.opened) == 1
-    assert device_memory.device_bytes() == 8 * MB
+    assert device_memory.device_bytes() == 64 * MB
     assert Array.pickled == 0
 
 
@@ -119,7 +119,7 @@ async def test_too_little_device_memory_is_not_asked_for_again_at_once(tmp_path,
         for _ in range(3):
             found, _ = await send(comm, other, Array(LARGE))
             assert found.values() == [LARGE.tolist()]
-    assert asked == [8 * MB]
+    assert asked == [64 * MB]
 
 
 async def test_a_process_does_not_open_its_own_memory(tmp_path, device):
@@ -129,10 +129,10 @@ async def test_a_process_does_not_open_its_own_memory(tmp_path, device):
     assert not device.allocated
 
 
-def test_sizes_are_powers_of_two_from_8_mb():
-    pool = SegmentPool(Device(2**30), 64 * MB, DeviceSegment)
-    sizes = [pool.take(size, number).segment.size for number, size in enumerate((1, 8 * MB, 8 * MB + 1, 17 * MB))]
-    assert [size // MB for size in sizes] == [8, 8, 16, 32]
+def test_sizes_are_powers_of_two_from_64_mb():
+    pool = SegmentPool(Device(2**30), 512 * MB, DeviceSegment)
+    sizes = [pool.take(size, number).segment.size for number, size in enumerate((1, 64 * MB, 64 * MB + 1, 136 * MB))]
+    assert [size // MB for size in sizes] == [64, 64, 128, 256]
     with pytest.raises(SegmentLimitError):
         pool.take(1, 4)
 
@@ -159,14 +159,14 @@ def test_device_memory_is_freed_only_after_others_have_closed_it():
 
 def test_segments_of_another_size_make_room_once_others_have_closed_them():
     device, other = Device(2**30), Device()
-    pool, opened = SegmentPool(device, 16 * MB, DeviceSegment), OpenedSegments(other, 2**30, DeviceMapping)
-    for piece in [pool.take(8 * MB, number) for number in range(2)]:
+    pool, opened = SegmentPool(device, 128 * MB, DeviceSegment), OpenedSegments(other, 2**30, DeviceMapping)
+    for piece in [pool.take(64 * MB, number) for number in range(2)]:
         opened.open(piece.reference)
         opened.release(piece.reference)
     with pytest.raises(SegmentLimitError):
-        pool.take(16 * MB, 3)
+        pool.take(128 * MB, 3)
     opened.close_removed()
-    assert pool.take(16 * MB, 3).segment.size == 16 * MB
+    assert pool.take(128 * MB, 3).segment.size == 128 * MB
     assert len(device.allocated) == 1
 
 
@@ -205,7 +205,7 @@ def test_workers_exchange_device_memory_and_outlive_each_other(tmp_path):
         sys.path.append(folder)
         import numpy_device
 
-        numpy_device.install(2**30)
+        numpy_device.install(2**34)
 
     def make(number):
         import numpy as np

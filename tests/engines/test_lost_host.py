@@ -93,11 +93,11 @@ def test_the_other_host_finishes_a_cell_and_the_footer_the_status_and_the_panel_
             reply = kernel.ok(CELL.format(folder=str(tmp_path)).strip(), timeout=2 * LIMIT)
             losing.result()
         assert "28" in reply.value
-        assert f"lost host {lost}: the others did the work" in reply.displayed[-1]
+        assert f"lost machine {lost}: the others did the work" in reply.displayed[-1]
         [lost_host] = server.cluster(kernel)["state"]["lost_hosts"]
         assert (lost_host["host"], lost_host["workers"]) == (lost, [lost])
         status = kernel.ok("shown = %gpudask status\nprint(shown)", timeout=LIMIT).printed
-        assert f"Host {lost} does not respond; its worker {lost} is lost." in status
+        assert f"Machine {lost} does not respond; its worker {lost} is lost." in status
         after = kernel.ok("%%gpudask\ndask.delayed(sum)([1, 2]).compute()", timeout=LIMIT)
         assert "lost host" not in after.displayed[-1]
         kernel.ok("%gpudask stop", timeout=LIMIT)

@@ -116,7 +116,7 @@ def test_workers_on_hosts_compute_with_tls_and_are_scaled(kernel):
     kernel.ok("%gpudask scale 2", timeout=LIMIT)
     assert kernel.ok(names).value == "['127.0.0.1-0', '127.0.0.1-1']"
     refused = kernel.run("%gpudask scale 3")
-    assert "3 workers were requested, and the hosts of this profile have 2." in refused.error_value + refused.printed
+    assert "3 workers were requested, and the machines of this profile have 2." in refused.error_value + refused.printed
     kernel.ok("%gpudask stop", timeout=LIMIT)
     wait_until(lambda: not remote_workers())
 
@@ -143,7 +143,7 @@ def test_the_number_of_workers_follows_the_work(server, kernel):
     kernel.ok("del futures")
     wait_until(lambda: workers() == 1, LIMIT)
     refused = kernel.run("%gpudask adapt 1 3")
-    assert "3 workers were requested, and the hosts of this profile have 2." in refused.error_value + refused.printed
+    assert "3 workers were requested, and the machines of this profile have 2." in refused.error_value + refused.printed
 
 
 def test_workers_end_if_the_supervisor_is_killed(server, kernel):
@@ -160,7 +160,7 @@ def test_workers_end_if_the_supervisor_is_killed(server, kernel):
         ("wrong-host", "The SSH connection to 127.0.0.1 fails: Host key is not trusted"),
         ("no-python", "/no/python"),
         ("no-key", "/missing, which the profile names for SSH, cannot be read: No such file or directory."),
-        ("one-host", "The hosts of the profile, 127.0.0.1, have none for workers. List the address of this machine"),
+        ("one-host", "The machines of the profile, 127.0.0.1, include none for workers. List the address of this"),
     ],
 )
 def test_a_host_that_cannot_be_used_is_a_sentence(kernel, profile, sentence):

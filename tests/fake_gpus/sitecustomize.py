@@ -4,19 +4,19 @@ It stands at the edge of the machine only. dask-cuda, its nannies, environments 
 cuDF and RMM are empty names, so that their presence can be checked and they cannot decide a result. With the folder
 `fake_cupy` on PYTHONPATH too, the CuPy is the stand-in there, which computes.
 
-``FAKE_NVML_LOG`` is a file to which each opening and closing of NVML, and each look at a GPU's memory, adds a line,
-with the pid and the calling module.
-``FAKE_NVML_DELAY`` is how many seconds each metric takes (0).
-``FAKE_TRAFFIC_TYPE`` is NVML's type of these counters (64 bits).
-``FAKE_TRAFFIC`` is how many bytes a second each sends and receives, over NVLink and over PCIe (0); -1 for GPUs that do
-not tell.
-``FAKE_PCIE`` is how the traffic over PCIe is found out: by a counter (``counter``), or by measuring for a while
-(``throughput``).
-``FAKE_ENERGY`` is how many joules the counter of each adds whenever it is read (none: GPUs without a counter).
-``FAKE_GPU_NAMES`` is what the GPUs are called, with commas between.
-``FAKE_GPUS`` is how many GPUs there are (2), ``FAKE_GPU_USED`` the bytes in use on each, ``FAKE_NVML_ERROR`` the name
-of the NVML error that answers every call, ``FAKE_GPU_PACKAGES`` the importable names (all of them), of which
-``FAKE_BROKEN_PACKAGE`` fails when a worker sets it up.
+- ``FAKE_GPUS`` (2): number of GPUs
+- ``FAKE_GPU_NAMES`` (NVIDIA H200): their names, separated by commas
+- ``FAKE_GPU_USED`` (1 GiB): bytes in use on each, of 140 GiB
+- ``FAKE_TRAFFIC`` (0): bytes per second over NVLink, and over PCIe; -1 if not reported
+- ``FAKE_TRAFFIC_TYPE`` (64 bits): NVML's type of these counters
+- ``FAKE_PCIE`` (counter): how PCIe traffic is measured: counter, or throughput (by measuring for 20 ms)
+- ``FAKE_ENERGY`` (0): joules that the energy counter adds at each reading; 0 for none
+- ``FAKE_NVML_LOG`` (none): a file of who opens, closes and queries NVML
+- ``FAKE_NVML_DELAY`` (0): seconds that each query takes
+- ``FAKE_NVML_ERROR`` (none): NVML error that every call raises, such as LIBRARY_NOT_FOUND
+- ``FAKE_GPU_PACKAGES`` (cupy,cudf,dask_cudf,rmm): packages that can be imported
+- ``FAKE_BROKEN_PACKAGE`` (none): the package that fails when a worker sets it up
+- ``FAKE_ERROR`` (this package is broken): the words of its error
 """
 
 import importlib.machinery

@@ -11,6 +11,7 @@ from dask.array.chunk import getitem
 from dask.utils import key_split
 from distributed.protocol.pickle import dumps, loads
 
+from jupyter_gpudask.graph import subtrees
 from jupyter_gpudask.graph.optimize import ArrayOptimizer
 from jupyter_gpudask.graph.program import Program
 from jupyter_gpudask.graph.rechunk import THRESHOLD
@@ -80,7 +81,8 @@ def test_what_may_not_fit_is_not_copied_at_once():
     assert len(optimizer(array.__dask_graph__(), array.__dask_keys__())) == 40 + 1600 + 40
 
 
-def test_pieces_of_one_block_in_two_graphs_have_two_names():
+def test_pieces_of_one_block_in_two_graphs_have_two_names(monkeypatch):
+    monkeypatch.setattr(subtrees, "SMALL", 0)
     array = rows_of_columns(transformed, 8)
     graphs = []
     for rows in (array, array[:300]):

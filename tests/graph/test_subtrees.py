@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from dask._task_spec import List, Task, TaskRef
 from dask.array.optimization import optimize as optimize_by_dask
+from dask.core import flatten
+from dask.layers import ArrayOverlapLayer
 from distributed.protocol.pickle import dumps, loads
 
 from jupyter_gpudask.graph.optimize import ArrayOptimizer, with_optimizer
+from jupyter_gpudask.graph.overlap import with_few_overlaps
 from jupyter_gpudask.graph.program import Program, as_one_task
 from jupyter_gpudask.graph.subtrees import ClusterSize, fuse_subtrees
 
@@ -172,7 +175,7 @@ def test_a_task_holds_the_data_of_one_leaf_at_a_time():
             )
             for n in range(count)
         }
-    graph, _ = fuse_subtrees(tasks, [("part-2", 0)], ONE)
+    graph, *_ = fuse_subtrees(tasks, [("part-2", 0)], ONE)
     assert len(graph) < 10
     values = {}
     for key in dask.core.toposort({key: list(task.dependencies) for key, task in graph.items()}):
@@ -193,7 +196,7 @@ def test_data_that_is_there_does_not_all_go_to_one_worker():
         }
     wanted = [("part-1", n) for n in range(5)]
     assert fuse_subtrees(tasks, wanted, TWO)[0].keys() == tasks.keys()
-    alone, _ = fuse_subtrees(tasks, wanted, ONE)
+    alone, *_ = fuse_subtrees(tasks, wanted, ONE)
     assert len(alone) < len(tasks)
     assert max(len(task.dependencies) for task in alone.values()) <= 16
 
@@ -261,3 +264,32 @@ def test_of_functions_that_may_run_on_the_host_more_tasks_are_left_on_gpus():
     assert tasks_of(plain.sum(), is_on_gpus=True) == tasks_of(mapped.sum()) < 16
     assert tasks_of(mapped.sum(), is_on_gpus=True) >= 32
     assert tasks_of(read.sum(), is_on_gpus=True) >= 32
+
+
+def test_blocks_with_borders_are_few_tasks_and_only_those_of_a_slice_are_made():
+    x = da.random.RandomState(1).random_sample((400, 400), chunks=20)
+    bordered = x.map_overlap(lambda block: block - block.mean(), depth=1, boundary="reflect", dtype=float)
+    for size in (ONE, TWO):
+        graph = ArrayOptimizer(size)(bordered.sum().__dask_graph__(), bordered.sum().__dask_keys__())
+        assert len(graph) < 200  # of 400 blocks, of which each has eight neighbors
+        with dask.config.set(array_optimize=ArrayOptimizer(size)):
+            np.testing.assert_array_equal(
+                bordered[:50, 100:].compute(scheduler="sync"), bordered.compute(scheduler="sync")[:50, 100:]
+            )
+    layer = next(layer for layer in bordered[:20].dask.layers.values() if isinstance(layer, ArrayOverlapLayer))
+    made = with_few_overlaps(bordered[:20].dask).cull(set(flatten(bordered[:20].__dask_keys__())))
+    assert 0 < sum(str(key[0]).startswith("overlap-") for key in made.to_dict()) < 60
+    assert not layer.is_materialized()
+
+
+@pytest.mark.parametrize(
+    ("depth", "boundary"),
+    [(1, "reflect"), ({0: 2, 1: 0}, "periodic"), ({0: (1, 2), 1: (0, 1)}, "none"), ({0: 0, 1: 3}, {0: "none", 1: 5})],
+)
+def test_borders_are_those_of_dask(depth, boundary):
+    x = da.arange(30 * 17).reshape(30, 17).rechunk((4, 5))
+    bordered = da.overlap.overlap(x, depth, boundary)[3:20, 2:]
+    expected = bordered.compute(scheduler="sync")
+    graph = with_few_overlaps(bordered.dask).cull(set(flatten(bordered.__dask_keys__()))).to_dict()
+    blocks = dask.get(graph, bordered.__dask_keys__())
+    np.testing.assert_array_equal(np.concatenate([np.concatenate(row, axis=1) for row in blocks]), expected)

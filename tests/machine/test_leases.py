@@ -144,11 +144,11 @@ def test_a_refusal_names_the_notebooks_and_the_free_gpus_if_there_are_some(lease
     assert ("start on the GPUs that are free with --gpus free" in refusal.value.fix) == (leases is not ALL)
 
 
-def test_without_a_gpu_free_is_the_stand_in_and_an_error_if_gpus_are_required(monkeypatch):
+def test_without_a_gpu_free_is_the_cpu_and_an_error_if_gpus_are_required(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr("jupyter_gpudask.machine.gpus.list_gpus", list)
     plan = make_plan(ClusterSpec.parse({"gpus": "free"}))
-    assert (plan.engine, plan.stand_in) == ("cpu", "No GPU is visible to this kernel: the NVIDIA driver lists none.")
+    assert (plan.engine, plan.cpu_reason) == ("cpu", "No GPU is visible to this kernel: the NVIDIA driver lists none.")
     with pytest.raises(GpuUnavailableError):
         make_plan(ClusterSpec.parse({"gpus": "free", "engine": "cuda"}))
 

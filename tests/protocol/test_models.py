@@ -1,7 +1,6 @@
 """The models of messages, options and states: what they accept, refuse and say."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -154,19 +153,6 @@ def test_text_that_is_not_utf_8_is_left_out_of_the_first_line_of_a_kernel():
     request = AttachOrStart(kernel_id="1", options={}, interpreter=interpreter)
     same = parse_request(request.model_dump_json().encode()).interpreter
     assert (same.path, same.environment) == (("/a",), {"A": "1"})
-
-
-def test_the_example_of_the_documented_protocol_is_valid():
-    text = (Path(__file__).parents[2] / "docs" / "supervisor.md").read_text()
-    exchange = text[text.index("### An example") :].split("```")[1].strip().splitlines()
-    for line in exchange:
-        parse, message = (parse_command, line[2:]) if line.startswith("> ") else (parse_event, line[2:])
-        if '"interval": -1' in line:
-            with pytest.raises(ProtocolError):
-                parse(message)
-        else:
-            spoken = json.loads(parse(message).model_dump_json(exclude_unset=line.startswith(">")))
-            assert spoken == json.loads(message)
 
 
 @pytest.mark.parametrize(

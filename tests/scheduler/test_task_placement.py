@@ -2,16 +2,18 @@
 
 import time
 from collections import Counter
+from functools import partial
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, wait
 from distributed.collections import HeapSet
 from helpers import wait_until
 
+from jupyter_gpudask.graph import subtrees
 from jupyter_gpudask.graph.optimize import ArrayOptimizer, WithOptimizer
 from jupyter_gpudask.graph.subtrees import ClusterSize
 from jupyter_gpudask.graph.workers import WORKER
@@ -50,7 +52,7 @@ def submit(client, count=40, **annotations):
     """Futures of tasks; the first half is of the first worker, if not annotated otherwise."""
     layers = {}
     for n in range(count):
-        annotated = {WORKER: (int(n >= count // 2), 2)} | annotations
+        annotated = {WORKER: (int(n >= count // 2), 2, False)} | annotations
         tasks = {("slow", n): (slow, n)}
         layers[f"layer-{n}"] = MaterializedLayer(tasks, annotations=annotated)
     graph = HighLevelGraph(layers, {name: set() for name in layers})
@@ -81,7 +83,7 @@ def test_tasks_wait_in_the_queue(client):
 
 
 def test_a_worker_without_tasks_of_its_own_takes_others(client):
-    futures = submit(client, **{WORKER: (0, 2)})
+    futures = submit(client, **{WORKER: (0, 2, False)})
     client.gather(futures)
     assert Counter(where(client, futures))[1] >= 10
 
@@ -101,6 +103,13 @@ class OptimizingClient(Client):
         return super()._graph_to_futures(WithOptimizer(expr, optimizer), *args, **kwargs)
 
 
+@pytest.fixture
+def cuts_small(monkeypatch):
+    """Small graphs are cut by workers, too."""
+    monkeypatch.setattr(subtrees, "SMALL", 0)
+
+
+@pytest.mark.usefixtures("cuts_small")
 def test_arrays_are_the_same_and_only_what_must_moves(client):
     x = da.random.RandomState(1).random_sample((800, 800), chunks=100)
     array = x.map_overlap(twice, depth=1).std(axis=1)
@@ -114,6 +123,7 @@ def test_arrays_are_the_same_and_only_what_must_moves(client):
     assert moved[1] < 0.75 * moved[0]
 
 
+@pytest.mark.usefixtures("cuts_small")
 @pytest.mark.parametrize("wanted", ["rows of columns", "rows from everywhere"])
 def test_each_worker_gets_one_piece_of_a_block_of_another_one(client, wanted):
     columns = da.fft.fft(da.random.RandomState(1).random_sample((200, 200), chunks=(200, 10)), axis=0)
@@ -127,6 +137,34 @@ def test_each_worker_gets_one_piece_of_a_block_of_another_one(client, wanted):
         np.testing.assert_array_equal(array.compute(scheduler=optimizing), expected)
     # half of the array for the blocks, and half for the result
     assert 0 < sum(client.run(received).values()) < 1.2 * array.nbytes
+
+
+def workers_of(client, run):
+    """How many workers have run tasks of `run`."""
+    client.run(executed)
+    run()
+    return sum(count > 0 for count in client.run(executed).values())
+
+
+def test_what_takes_little_else_than_messages_stays_on_one_worker(client):
+    columns = da.random.RandomState(1).random_sample((200, 200), chunks=(200, 10)).map_blocks(np.cumsum, axis=0)
+    rows = columns.rechunk((10, 200), threshold=100, method="tasks")
+    expected = rows.compute(scheduler="sync")
+    with OptimizingClient(client.cluster, set_as_default=False) as optimizing:
+        run = partial(rows.compute, scheduler=optimizing)
+        assert workers_of(client, lambda: np.testing.assert_array_equal(run(), expected)) == 1
+        # of which nothing is sent but the sums of each worker
+        assert workers_of(client, partial(columns.mean().compute, scheduler=optimizing)) == 2
+        kept = columns.persist(scheduler=optimizing)
+        wait(kept)
+        assert len(set(map(tuple, client.who_has(kept).values()))) == 2
+        total = kept.rechunk((10, 200), threshold=100, method="tasks")
+        assert workers_of(client, partial(total.compute, scheduler=optimizing)) == 2
+
+
+def executed(dask_worker):
+    before, dask_worker.counted = getattr(dask_worker, "counted", 0), dask_worker.state.executed_count
+    return dask_worker.counted - before
 
 
 def twice(block):

@@ -100,7 +100,7 @@ def test_a_host_is_lost_when_the_connections_to_all_its_silent_workers_have_ende
     assert plugin.lost_hosts() == ()
     remove(plugin, scheduler, second)
     [lost] = plugin.lost_hosts()
-    assert lost.description == "host 10.0.0.2 does not respond; its 2 workers are lost"
+    assert lost.description == "machine 10.0.0.2 does not respond; its 2 workers are lost"
 
 
 @pytest.mark.parametrize(

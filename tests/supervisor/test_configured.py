@@ -87,7 +87,7 @@ def test_many_jobs_are_described_in_few_sentences():
 
 def test_more_workers_than_hosts_or_the_administrator_allow_are_refused():
     check_capacity(2, 2)
-    with pytest.raises(GpuUnavailableError, match="3 workers were requested, and the hosts of this profile have 2"):
+    with pytest.raises(GpuUnavailableError, match="3 workers were requested, and the machines of this profile have 2"):
         check_capacity(3, 2)
     check_limit(3, None)
     with pytest.raises(LimitError, match="limits the workers of a cluster to 2; 3 were requested"):

@@ -62,7 +62,7 @@ from jupyter_gpudask.protocol.spec import ClusterSpec
 try:
     plan = make_plan(ClusterSpec.parse(OPTIONS))
     check_memory(plan.pool, plan.gpus)
-    print(json.dumps([plan.engine, [gpu.index for gpu in plan.gpus], plan.stand_in]))
+    print(json.dumps([plan.engine, [gpu.index for gpu in plan.gpus], plan.cpu_reason]))
 except GpuDaskError as error:
     print(json.dumps([type(error).__name__, str(error)]))
 """
@@ -78,7 +78,7 @@ def plan(run_python):
     return plan
 
 
-def test_a_gpu_without_the_packages_is_an_error_with_the_command_and_no_stand_in():
+def test_a_gpu_without_the_packages_is_an_error_with_the_command_and_not_the_cpu():
     with pytest.raises(GpuPackagesMissingError) as raised:
         start({}, FAKE_GPU_PACKAGES="cupy,rmm")
     assert "lacks cuDF, dask-cudf" in str(raised.value)
@@ -121,7 +121,7 @@ NONE = "No GPU is visible to this kernel: the NVIDIA driver lists none."
         ({}, {"CUDA_VISIBLE_DEVICES": "1"}, ["cuda", [1], ""]),
     ],
 )
-def test_auto_takes_the_visible_gpus_or_else_the_stand_in_and_says_why(plan, options, settings, expected):
+def test_auto_takes_the_visible_gpus_or_else_the_cpu_and_says_why(plan, options, settings, expected):
     assert plan(options, **settings) == expected
 
 

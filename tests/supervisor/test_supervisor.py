@@ -54,7 +54,7 @@ async def test_a_cluster_starts_works_reports_and_closes_without_a_trace():
         await asyncio.sleep(0.6)  # a heartbeat
         pid, ready, state = cluster.pid, cluster.ready, await cluster.state()
     assert [(step.ready, step.total) for step in progress][-1] == (2, 2)
-    assert (ready.engine, ready.workers, ready.stand_in) == ("cpu", 2, "")
+    assert (ready.engine, ready.workers, ready.cpu_reason) == ("cpu", 2, "")
     assert ready.address.startswith("unix:///")
     assert ready.credentials is None
     assert total == 5050

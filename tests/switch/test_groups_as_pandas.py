@@ -10,11 +10,16 @@ import pytest
 from cudf_stand_in import FRAME, as_stand_in, assert_equal, cases, on_both, to_gpu_as
 from dask._collections import new_collection
 from dask.dataframe.dask_expr._expr import Filter
+from pandas.core.groupby import DataFrameGroupBy
 
 from jupyter_gpudask.inspection.placement import to_gpu, to_host
-from jupyter_gpudask.patches.frames import groupby
 from jupyter_gpudask.patches.frames.as_pandas import replaced
-from jupyter_gpudask.patches.frames.groupby import FilledSums, FilterAsPandas, with_sums_of_nothing
+from jupyter_gpudask.patches.frames.groupby import (
+    FilledSums,
+    FilterAsPandas,
+    GroupbyAggregationAsPandas,
+    with_sums_of_nothing,
+)
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
@@ -77,33 +82,6 @@ def test_sums_of_unsigned_integers_are_unsigned(dtype):
 def test_other_results_of_groups_are_not_filled(compute):
     expression = compute(dd.from_pandas(FRAME, npartitions=3).groupby("k")[["k", "x"]]).expr
     assert with_sums_of_nothing(expression) is expression
-
-
-@pytest.mark.parametrize("options", [{"split_out": 1}, {"split_out": 2}, {"split_every": 2}])
-@pytest.mark.parametrize(
-    ("functions", "passes"),
-    [
-        ({"x": ["sum", "mean", "count"], "n": ["min", "max"]}, 0),
-        ({"x": ["sum", "std"], "n": ["min", "max"], "name": "max"}, 2),
-        ({"x": "max", "name": ["min", "count"]}, 3),
-    ],
-)
-def test_numbers_of_groups_are_computed_in_one_pass(functions, passes, options, monkeypatch):
-    single, apply = [0], groupby._groupby_apply_funcs
-
-    def one_by_one(frame, *by, funcs, **options):
-        if type(frame) is not pd.DataFrame:  # such as metadata
-            single.append(len(funcs))
-        return apply(frame, *by, funcs=funcs, **options)
-
-    monkeypatch.setattr(groupby, "_groupby_apply_funcs", one_by_one)
-    grouped = dd.from_pandas(FRAME.assign(n=FRAME.x + 1), npartitions=3).groupby(["k"])
-    expected = grouped.agg(functions, **options)
-    grouped = grouped.obj.map_partitions(as_stand_in, meta=FRAME.assign(n=FRAME.x)).groupby(["k"])
-    found = grouped.agg(functions, **options).expr
-    found = new_collection(groupby.GroupbyAggregationAsPandas(*found.operands)).compute()
-    pd.testing.assert_frame_equal(pd.DataFrame(found.sort_index()), pd.DataFrame(expected.compute().sort_index()))
-    assert max(single) == passes
 
 
 FUNCTIONS = {"x": ["sum", "max"], "k2": ["min"]}
@@ -247,3 +225,41 @@ def test_an_index_of_several_levels_is_selected_by_a_condition():
     assert type(replaced(groups.index.expr[(groups.x > 0).expr])) is FilterAsPandas
     condition = FRAME.set_index(["k", "name"]).x > 0
     assert FilterAsPandas.operation(SimpleNamespace(ndim=1), condition).equals(condition.index[condition])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "Int64", "uint8"])
+def test_several_functions_of_groups_are_computed_at_once_and_are_those_of_dask(monkeypatch, dtype):
+    data = pd.DataFrame({"k": [2, 1, 2, 3], "x": pd.array([1, 2, 3, 4], dtype), "t": ["b", "a", "c", "a"]})
+    functions = {"x": ["mean", "sum", "std", "max"], "t": ["min", "count", "first"], "k": "count"}
+    stock = dd.from_pandas(data, npartitions=2).groupby("k").agg(functions)
+    expected, calls, original = stock.compute(), [], DataFrameGroupBy.agg
+    monkeypatch.setattr(DataFrameGroupBy, "__module__", "cudf")
+    monkeypatch.setattr(
+        DataFrameGroupBy, "agg", lambda groups, functions: calls.append(functions) or original(groups, functions)
+    )
+    ours = new_collection(GroupbyAggregationAsPandas(*stock.expr.operands))
+    with dask.config.set(scheduler="sync"):
+        pd.testing.assert_frame_equal(ours.compute(), expected)
+    of_partitions = {"x": ["count", "max", "sum"]}
+    assert calls.count(of_partitions) >= 2  # the key, texts and other functions are computed one by one
+    assert any(len(each) == 6 for each in calls)  # the sums of partitions, without the minimum of texts
+
+
+def test_metadata_of_groups_is_computed_once_for_a_schema(monkeypatch):
+    computed = []
+    original = GroupbyAggregationAsPandas._lower
+    monkeypatch.setattr(GroupbyAggregationAsPandas, "_lower", lambda self: computed.append(self) or original(self))
+    frame = dd.from_pandas(pd.DataFrame({"key": [1, 2], "value": [1.0, 2.0], "other": [1, 2]}), npartitions=1)
+    metas = []
+    for functions in (
+        {"value": ["sum", "mean"]},
+        {"value": ["sum", "mean"]},
+        {"value": ["sum", "max"]},
+        {"value": sum},
+    ):
+        expression = frame[frame.value > len(metas)].groupby("key").agg(functions).expr
+        metas.append(GroupbyAggregationAsPandas(*expression.operands)._meta)
+        pd.testing.assert_frame_equal(metas[-1], expression._meta)
+    assert len(computed) == 3
+    metas[0].columns = ["a", "b"]
+    assert list(metas[1].columns) == [("value", "sum"), ("value", "mean")]

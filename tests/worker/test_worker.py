@@ -6,6 +6,7 @@ import threading
 from types import SimpleNamespace
 from unittest import mock
 
+import dask
 import numpy as np
 import pytest
 from dask_cuda.device_host_file import DeviceHostFile
@@ -18,7 +19,7 @@ from helpers import wait_until
 from jupyter_gpudask.worker import host_threads, memory
 from jupyter_gpudask.worker.joined import DEVICE, JoinedMetricsPlugin
 from jupyter_gpudask.worker.memory import AllocatorStatistics
-from jupyter_gpudask.worker.preload import METRICS, read_metrics
+from jupyter_gpudask.worker.preload import METRICS, read_metrics, receive_more_at_once
 
 SIZE = 100_000
 
@@ -64,7 +65,7 @@ def test_results_that_left_the_device_count_where_they_are(store):
         del store[key]
 
 
-def test_the_store_of_the_stand_in_tells_what_is_on_disk(tmp_path):
+def test_the_store_on_the_cpu_tells_what_is_on_disk(tmp_path):
     store = SpillBuffer(str(tmp_path), target=int(1.5 * SIZE))
     for key in "abc":
         store[key] = np.random.default_rng(0).integers(0, 256, SIZE, dtype="u1")
@@ -284,3 +285,11 @@ class Plans(dict):
 
     def __iter__(self):
         return iter(self.items())
+
+
+@pytest.mark.parametrize("size", ["50MB", "10MB"])
+def test_a_worker_asks_for_a_gigabyte_at_once_unless_the_user_has_chosen_another_size(size):
+    state = SimpleNamespace(transfer_message_bytes_limit=1)
+    with dask.config.set({"distributed.worker.transfer.message-bytes-limit": size}):
+        receive_more_at_once(state)
+    assert state.transfer_message_bytes_limit == (2**30 if size == "50MB" else 1)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from operator import and_
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from dask.dataframe.core import _concat
 from dask.dataframe.dask_expr._expr import Blockwise, Filter, Projection
 from dask.dataframe.dask_expr._groupby import (
     DecomposableGroupbyAggregation,
@@ -26,15 +24,10 @@ from dask.dataframe.dask_expr._groupby import (
 )
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
-from dask.dataframe.groupby import (
-    _apply_func_to_column,
-    _finalize_std,
-    _finalize_var,
-    _groupby_apply_funcs,
-    _groupby_raise_unaligned,
-)
+from dask.dataframe.groupby import _apply_func_to_column, _finalize_std, _finalize_var, _groupby_raise_unaligned
 from dask.dataframe.tseries.resample import ResampleReduction
 
+from .merge_metadata import KnownMetadata
 from .missing_values import OfColumns
 from .rules import SameColumns, dtypes_of, meta_of, with_operation
 
@@ -188,59 +181,61 @@ def standard_deviation(*args: Any, **kwargs: Any) -> Any:
     return OfColumns(np.sqrt)(result).astype(result.dtype)
 
 
-_AT_ONCE = {"sum", "count", "min", "max"}
+_AT_ONCE = frozenset({"count", "max", "min", "sum"})
+_RESULTS = "_gpudask_results"
 
 
-def functions_at_once(df: Any, *by: Any, funcs: Any, **kwargs: Any) -> Any:
-    """Several functions of groups of one partition, with the operands of `dask.dataframe.groupby._groupby_apply_funcs`.
+def computed_at_once(groups: Any, column: str, func: str, pairs: tuple[tuple[str, str], ...]) -> Any:
+    """A function of a column of groups; cuDF computes `pairs`, all columns and functions that are wanted, together.
 
-    Dask calls one function of one column after the other, and with cuDF each reads the keys of all rows again. The few
-    rows of metadata are a dataframe of pandas, in which that is as fast.
+    One by one, each of them finds the groups again, which takes longer than to add their numbers.
     """
-    plain = {}
-    if df.ndim > 1 and type(df) is not pd.DataFrame:
-        kinds = {name: getattr(dtype, "kind", "O") for name, dtype in df.dtypes.items() if not isinstance(name, tuple)}
-        calls = {result: _plain(*call) for result, *call in funcs}
-        plain = {result: call for result, call in calls.items() if call and kinds.get(call[0], "O") in "iuf"}
-    if len(set(plain.values())) < max(2, len(plain)):
-        return _groupby_apply_funcs(df, *by, funcs=funcs, **kwargs)
-    methods: dict[Any, list[str]] = {}
-    for column, method in plain.values():
-        if method not in methods.setdefault(column, []):
-            methods[column].append(method)
-    grouped = _groupby_raise_unaligned(df, **kwargs, **({"by": list(by)} if by else {}))
-    found = grouped.agg(methods)
-    found = found[list(plain.values())]
-    found.columns = list(plain)
-    others = [call for call in funcs if call[0] not in plain]
-    if not others:
-        return found
-    rest = _groupby_apply_funcs(df, *by, funcs=others, **kwargs)
-    return type(df)({**{name: found[name] for name in found}, **{name: rest[name] for name in rest}})
+    if not type(groups).__module__.startswith("cudf") or not _is_number(groups.obj[column]):
+        return getattr(groups[column], func)()
+    results = vars(groups).get(_RESULTS)
+    if results is None:
+        functions: dict[str, list[str]] = {}
+        for name, each in pairs:
+            if _is_number(groups.obj[name]):
+                functions.setdefault(name, []).append(each)
+        results = vars(groups)[_RESULTS] = groups.agg(functions)
+    return results[column, func]
 
 
-def _plain(function: Any, options: dict[str, Any]) -> tuple[Any, str] | None:
-    """The column and the method of a function that `agg` has; `None` for others."""
-    method = getattr(options.get("func"), "method", "") if function is _apply_func_to_column else ""
-    return (options["column"], method) if method in _AT_ONCE else None
+def _is_number(column: Any) -> bool:
+    return getattr(column.dtype, "kind", "O") in "iuf"
+
+
+def _at_once(functions: list[Any], keys: list[Any]) -> list[Any]:
+    """Functions of groups as Dask has them, those of cuDF by `computed_at_once` if there are several."""
+    pairs = tuple(pair for function in functions if (pair := _pair(function, keys)))
+    if len(pairs) < 2:
+        return functions
+    made = []
+    for function in functions:
+        pair = _pair(function, keys)
+        options = dict(zip(("column", "func", "pairs"), (*pair, pairs), strict=True)) if pair else {}
+        made.append((function[0], computed_at_once, options) if pair else function)
+    return made
+
+
+def _pair(function: Any, keys: list[Any]) -> tuple[str, str] | None:
+    """The column and the name of a function; `None` for one that is not computed with others."""
+    _name, apply, options = function
+    column, func = options.get("column"), getattr(options.get("func"), "method", "")
+    is_known = apply is _apply_func_to_column and isinstance(column, str) and column not in keys
+    return (column, func) if is_known and func in _AT_ONCE else None
 
 
 class DecomposedAsPandas(DecomposableGroupbyAggregation):
     """Several functions of groups, by the results of the partitions."""
 
-    chunk = staticmethod(functions_at_once)
-
-    @classmethod
-    def combine(cls, inputs: Any, **kwargs: Any) -> Any:
-        """The groups of several partitions."""
-        return functions_at_once(_concat(inputs), **kwargs)
-
-    @classmethod
-    def aggregate(cls, inputs: Any, **kwargs: Any) -> Any:
-        """The results of all groups."""
-        of_groups = {name: kwargs.pop(name) for name in ("level", "sort", "observed", "dropna") if name in kwargs}
-        groups = functions_at_once(_concat(inputs), funcs=kwargs.pop("aggregate_funcs"), **of_groups)
-        return finalized(groups, **kwargs)
+    @cached_property
+    def agg_args(self) -> dict[str, Any]:
+        """Override: the functions of partitions, of their results, and of the sums of those."""
+        made = super().agg_args
+        together = {name: _at_once(made[name], self._by_columns) for name in ("chunk_funcs", "aggregate_funcs")}
+        return {**made, **together}
 
     @property
     def aggregate_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
@@ -253,19 +248,19 @@ class DecomposedAsPandas(DecomposableGroupbyAggregation):
         return {**options, "finalize_funcs": functions}
 
 
-def finalized(groups: Any, *, finalize_funcs: Any, arg: Any, columns: Any, is_series: bool) -> Any:
-    """The results by those of the partitions, as in the end of `dask.dataframe.groupby._agg_finalize`."""
-    result = type(groups)({name: function(groups, **kwargs) for name, function, kwargs in finalize_funcs})
-    if columns is not None:
-        with suppress(KeyError):
-            result = result[columns]
-    if is_series and arg is not None and not isinstance(arg, list | dict) and result.ndim > 1:
-        return result[result.columns[0]]
-    return result
+_known = KnownMetadata()
 
 
 class GroupbyAggregationAsPandas(GroupbyAggregation):
     """Several functions of groups, of which some have too few values for a standard deviation."""
+
+    @cached_property
+    def _meta(self) -> Any:
+        functions = self.arg
+        if isinstance(functions, dict):
+            functions = *functions, *(tuple(each) if isinstance(each, list) else each for each in functions.values())
+        options = functions, self.observed, self.dropna, self.sort, self._slice, *self.by
+        return _known.get([self.frame], options, lambda: self._lower()._meta)  # noqa: SLF001
 
     def _lower(self) -> Any:
         made = super()._lower()

@@ -536,12 +536,12 @@ describe('the section of clusters', () => {
 
   it('shows why a cluster uses a CPU cluster', async () => {
     shown.show();
-    const standIn = cluster({
+    const onCpu = cluster({
       engine: 'cpu',
       gpus: [],
-      stand_in: 'There is no GPU.'
+      cpu_reason: 'There is no GPU.'
     });
-    await shown.receive({ gpus: gpuList({ gpus: [] }), clusters: [standIn] });
+    await shown.receive({ gpus: gpuList({ gpus: [] }), clusters: [onCpu] });
     expect(shown.texts('.jp-GpuDask-reason')).toEqual(['There is no GPU.']);
     expect(shown.texts('.jp-GpuDask-details')).toEqual(['CPU cluster']);
   });

@@ -163,7 +163,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
     wanted_by: '',
     given_over_at: null,
     engine: 'cuda',
-    stand_in: '',
+    cpu_reason: '',
     gpus: ['GPU-0'],
     pid: 100,
     dashboard: 'gpudask/dashboard/kernel-1/',

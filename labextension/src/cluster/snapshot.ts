@@ -37,7 +37,7 @@ export interface IProgress {
 
 export interface ISnapshot {
   /** Selects the icon and the style. */
-  kind: 'off' | 'starting' | 'ready' | 'stand-in' | 'closing' | 'failed';
+  kind: 'off' | 'starting' | 'ready' | 'on-cpu' | 'closing' | 'failed';
   /** The state: "ready". */
   state: string;
   /** The hardware: "2 × H200"; empty if not known yet. */
@@ -126,7 +126,7 @@ export function snapshot(
       // The section of the GPUs says it already.
       reason: {
         message:
-          cluster.stand_in === model.gpus?.reason ? '' : cluster.stand_in,
+          cluster.cpu_reason === model.gpus?.reason ? '' : cluster.cpu_reason,
         fix: ''
       }
     };
@@ -167,7 +167,7 @@ function stateOf(
       return joined
         ? ['ready', trans.__('connected')]
         : [
-            mayHaveGpus(cluster.engine) ? 'ready' : 'stand-in',
+            mayHaveGpus(cluster.engine) ? 'ready' : 'on-cpu',
             trans.__('ready')
           ];
     case 'closing':

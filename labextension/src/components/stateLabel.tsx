@@ -7,7 +7,7 @@ const SHAPES: { [kind in ISnapshot['kind']]: JSX.Element } = {
   off: <circle cx="6" cy="6" r="4" fill="none" strokeWidth="1.5" />,
   starting: <path d="M6 2a4 4 0 1 1-4 4" fill="none" strokeWidth="2" />,
   ready: <circle cx="6" cy="6" r="4.5" stroke="none" />,
-  'stand-in': <path d="M6 1.5a4.5 4.5 0 0 0 0 9z M6 2a4 4 0 0 1 0 8" />,
+  'on-cpu': <path d="M6 1.5a4.5 4.5 0 0 0 0 9z M6 2a4 4 0 0 1 0 8" />,
   closing: <path d="M6 2a4 4 0 1 1-4 4" fill="none" strokeWidth="2" />,
   failed: <path d="M2.5 2.5l7 7m0-7l-7 7" fill="none" strokeWidth="2" />
 };

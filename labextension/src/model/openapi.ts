@@ -333,7 +333,7 @@ export type components = {
      *       nobody.
      *     - `given_over_at`: when the cluster is closed for that, in seconds since the epoch; `None` if it is not.
      *     - `engine`: ``cuda`` or ``cpu``; `None` until it is decided.
-     *     - `stand_in`: why the CPU stands in for GPUs; else empty.
+     *     - `cpu_reason`: why ``auto`` uses the CPU; else empty.
      *     - `gpus`: UUIDs of its GPUs.
      *     - `pid`: the pid of the supervisor; `None` if there is none.
      *     - `dashboard`: the path of Dask's dashboard below the server's base URL; `None` if there is none. That of a joined
@@ -423,10 +423,10 @@ export type components = {
        */
       engine: ('cuda' | 'cpu') | null;
       /**
-       * Stand In
+       * Cpu Reason
        * @default
        */
-      stand_in: string;
+      cpu_reason: string;
       /**
        * Gpus
        * @default []
@@ -616,7 +616,7 @@ export type components = {
      *     - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
      *     - `result_bytes`: bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
      *     - `worker_exits`: the newest unexpected exits of worker processes, at most 20, the oldest first.
-     *     - `lost_hosts`: the hosts that do not respond any more, at most 20, the newest last; the others do their work.
+     *     - `lost_hosts`: the machines that do not respond any more, at most 20, the newest last; the others do their work.
      *     - `jobs`: the jobs of a batch system, or the pods of Kubernetes, whose workers are not up, and the newest jobs that
      *       have ended, at most 20.
      *     - `others_unfinished`: the number of unfinished tasks of other clients, if the kernel is connected to a cluster of
@@ -1020,7 +1020,7 @@ export type components = {
     };
     /**
      * LostHost
-     * @description A host that does not respond any more.
+     * @description A machine that does not respond any more.
      *
      *     - `host`: the host, as the scheduler reached it.
      *     - `workers`: the names of the workers that it had.

@@ -206,7 +206,7 @@ function clusterOf(scene: IScene, time: number): object {
     workers_total: count,
     notes: [],
     engine: 'cuda',
-    stand_in: '',
+    cpu_reason: '',
     gpus: numbers(scene.gpus).map(uuid),
     pid: 100,
     cells: [],

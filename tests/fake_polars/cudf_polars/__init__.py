@@ -51,7 +51,7 @@ async def end_slowly():
     try:
         await asyncio.sleep(20)
     finally:
-        await asyncio.sleep(2)
+        await asyncio.sleep(5)
 
 
 async def run_out_of_memory():
