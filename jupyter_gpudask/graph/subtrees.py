@@ -439,6 +439,7 @@ def _find_subtrees(
             )
             if are_parts and are_few(subtree.inputs, workers[key], most_sources):
                 alone.add(key)
+                subtree.leaves = min(subtree.leaves, len(subtree.members))  # some parts may be tasks of their own
             else:
                 subtree = _Subtree(members=[key], inputs=set(), leaves=math.inf)
         if len(subtree.members) > 1:
