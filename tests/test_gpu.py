@@ -193,7 +193,7 @@ def test_ucx_moves_arrays_between_two_gpus(gpu, options):
     assert kernel.ok("client.scheduler.address[:3]").value == "'ucx'"
     kernel.ok(
         "%%gpudask\nimport dask.array as da\n"
-        "x = da.random.normal(size=(20_000, 20_000), chunks=2_000)\ny = float((x @ x.T).sum().compute())"
+        "x = da.random.normal(size=(20_000, 20_000), chunks=2_000).persist()\ny = float((x @ x.T).sum().compute())"
     )
 
 

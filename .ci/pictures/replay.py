@@ -1,16 +1,9 @@
-r"""A server extension that shows a recording of the stream in the place of this machine's GPUs and clusters.
+"""A server extension that shows a recording of the stream in the place of this machine's GPUs and clusters.
 
 Made by `record.py`; named by ``GPUDASK_RECORDING``. What was recorded until the second
 ``GPUDASK_UNTIL`` is shown at once. If ``GPUDASK_FILM`` is set, the rest follows once the file of that name exists,
 ``GPUDASK_SLOWER`` times as slowly as it came. The kernel of a notebook that is open here stands for that of the
-recorded one. For the pictures, of which the head of `picture.mjs` says more:
-
-    cd .ci/pictures
-    echo '{"cells": [], "metadata": {"kernelspec": {"name": "python3", "display_name": ""}}, "nbformat": 4,
-        "nbformat_minor": 5}' > fluid-simulation.ipynb
-    GPUDASK_RECORDING=NAME.json GPUDASK_UNTIL=45.5 PYTHONPATH=. jupyter lab --no-browser --IdentityProvider.token= \
-        --ServerApp.jpserver_extensions="{'replay': True}" --LabApp.expose_app_in_browser=True
-    node picture.mjs http://localhost:8888 ../../docs/images
+recorded one.
 """
 
 from __future__ import annotations

@@ -235,9 +235,9 @@ def fuse_subtrees(
         needed: Mapping[Any, Collection[Any]], workers: Mapping[Any, int]
     ) -> tuple[dict[Any, GraphNode], dict[Any, int], bool] | None:
         """What is returned for a small graph that several workers do not compute faster; else `None`."""
-        is_small = size.memory and largest <= SMALL
-        alone = one_worker_for(needed, workers, others) if is_small else None
-        if alone is None:
+        if not size.memory or not largest <= SMALL or (alone := one_worker_for(needed, workers, others)) is None:
+            return None
+        if any(map(_may_run_on_host, given.values())):  # what a function of the user takes is not known
             return None
         one = ClusterSize(1, size.threads // size.workers, size.memory // size.workers)
         fused, *_ = fuse_subtrees(given, keys, one, most_repeated, largest)
@@ -434,6 +434,7 @@ def _find_subtrees(
             )
             if are_parts and are_few(subtree.inputs, workers[key], most_sources):
                 alone.add(key)
+                subtree.leaves = min(subtree.leaves, len(subtree.members))  # some parts may be tasks of their own
             else:
                 subtree = _Subtree(members=[key], inputs=set(), leaves=math.inf)
         if len(subtree.members) > 1:

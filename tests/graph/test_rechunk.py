@@ -91,3 +91,13 @@ def test_pieces_of_one_block_in_two_graphs_have_two_names(monkeypatch):
     pieces = [{key for key in graph if key[0].startswith("rechunk-split-") and len(key) > 3} for graph in graphs]
     assert all(pieces)
     assert not pieces[0] & pieces[1]
+
+
+def test_rows_by_numbers_of_joined_blocks_are_made_of_parts_that_are_tasks_of_their_own():
+    x = da.random.RandomState(0).random_sample((36, 36), chunks=8).rechunk((5, 7))
+    bordered = da.pad(x, 1, mode="reflect").map_overlap(lambda block: block * 2, depth=1, dtype=float)
+    rows = da.roll(bordered, 2, axis=0)[[3, 30, 17, 17, 0, 22]]
+    expected = rows.compute(scheduler="sync")
+    for size in (ClusterSize(1, 1, 10**9), ClusterSize(2, 2, 10**9)):
+        with dask.config.set(array_optimize=ArrayOptimizer(size, is_on_gpus=True)):
+            np.testing.assert_array_equal(rows.compute(scheduler="sync"), expected)

@@ -155,11 +155,17 @@ def test_what_takes_little_else_than_messages_stays_on_one_worker(client):
         assert workers_of(client, lambda: np.testing.assert_array_equal(run(), expected)) == 1
         # of which nothing is sent but the sums of each worker
         assert workers_of(client, partial(columns.mean().compute, scheduler=optimizing)) == 2
+        slow = rows.map_blocks(unknown)
+        assert workers_of(client, partial(slow.compute, scheduler=optimizing)) == 2
         kept = columns.persist(scheduler=optimizing)
         wait(kept)
         assert len(set(map(tuple, client.who_has(kept).values()))) == 2
         total = kept.rechunk((10, 200), threshold=100, method="tasks")
         assert workers_of(client, partial(total.compute, scheduler=optimizing)) == 2
+
+
+def unknown(block):
+    return block
 
 
 def executed(dask_worker):

@@ -78,7 +78,7 @@ def output(**metadata):
 
 def saved(server, *outputs):
     """The MIME types of each output after a notebook was saved and read."""
-    cell = {"cell_type": "code", "source": "", "metadata": {}, "execution_count": 1, "outputs": list(outputs)}
+    cell = {"cell_type": "code", "source": "%%gpudask\nimport dask", "metadata": {}, "execution_count": 1, "outputs": list(outputs)}
     content = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
     order = {"type": "notebook", "format": "json", "content": content}
     assert server.fetch("contents/saved.ipynb", "PUT", order, prefix="api/").status in (200, 201)
@@ -97,3 +97,9 @@ def test_live_outputs_of_this_package_are_saved_without_their_widget_view_and_ot
     order = {"type": "file", "format": "text", "content": "cells"}
     assert server.fetch("contents/notes.txt", "PUT", order, prefix="api/").status == 201
     assert "Pre-save hook" not in server.log
+
+
+def test_an_export_as_html_colors_the_code_of_a_gpu_cell(server):
+    saved(server)
+    exported = server.fetch("nbconvert/html/saved.ipynb", prefix="").text.decode()
+    assert '<span class="kn">import</span>' in exported

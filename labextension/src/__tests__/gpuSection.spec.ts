@@ -211,4 +211,13 @@ describe('the section of GPUs', () => {
       'Install one.'
     ]);
   });
+
+  it('says that clusters run on the CPU, unless they have GPUs elsewhere', async () => {
+    shown.show();
+    await shown.receive({ gpus: gpuList({ gpus: [] }), clusters: [] });
+    const hint = 'Clusters run the same code on the CPU.';
+    expect(shown.texts('.jp-GpuDask-notice p')).toContain(hint);
+    await shown.receive({ clusters: [cluster()] });
+    expect(shown.texts('.jp-GpuDask-notice p')).not.toContain(hint);
+  });
 });

@@ -166,10 +166,7 @@ function stateOf(
     case 'ready':
       return joined
         ? ['ready', trans.__('connected')]
-        : [
-            mayHaveGpus(cluster.engine) ? 'ready' : 'on-cpu',
-            trans.__('ready')
-          ];
+        : [mayHaveGpus(cluster.engine) ? 'ready' : 'on-cpu', trans.__('ready')];
     case 'closing':
       return ['closing', trans.__('stopping')];
     case 'closed':

@@ -9,7 +9,7 @@ import { useGpuDask } from '../components/liveWidget';
 import { Notice } from '../components/notice';
 import { endReason } from '../errors';
 import { formatBytes, formatUsage, percentage, sum } from '../format';
-import { IGpu, IGpuList, IGpuUser } from '../model/api';
+import { IGpu, IGpuList, IGpuUser, mayHaveGpus } from '../model/api';
 import { LIST_GPUS_CODE } from '../snippets';
 import { IGpuDask } from '../tokens';
 
@@ -35,6 +35,8 @@ export function GpuSection(): JSX.Element {
     return <p className="jp-GpuDask-loading">{trans.__('Loading GPUs…')}</p>;
   }
   const count = gpus.gpus.length;
+  const clusters = Array.from(model.clusters.values());
+  const areElsewhere = clusters.some(({ engine }) => mayHaveGpus(engine));
   const why = endReason(gpus, trans);
   return (
     <div data-stale={model.isStale}>
@@ -44,7 +46,11 @@ export function GpuSection(): JSX.Element {
         count === 0 && (
           <Notice
             title={trans.__('This machine has no GPU.')}
-            hint={trans.__('Clusters run the same code on the CPU.')}
+            hint={
+              areElsewhere
+                ? ''
+                : trans.__('Clusters run the same code on the CPU.')
+            }
           />
         )
       )}
