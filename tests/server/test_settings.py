@@ -78,7 +78,8 @@ def output(**metadata):
 
 def saved(server, *outputs):
     """The MIME types of each output after a notebook was saved and read."""
-    cell = {"cell_type": "code", "source": "%%gpudask\nimport dask", "metadata": {}, "execution_count": 1, "outputs": list(outputs)}
+    source = {"cell_type": "code", "source": "%%gpudask\nimport dask", "metadata": {}}
+    cell = {**source, "execution_count": 1, "outputs": list(outputs)}
     content = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
     order = {"type": "notebook", "format": "json", "content": content}
     assert server.fetch("contents/saved.ipynb", "PUT", order, prefix="api/").status in (200, 201)
