@@ -15,6 +15,7 @@ import io
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import statistics
@@ -47,7 +48,7 @@ for i in range(1000):
     scan.with_columns(b=(pl.col('a') * 7 + i) % 1_000_003).sort('b', 'a').head(1000).collect()
 """,
     "concat": "pl.concat([scan.select((pl.col('a') * i % 1_000_003).unique().len()) for i in range(3, 400)]).collect()",
-    "sink": "for i in range(1000): scan.sort('a').sink_parquet(f'{data}.sunk')",
+    "sink": "for i in range(1000): scan.sort('a').sink_parquet(f'{data}.sunk{i}')",
 }
 
 
@@ -200,9 +201,18 @@ def try_interrupts(notebook: Notebook, number: int, end: float) -> dict[str, Any
     notebook.cell("%%gpudask\nimport dask.array as da\nkept = da.ones(10**7, chunks=10**7).persist()")
     pids = notebook.on_workers(os.getpid)
     tries: list[dict[str, Any]] = []
-    while len(tries) < number and time.monotonic() < end:
-        shape = list(_LONG)[len(tries) % len(_LONG)]
-        tried = _interrupt(notebook, _LONG[shape])
+    for turn in range(2 * number):
+        if len(tries) == number or time.monotonic() > end:
+            break
+        shape = list(_LONG)[turn % len(_LONG)]
+        try:
+            tried = _interrupt(notebook, _LONG[shape])
+        except RuntimeError as error:
+            print("  ", shape, error, flush=True)
+            continue
+        finally:
+            for sunk in _DATA.parent.glob(f"{_DATA.name}.sunk*"):
+                shutil.rmtree(sunk) if sunk.is_dir() else sunk.unlink()
         now, late = notebook.on_workers(os.getpid), tried.pop("late")
         restarted, pids = now != pids, now
         tries.append({"query": shape, **tried, "restarted": restarted, "memory": notebook.on_workers(used_memory)})
