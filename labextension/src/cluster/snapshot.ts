@@ -185,12 +185,13 @@ function progressOf(
   if (status !== 'ready' || !state?.tasks_unfinished || done >= blocks) {
     return null;
   }
+  const counts = [done, blocks].map(count => count.toLocaleString('en'));
   return {
     percent: Math.floor(percentage(done, blocks)),
     done:
       blocks > tasks
-        ? trans.__('%1 of %2 blocks', done, blocks)
-        : trans.__('%1 of %2 tasks', done, blocks),
+        ? trans.__('%1 of %2 blocks', ...counts)
+        : trans.__('%1 of %2 tasks', ...counts),
     left:
       left === null
         ? ''
