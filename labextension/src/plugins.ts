@@ -39,8 +39,8 @@ import { RestClient } from './model/rest';
 import { Acceleration, addKernelCommands } from './notebook/acceleration';
 import {
   addInsertCommands,
-  Autostart,
-  endLinesOf
+  endLinesOf,
+  startClusterOf
 } from './notebook/notebookPlugin';
 import {
   createClusterButton,
@@ -317,9 +317,8 @@ const notebook = plugin<[INotebookTracker, ICommandPalette]>(
     }
     addInsertCommands(gpuDask, tracker, app.shell);
     offer(palette, gpuDask, CommandIDs.insertCode, CommandIDs.tryExample);
-    const autostart = new Autostart(gpuDask);
     const watch = (panel: NotebookPanel): void => {
-      autostart.watch(panel.sessionContext);
+      startClusterOf(panel.sessionContext, gpuDask);
       endLinesOf(panel);
     };
     tracker.forEach(watch);

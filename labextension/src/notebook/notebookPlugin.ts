@@ -2,101 +2,54 @@
  * What is done in notebooks: code is inserted, and clusters are started with them.
  */
 import { JupyterFrontEnd } from '@jupyterlab/application';
-import { ISessionContext, Notification } from '@jupyterlab/apputils';
-import {
-  INotebookTracker,
-  NotebookActions,
-  NotebookPanel
-} from '@jupyterlab/notebook';
+import { ISessionContext } from '@jupyterlab/apputils';
+import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { addBelowIcon } from '@jupyterlab/ui-components';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { KERNEL_ARGS, NO_ARGS } from '../cluster/commands';
 import { isOffered } from '../cluster/offered';
 import { CommandIDs } from '../commandIDs';
-import { errorMessage } from '../errors';
-import { ResponseError } from '../model/rest';
-import { CLIENT_CODE, EXAMPLE_CODE } from '../snippets';
 import { IGpuDask } from '../tokens';
 import { ENDED } from './acceleration';
-import { findNotebook } from './currentKernel';
 
-/** Errors without a notification: the kernel has a cluster already, or cannot have one. */
-const IGNORED_ERRORS = ['ClusterExistsError', 'KernelUnsuitableError'];
-
-/** JupyterLab's command, which in Notebook 7 opens a page. */
-const OPEN = 'docmanager:open';
-
-/** Starts clusters for the kernels of notebooks. */
-export class Autostart {
-  constructor(private readonly _gpuDask: IGpuDask) {}
-
-  /** Start a cluster for the kernel of a notebook, and again when the kernel changes. */
-  watch(session: ISessionContext): void {
-    const start = (): void => void this._start(session);
-    session.kernelChanged.connect(start);
-    start();
-  }
-
-  private async _start(session: ISessionContext): Promise<void> {
-    const { model, rest, trans } = this._gpuDask;
-    await model.settings.ready;
+/** Start a cluster for the kernel of a notebook, and again when the kernel changes, if the user has chosen so. */
+export function startClusterOf(
+  session: ISessionContext,
+  gpuDask: IGpuDask
+): void {
+  const { settings } = gpuDask.model;
+  const start = async (): Promise<void> => {
+    await settings.ready;
     const kernelId = session.session?.kernel?.id;
-    if (!model.settings.value.autostart || !kernelId) {
-      return;
+    if (settings.value.autostart && kernelId) {
+      const { startCluster } = await import('./actions');
+      await startCluster(kernelId, session.name, gpuDask);
     }
-    try {
-      model.updateCluster(await rest.start(kernelId));
-    } catch (error) {
-      const kind = error instanceof ResponseError ? error.problem.kind : '';
-      if (!IGNORED_ERRORS.includes(kind)) {
-        Notification.warning(
-          trans.__(
-            'No cluster was started for %1: %2',
-            session.name,
-            errorMessage(error, trans)
-          ),
-          // Without this it is only listed behind the bell of the status bar.
-          { autoClose: 10000 }
-        );
-      }
-    }
-  }
+  };
+  session.kernelChanged.connect(() => void start());
+  void start();
 }
 
 /** When the kernel of a notebook ends, say so in the lines of progress below its cells: nothing replaces them any more. */
 export function endLinesOf({ sessionContext, content }: NotebookPanel): void {
-  const end = (): void =>
-    content.widgets.forEach(({ model: { sharedModel } }) => {
-      if ('getOutputs' in sharedModel) {
-        const outputs = JSON.stringify(sharedModel.getOutputs());
-        const ended = withoutKernel(outputs);
-        if (ended !== outputs) {
-          sharedModel.setOutputs(JSON.parse(ended));
-        }
-      }
-    });
+  const end = async (): Promise<void> =>
+    (await import('./actions')).endLines(content);
   sessionContext.statusChanged.connect(
-    (_, status) => ENDED.includes(status) && end()
+    (_, status) => void (ENDED.includes(status) && end())
   );
-  sessionContext.kernelChanged.connect((_, { oldValue }) => oldValue && end());
-}
-
-/** Outputs as JSON in which each line of progress, as text or as HTML, says that it has ended. */
-export function withoutKernel(outputs: string): string {
-  return outputs.replace(
-    /([">])(?!Ended )([^"<>]+ · last seen \d{4}-[^"<>]+ UTC)/g,
-    (_, before: string, line: string) =>
-      `${before}Ended without a result: ${line.replace(/ · about [^·]+ left/, '')}`
+  sessionContext.kernelChanged.connect(
+    (_, { oldValue }) => void (oldValue && end())
   );
 }
 
 /** Add the commands; code for the client is inserted into notebooks whose cluster is ready. */
 export function addInsertCommands(
-  { model, current, commands, trans }: IGpuDask,
+  gpuDask: IGpuDask,
   tracker: INotebookTracker,
   shell: JupyterFrontEnd.IShell
 ): void {
+  const { model, current, commands, trans } = gpuDask;
   const find = (args: ReadonlyPartialJSONObject): NotebookPanel | undefined => {
     const id = args.kernelId ?? current.kernelId;
     if (model.clusters.get(String(id))?.status !== 'ready') {
@@ -118,11 +71,11 @@ export function addInsertCommands(
     icon: addBelowIcon,
     describedBy: { args: KERNEL_ARGS },
     isEnabled: args => find(args) !== undefined,
-    execute: args => {
+    execute: async args => {
       const panel = find(args);
       if (panel) {
         shell.activateById(panel.id);
-        insertCell(panel, CLIENT_CODE);
+        (await import('./actions')).insertClientCode(panel);
       }
     }
   });
@@ -131,22 +84,8 @@ export function addInsertCommands(
     label: trans.__('Show Cell'),
     describedBy: { args: { type: 'object' } },
     isVisible: () => false,
-    execute: async ({ kernelId, path, cell }) => {
-      const panel =
-        findNotebook(shell, `${kernelId}`) ??
-        (path && (await commands.execute(OPEN, { path })));
-      shell.activateById(panel?.id ?? '');
-      if (!(panel instanceof NotebookPanel)) {
-        return;
-      }
-      await panel.revealed;
-      const { content } = panel;
-      const index = content.widgets.findIndex(({ model }) => model.id === cell);
-      if (index >= 0) {
-        content.activeCellIndex = index;
-        await content.scrollToCell(content.widgets[index], 'center');
-      }
-    }
+    execute: async args =>
+      (await import('./actions')).showCell(args, commands, shell)
   });
 
   commands.addCommand(CommandIDs.tryExample, {
@@ -158,14 +97,8 @@ export function addInsertCommands(
     isVisible: () =>
       isOffered(CommandIDs.tryExample, false, model.settings.value),
     isEnabled: () => tracker.currentWidget !== null,
-    execute: async () => {
-      const panel = tracker.currentWidget;
-      const isOn = model.clusters.get(current.kernelId ?? '')?.automatic;
-      if (panel && (isOn || (await commands.execute(CommandIDs.runOnGpus)))) {
-        insertCell(panel, EXAMPLE_CODE);
-        await NotebookActions.run(panel.content, panel.sessionContext);
-      }
-    }
+    execute: async () =>
+      (await import('./actions')).runExample(tracker.currentWidget, gpuDask)
   });
 
   // After a reload the clusters are known before the notebooks are opened.
@@ -180,10 +113,4 @@ export function addInsertCommands(
     watch(panel);
     refresh();
   });
-}
-
-/** Insert code in a new cell below the active cell, and make it the active cell. */
-function insertCell({ content }: NotebookPanel, code: string): void {
-  NotebookActions.insertBelow(content);
-  content.activeCell?.model.sharedModel.setSource(code);
 }
