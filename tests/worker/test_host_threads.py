@@ -188,8 +188,8 @@ def test_an_interrupt_ends_the_parts_and_the_worker_computes_on(kernel, interval
     assert kernel.ok("(pid,) = client.run(os.getpid).values()\npid").value == before
 
 
-def test_a_profile_measures_parts_that_overlap(kernel, intervals):
-    reply = kernel.ok("%%gpudask --profile\nda.ones(24, chunks=3).map_blocks(on_host, dtype=float).compute()")
+def test_an_analysis_measures_parts_that_overlap(kernel, intervals):
+    reply = kernel.ok("%%gpudask --analyze\nda.ones(24, chunks=3).map_blocks(on_host, dtype=float).compute()")
     assert most_at_once(intervals("host")) == 3
     assert "on_host" in "".join(reply.displayed)
 
