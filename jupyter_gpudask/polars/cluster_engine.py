@@ -38,7 +38,7 @@ from ..worker.polars_statistics import begin_statistics, kept_bytes, take_statis
 
 _STOP_TIME = 0.6
 """Seconds for which an interrupted cell waits until its query has ended."""
-_MORE_TIME = 10.0
+_MORE_TIME = 60.0
 """Seconds after these in which a worker is restarted if it has not ended."""
 _RESPONSE_MARGIN = 0.4
 _STOP_TIMEOUT = 1.2
