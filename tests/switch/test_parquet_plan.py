@@ -160,7 +160,13 @@ def test_a_table_of_which_filters_leave_nothing_is_on_the_gpu(cell, folder):
 
 @pytest.mark.parametrize("fs", [LocalFileSystem(), MemoryFileSystem()])
 def test_files_of_cudf_name_the_dtypes_of_the_plan(tmp_path, monkeypatch, fs):
-    def as_cudf(frame, path, fs, filename, *_, **__):
+    def as_cudf(frame, path, fs, filename, partition_on, *_, **__):
+        if partition_on:
+            for value, rows in frame.groupby(partition_on):
+                folder = f"{path}/{partition_on[0]}={value[0]}"
+                fs.makedirs(folder, exist_ok=True)
+                as_cudf(rows.drop(columns=partition_on), folder, fs, filename, [])
+            return
         table = pa.Table.from_pandas(frame, preserve_index=False)
         with (
             fs.open(f"{path}/{filename}", "wb") as file,
@@ -180,5 +186,8 @@ def test_files_of_cudf_name_the_dtypes_of_the_plan(tmp_path, monkeypatch, fs):
     GpuEngine.write_partition(written, str(tmp_path), fs, "1.parquet", [], schema=pa.Schema.from_pandas(plan))
     with fs.open(f"{tmp_path}/1.parquet", "rb") as file:
         pd.testing.assert_frame_equal(pd.read_parquet(file), plan)
+    GpuEngine.write_partition(written, str(tmp_path), fs, "2.parquet", ["d"], schema=pa.Schema.from_pandas(plan))
+    with fs.open(f"{tmp_path}/d=x/2.parquet", "rb") as file:
+        pd.testing.assert_frame_equal(pd.read_parquet(file), plan[:1].drop(columns="d"))
     frame = with_nullable_dtypes(plan.astype({"b": "int64", "c": object}), pa.Schema.from_pandas(plan))  # as cuDF reads
     pd.testing.assert_frame_equal(frame, plan)
