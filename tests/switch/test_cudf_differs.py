@@ -222,6 +222,11 @@ ROWS = {
     "differences.DescribeNonNumeric": lambda lib: _texts(lib, "a", "b", "a").describe(),
     "differences.DescribeNumeric": lambda lib: lib.of(pd.Series(TIMES)).describe(),
     "differences.VarColumns": lambda lib: lib.frame(a=[1.0], b=[2.0]).var(axis=1, ddof=2),
+    "differences._of_partitions": lambda lib: lib.frame(a=[1.0], b=[2.0]).std(axis=1, ddof=2),
+    "differences._labels": lambda lib: lib.of(pd.Series([1], pd.to_datetime(["2024-01-02"]))).add_prefix("a").index[0],
+    "differences._operator, fill_value of integers": lambda lib: lib.frame(x=[0, 1]).floordiv(
+        lib.frame(x=[0, 1]), fill_value=2
+    ),
     "differences._accessor, compiled patterns": lambda lib: _texts(lib, "A").str.count(re.compile("a", re.IGNORECASE)),
     "differences._isin": lambda lib: lib.series(["a", None, "b"], dtype="category").isin(["z"]),
     "differences._replace, booleans": lambda lib: str(lib.series([True, False]).replace(1, 5).dtype),

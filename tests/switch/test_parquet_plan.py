@@ -158,7 +158,13 @@ def test_a_table_of_which_filters_leave_nothing_is_on_the_gpu(cell, folder):
 
 @pytest.mark.parametrize("place", ["{}", "memory://{}"])
 def test_files_of_cudf_name_the_dtypes_of_the_plan(tmp_path, monkeypatch, place):
-    def as_cudf(frame, path, fs, filename, *_, **__):
+    def as_cudf(frame, path, fs, filename, partition_on, *_, **__):
+        if partition_on:
+            for value, rows in frame.groupby(partition_on):
+                folder = f"{path}/{partition_on[0]}={value[0]}"
+                fs.makedirs(folder, exist_ok=True)
+                as_cudf(rows.drop(columns=partition_on), folder, fs, filename, [])
+            return
         named = frame.astype({"a": "Float64", "b": "int64", "c": "boolean"})
         table = pa.Table.from_pandas(named, preserve_index=False)
         with (
@@ -181,5 +187,8 @@ def test_files_of_cudf_name_the_dtypes_of_the_plan(tmp_path, monkeypatch, place)
         frame.to_parquet(folder, engine=GpuEngine, write_index=False, append=append)
     for part in (0, 1):
         pd.testing.assert_frame_equal(pd.read_parquet(f"{folder}/part.{part}.parquet"), frame.compute())
+    frame.to_parquet(f"{folder}/of", engine=GpuEngine, write_index=False, partition_on=["d"])
+    expected = frame.compute()[:1].drop(columns="d")
+    pd.testing.assert_frame_equal(pd.read_parquet(f"{folder}/of/d=x/part.0.parquet"), expected)
     frame = with_nullable_dtypes(plan.astype({"b": "int64", "c": object}), pa.Schema.from_pandas(plan))  # as cuDF reads
     pd.testing.assert_frame_equal(frame, plan)

@@ -7,6 +7,7 @@ costs more than all else; docs/architecture.md, "Decisions".
 from __future__ import annotations
 
 import functools
+import glob
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice, pairwise
@@ -76,8 +77,10 @@ class GpuEngine(ArrowDatasetEngine):
         written = PandasIndexEngine.write_partition(
             partition_to_gpu(partition), path, fs, filename, partition_on, *others, **kwargs
         )
-        if not partition_on:
-            name_dtypes(fs, fs.sep.join([path, filename]), dtypes)
+        folders = ["*"] * len(partition_on or ())
+        file = fs.sep.join([glob.escape(path), *folders, filename])
+        for each in fs.glob(file) if folders else [fs.sep.join([path, filename])]:
+            name_dtypes(fs, each, dtypes)
         return written
 
     @classmethod
