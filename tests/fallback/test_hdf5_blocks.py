@@ -5,6 +5,7 @@ import device
 import numpy as np
 import pytest
 from blocks import blocks_of
+from distributed import get_worker
 from distributed.protocol.pickle import dumps, loads
 
 from jupyter_gpudask.fallback import hdf5_blocks, page_locked
@@ -170,3 +171,41 @@ def test_blocks_are_what_hdf5_reads(tmp_path, cell, reads, name):
         np.testing.assert_array_equal(device.cupy.asnumpy(block) if hasattr(block, "get") else block, expected[place])
     assert set(reads) <= {name in DIRECT}
     assert reads or name not in DIRECT
+
+
+def test_an_error_of_the_file_is_that_of_hdf5(tmp_path, cell, reads):
+    cell()
+    array = stored(compression="gzip")(tmp_path)
+    with h5py.File(tmp_path / "x.h5") as file:
+        place = file["a/x"].id.get_chunk_info(0)
+    with (tmp_path / "x.h5").open("r+b") as file:
+        file.seek(place.byte_offset)
+        file.write(bytes(place.size))
+    with pytest.raises(OSError, match="filter"):
+        list(blocks_of(array))
+    assert reads.count(False) == 1
+
+
+@pytest.mark.parametrize("chunks", [(3, 2, 6), None])
+def test_a_file_that_was_written_again_is_read_anew(tmp_path, cell, reads, chunks):
+    cell()
+    array = stored(NUMBERS, chunks, compression=chunks and "gzip")(tmp_path)
+    for factor in (1, 2):
+        if factor == 2:
+            stored(np.vstack([NUMBERS, NUMBERS]), chunks, compression=chunks and "gzip")(tmp_path)
+            array = stored(NUMBERS * factor, chunks, compression=chunks and "gzip")(tmp_path)
+        for place, block in blocks_of(array):
+            np.testing.assert_array_equal(device.cupy.asnumpy(block), NUMBERS[place] * factor)
+    assert set(reads) == {True}
+
+
+def test_in_a_kernel_hdf5_reads_what_it_has_not_written_yet(tmp_path, cell, reads, monkeypatch):
+    xr, netcdf = pytest.importorskip("xarray"), pytest.importorskip("netCDF4")
+    monkeypatch.setattr(hdf5_blocks, "get_worker", get_worker)
+    opened(zlib=True)(tmp_path)
+    cell()
+    with netcdf.Dataset(tmp_path / "x.nc", "a") as file:
+        file["x"][:] = NUMBERS
+        for place, block in blocks_of(xr.open_dataset(tmp_path / "x.nc", engine="netcdf4", chunks={"time": 3}).x.data):
+            np.testing.assert_array_equal(device.cupy.asnumpy(block), NUMBERS[place])
+    assert not any(reads)
