@@ -22,11 +22,11 @@ from dask.delayed import Delayed
 
 from ..graph.program import Program, evaluated
 from . import page_locked
+from .file_readers import with_readers
 from .host_call import DelayedCall, HostFallback, PackageFallback, lacking
 from .host_parts import host_task
 from .missing import implemented, reason_to_fall_back
 from .values import has_function_of_user, is_of_installed_package, is_of_linear_algebra
-from .zarr_blocks import with_readers
 
 RunStep = Callable[[GraphNode, Mapping[Any, Any]], Any]
 
