@@ -130,7 +130,7 @@ describe('stopping a cluster', () => {
     const releasing = actions.release(holding(2 ** 20));
     await dialogShown();
     expect(document.body.textContent).toContain(
-      '800 MiB of results on its workers (GPU 0 800 MiB) will be lost'
+      'Its workers hold 800 MiB of results (GPU 0 800 MiB), which will be lost'
     );
     await acceptDialog();
     await releasing;
