@@ -31,7 +31,7 @@ from ..installation import pip_install
 from ..overlay import current_record
 from ..quantities import format_bytes
 from ..scheduler.cells import StuckWorker, restart_busy
-from ..scheduler.results import report_persisted
+from ..scheduler.results import report_held
 from ..worker.polars_ports import PortsError, Ranks
 from ..worker.polars_rank import call_rank, interrupt_rank, prepare_rank
 from ..worker.polars_statistics import begin_statistics, kept_bytes, take_statistics
@@ -284,7 +284,7 @@ class _Engines:
 
 @contextmanager
 def _measured(engine: Any) -> Iterator[None]:
-    """Note what the workers do for a query in this context, if the cell is analyzed."""
+    """Note what the workers do for a query in this context, if the cell is profiled."""
     record = current_record()
     if record is None or record.polars_statistics is None:
         yield
@@ -300,14 +300,14 @@ def _id_of(engine: Any) -> str:
 
 
 def _describe_memory(client: Client) -> str:
-    """Say what uses the device memory of the workers besides a query that has no more of it."""
+    """Say what holds the device memory of the workers besides a query that has no more of it."""
     only_client = client.id if getattr(client, "is_joined", False) else None
-    total = client.sync(client._run_on_scheduler, report_persisted, {}, only_client).total  # noqa: SLF001
+    total = client.sync(client._run_on_scheduler, report_held, {}, only_client).total  # noqa: SLF001
     if not total:
-        return "There are no results of Dask on the workers: the query itself needs more device memory than there is."
+        return "The workers hold no results of Dask: the query itself needs more device memory than there is."
     return (
-        f"{format_bytes(total)} of results of Dask are on the workers. "
-        "To see which variables need them, type: %gpudask persisted"
+        f"The workers hold {format_bytes(total)} of results of Dask. "
+        "To see which variables hold them, type: %gpudask held"
     )
 
 

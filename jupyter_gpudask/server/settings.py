@@ -105,7 +105,7 @@ class ServerSettings(LoggingConfigurable):
     ).tag(config=True, limit=True)
     hand_over_results = Bool(
         default_value=False,
-        help="""Whether a cluster counts as idle for `hand_over_after` even if variables of its notebook need results on
+        help="""Whether a cluster counts as idle for `hand_over_after` even if variables of its notebook hold results on
         the GPUs.""",
     ).tag(config=True)
     price_per_gpu_hour = Float(

@@ -51,7 +51,7 @@ class PolarsRankPlugin(WorkerPlugin):
     that is interrupted and ends slowly is left, with its context; the next engine gets another one.
 
     - `seconds`: the duration of the calls, since it was set to 0.
-    - `monitor`: KvikIO's counter of the bytes that are read, in a cell with ``--analyze``.
+    - `monitor`: KvikIO's counter of the bytes that are read, in a cell with ``--profile``.
     """
 
     name = "gpudask-polars"

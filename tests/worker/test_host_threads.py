@@ -188,22 +188,6 @@ def test_an_interrupt_ends_the_parts_and_the_worker_computes_on(kernel, interval
     assert kernel.ok("(pid,) = client.run(os.getpid).values()\npid").value == before
 
 
-def test_blocks_of_an_hdf5_file_are_read_without_hdf5(kernel, tmp_path):
-    pytest.importorskip("h5py")
-    kernel.ok(
-        "import h5py\nfrom jupyter_gpudask.fallback import hdf5_blocks\n"
-        "values = np.arange(160_000.0).reshape(400, 400)\n"
-        f"with h5py.File({str(tmp_path / 'x.h5')!r}, 'w') as file:\n"
-        "    data = file.create_dataset('x', data=values, chunks=(100, 200), compression='gzip', shuffle=True)"
-    )
-    value = kernel.ok(
-        f"%%gpudask\nwith h5py.File({str(tmp_path / 'x.h5')!r}) as file:\n"
-        "    read = da.from_array(file['x'], chunks=(100, 200))\n(cupy.asnumpy(read.compute()) == values).all()"
-    ).value
-    assert value == "np.True_"
-    assert kernel.ok("list(client.run(lambda: hdf5_blocks._layout_of.cache_info().hits).values())").value == "[7]"
-
-
 def test_a_profile_measures_parts_that_overlap(kernel, intervals):
     reply = kernel.ok("%%gpudask --profile\nda.ones(24, chunks=3).map_blocks(on_host, dtype=float).compute()")
     assert most_at_once(intervals("host")) == 3
