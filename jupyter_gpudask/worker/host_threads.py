@@ -28,13 +28,13 @@ from distributed.worker_state_machine import SecedeEvent
 from ..machine.nvml import count_gpus
 from .memory import has_room
 
-_PATIENCE = 0.003
-"""Seconds after which a part counts as long. To start another task takes the worker a tenth of that."""
+_PATIENCE = 0.001
+"""Seconds after which a part may count as long. To start another task takes the worker a third of that."""
 
 _INTERVAL = 0.004
 _INTERRUPTIBLE = 0.1
-_LONG = 0.01
-"""Seconds that the parts of a name take, so that the next one secedes when it begins."""
+_LONG = 0.002
+"""Seconds that the parts of a name take, as to read an image, so that the next one secedes when it begins."""
 
 _MOST_NAMES = 1000
 _TIMES_GIVEN = 4

@@ -32,6 +32,12 @@ def on_host(block):
     time.sleep(0.3)
     note("host", began)
     return values * 2
+def briefly_on_host(block):
+    values = np.asarray(block)
+    began = time.monotonic()
+    time.sleep(0.005)
+    note("host", began)
+    return values
 def fails_on_host(block):
     values = np.asarray(block)
     time.sleep(0.3)
@@ -135,6 +141,12 @@ def test_a_function_that_may_use_the_device_runs_alone(kernel, intervals):
 
 def test_blocks_that_are_on_the_host_overlap(kernel, intervals):
     assert kernel.ok("set(da.ones(12, chunks=3).map_blocks(on_host, dtype=float).compute().tolist())").value == "{2.0}"
+    assert most_at_once(intervals("host")) == 3
+
+
+def test_parts_of_milliseconds_overlap_as_the_reads_of_images(kernel, intervals):
+    kernel.ok("%%gpudask\nda.ones(180, chunks=3).map_blocks(briefly_on_host, dtype=float).compute()")
+    assert len(intervals("host")) == 60
     assert most_at_once(intervals("host")) == 3
 
 
