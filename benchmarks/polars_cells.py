@@ -347,14 +347,14 @@ def try_memory(notebook: Notebook) -> None:
     """What a query leaves on the GPUs, and that ``free`` releases it."""
     notebook.cell("%%gpudask\nscan.group_by('a').len().select(pl.len()).collect().item()")
     notebook.memory()
-    for command in ("persisted", "free", "persisted"):
+    for command in ("held", "free", "held"):
         notebook.cell(f"shown = %gpudask {command}\nprint(shown)")
     notebook.memory()
 
 
-def try_analyze(notebook: Notebook) -> None:
+def try_profile(notebook: Notebook) -> None:
     notebook.cell(
-        "%%gpudask --analyze\nscan.join(scan.filter(pl.col('k') < 500), on='a').select(pl.len()).collect().item()"
+        "%%gpudask --profile\nscan.join(scan.filter(pl.col('k') < 500), on='a').select(pl.len()).collect().item()"
     )
 
 
@@ -400,7 +400,7 @@ def try_restart(notebook: Notebook) -> None:
 PARTS = {
     "missing": try_missing,
     "files": try_files,
-    "analyze": try_analyze,
+    "profile": try_profile,
     "card": try_card,
     "memory": try_memory,
     "conversions": try_conversions,

@@ -52,7 +52,7 @@ class CellRecord:
     polars_over_network: bool = False  # whether Polars' engine may listen on the network
     cancelled: int = 0  # the number of blocks of unfinished tasks that an interrupt has cancelled
     polars_queries: int = 0  # the number of queries of Polars, except those for which the user has named an engine
-    # of each query on GPUs, the `RankStatistics` of each worker; `None` if the cell is not analyzed
+    # of each query on GPUs, the `RankStatistics` of each worker; `None` if the cell is not profiled
     polars_statistics: list[Any] | None = None
 
     @property

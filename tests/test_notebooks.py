@@ -184,7 +184,7 @@ def test_the_notebook_that_runs_twice_has_the_same_cells_and_the_same_results(st
 
 def test_the_arrays_are_larger_than_the_results_and_the_decomposition_is_one(start):
     run = start("arrays")
-    run.until("persisted")
+    run.until("held")
     if run.on_gpus:
         assert run.value("5 * device_memory < x.nbytes < 20 * device_memory")
     else:
@@ -198,7 +198,7 @@ def test_the_arrays_are_larger_than_the_results_and_the_decomposition_is_one(sta
     assert run.value("float(abs((parts[1] * s) @ parts[2] - parts[0]).max())") < 1e-8
     assert run.value("float(abs(parts[1].T @ parts[1] - np.eye(60)).max())") < 1e-9
     assert run.value("float(abs(parts[2] @ parts[2].T - np.eye(60)).max())") < 1e-9
-    assert re.search(rf"data +10 +{'458' if run.on_gpus else r'45.8'} MiB", run.replies["persisted"].value)
+    assert re.search(rf"data +10 +{'458' if run.on_gpus else r'45.8'} MiB", run.replies["held"].value)
     assert run.figures() == 1
 
 
@@ -262,7 +262,7 @@ def test_functions_of_the_user_run_on_the_workers(start):
     wait_until(lambda: "Hello from a worker" in run.kernel.ok("%gpudask logs --lines 5").value, 60)
 
 
-def test_the_analysis_shows_small_chunks_and_the_status_what_was_spilled(start):
+def test_the_profile_shows_small_chunks_and_the_status_what_was_spilled(start):
     run = start("why-is-it-slow")
     run.until("large-chunks")
     small, large = ("\n".join(run.replies[name].displayed) for name in ("small-chunks", "large-chunks"))
@@ -280,13 +280,13 @@ def test_the_analysis_shows_small_chunks_and_the_status_what_was_spilled(start):
     assert run.value(f"status.state.workers[0].spilled_to_{'host' if run.on_gpus else 'disk'}") > 0
     assert re.search(r"^(Worker|GPU) 0 .*[\d.]+ [MG]iB +[\d.]+ [MG]iB +\d", run.shown("spilled"), re.MULTILINE)
     run.until("release")
-    assert "There are no results on the workers." in run.replies["release"].value
+    assert "The workers hold no results." in run.replies["release"].value
 
 
 def test_the_commands_that_watch_say_what_there_is(start):
     run = start("watching-the-gpus")
     run.until("logs")
-    assert run.value("persisted.total") == pytest.approx(8 * 5_000**2, abs=100)  # a sum may be released a moment later
+    assert run.value("held.total") == pytest.approx(8 * 5_000**2, abs=100)  # a sum may be released a moment later
     assert "Deleted: x." in run.replies["release"].value
     assert re.fullmatch(r"\[\d+\]", run.replies["values"].value)
     assert run.on_gpus or "This machine has no NVIDIA driver." in run.shown("gpus")

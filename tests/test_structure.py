@@ -38,15 +38,15 @@ ALLOWED = {
     "gpu_libraries": {"comm", "worker"},
     "polars": {"fallback", "inspection", "overlay", "scheduler", "worker"},
     "switch": {"patches", "polars", "inspection", "overlay", "machine"},
-    # Where cells with --analyze are measured: in workers, in the scheduler and in the kernel.
-    "analysis": {"graph", "fallback", "worker", "inspection"},
+    # Where cells with --profile are measured: in workers, in the scheduler and in the kernel.
+    "profiling": {"graph", "fallback", "worker", "inspection"},
     "session": {"polars", "launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},
     "magics": {
         "polars",
         "session",
         "fallback",
         "client",
-        "analysis",
+        "profiling",
         "patches",
         "gpu_libraries",
         "switch",

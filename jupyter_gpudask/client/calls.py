@@ -14,18 +14,18 @@ from distributed import Client, Future
 from distributed.client import futures_of
 
 from ..scheduler.cells import OperationTotals, StuckWorker, cancel_tasks, cell_operations, count_unfinished
-from ..scheduler.results import PersistedReport, report_persisted
+from ..scheduler.results import HeldReport, report_held
 from ..worker.joined import versions_of
 from ..worker.memory import WorkerCellMetrics, take_cell_metrics, total_energy
 
-__all__ = ["OperationTotals", "PersistedReport", "StuckWorker"]  # re-exported for type hints
+__all__ = ["HeldReport", "OperationTotals", "StuckWorker"]  # re-exported for type hints
 
 _STOP_TIMEOUT = 1.2
 _RESPONSE_TIMEOUT = 1.9
 _COUNT_TIMEOUT = 0.8
 _MARGIN = 0.1
 REST = ""
-"""The name of the results that none of the variables needs."""
+"""The name of the results that none of the variables holds."""
 
 _REPORT_TIMEOUT = 10.0
 _RELEASE_TIMEOUT = 2.0
@@ -182,10 +182,10 @@ async def _release(client: Client, keys: list[Any]) -> None:
             state.cancel()
 
 
-def report_variables(client: Client, variables: Mapping[str, Any]) -> PersistedReport:
-    """The results on the workers, with those that each variable needs.
+def report_variables(client: Client, variables: Mapping[str, Any]) -> HeldReport:
+    """The results on the workers, with those that each variable holds.
 
-    Results that several variables need count for each of them. Those that no variable needs have the name `REST`. On a
+    Results that several variables hold count for each of them. Those that no variable holds have the name `REST`. On a
     cluster of somebody else only the results of this client are reported.
     """
     keys = {name: _keys_of(value, client) for name, value in variables.items()}
@@ -203,14 +203,14 @@ def wait_until_released(client: Client, before: set[Any]) -> None:
         time.sleep(_POLL)
 
 
-def _report(client: Client, keys: Mapping[str, list[Any]]) -> PersistedReport:
+def _report(client: Client, keys: Mapping[str, list[Any]]) -> HeldReport:
     only_client = client.id if getattr(client, "is_joined", False) else None
-    return cast("PersistedReport", ask_scheduler(client, report_persisted, keys, only_client, limit=_REPORT_TIMEOUT))
+    return cast("HeldReport", ask_scheduler(client, report_held, keys, only_client, limit=_REPORT_TIMEOUT))
 
 
 def _keys_of(value: Any, client: Client) -> list[Any]:
     if not (is_dask_collection(value) or isinstance(value, (Future, *_CONTAINERS))):
         return []
-    with suppress(Exception):  # a graph that cannot be built has nothing that is known
+    with suppress(Exception):  # a graph that cannot be built holds nothing that is known
         return list({future.key for future in futures_of(value) if future.client is client})
     return []

@@ -54,7 +54,7 @@ from ..worker.trial import call_with_small_blocks
 from .calls import ask_scheduler
 
 _PACKAGE = Path(__file__).parents[1]
-_ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("fallback", "graph", "patches", "analysis", "worker"))
+_ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("fallback", "graph", "patches", "profiling", "worker"))
 """Folders whose functions call those of the user on workers."""
 
 logger = logging.getLogger(__name__)
@@ -174,7 +174,7 @@ class KernelClient(Client):
         raise copied
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
-        """As Dask's; in a GPU cell with the cell's ``--results``, and refused if the kernel's GPU lacks the memory."""
+        """As Dask's; in a GPU cell with the cell's ``--results``, and refused if the kernel's GPU cannot hold it."""
         __tracebackhide__ = True
         if current_record() is None:
             return super().compute(*args, **kwargs)
@@ -209,7 +209,7 @@ class KernelClient(Client):
         return answer
 
     def gather(self, *args: Any, **kwargs: Any) -> Any:
-        """As Dask's; in a GPU cell results are refused for which the kernel's GPU lacks the memory."""
+        """As Dask's; in a GPU cell results are refused that the kernel's GPU cannot hold."""
         __tracebackhide__ = True
         if current_record() is None:
             return super().gather(*args, **kwargs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -68,7 +68,7 @@ def _may_run_on_host(task: Any) -> bool:
         function = function.func
     package = _package_of(function)
     is_of_other = package not in _OF_BLOCKS and package != __name__.partition(".")[0]
-    return is_of_other or any(map(_is_array_of_file, task.args))
+    return is_of_other or any(map(_may_run_on_host, task.args))
 
 
 def _is_array_of_file(value: Any) -> bool:
@@ -115,6 +115,7 @@ def fuse_subtrees(
 
     users = Counter(other for key in order for other in dependencies[key])
     single = {key for key in order if users[key] == 1}
+    single |= _of_one_task(dependencies, order, single) - wanted
     leaves = {key for key in single if single.isdisjoint(dependencies[key])}
     enough = 2 * _TASKS_PER_THREAD * max(1, size.threads)
     tasks = graph
@@ -172,6 +173,29 @@ def fuse_subtrees(
     }
     fused = without_copies(fused, originals, tasks, workers)
     return fused, _to_place(fused, workers, pieces), False
+
+
+def _of_one_task(
+    dependencies: Mapping[Any, Collection[Any]], order: Iterable[Any], single: Collection[Any]
+) -> set[Any]:
+    """The keys of results that several tasks need, as the parts of a border, and only one task needs in the end.
+
+    `single`: the keys of results that one task needs.
+    """
+    dependents = reverse_dict({key: dependencies[key] for key in order})
+    found = set()
+    for key in order:
+        if 1 < len(dependents[key]) <= _MOST_INPUTS:
+            common: set[Any] | None = None
+            for user in dependents[key]:
+                path = {user}
+                while user in single and len(path) < _MOST_INPUTS:
+                    (user,) = dependents[user]  # noqa: PLW2901 - from one to the next
+                    path.add(user)
+                common = path if common is None else common & path
+            if common:
+                found.add(key)
+    return found
 
 
 def _workers_of(
@@ -265,6 +289,7 @@ def _find_subtrees(
     together count as one leaf.
     """
     copies = Counter(originals.values())
+    weights = {key: 1 / copies[originals[key]] for key in originals}
 
     def are_few(inputs: Collection[Any], worker: int, most: float = _MOST_INPUTS) -> bool:
         # Results of other graphs that are elsewhere, or not known where, would all have to go to the task's worker.
@@ -278,6 +303,13 @@ def _find_subtrees(
     unfused = barriers | outputs
     alone = unfused | wanted | {key for key in graph if len(dependents[key]) != 1}
     subtrees: dict[Any, _Subtree] = {}
+    shared = {key for key in graph.keys() - unfused - wanted if len(dependents[key]) > 1}
+
+    def is_allowed(subtree: _Subtree) -> bool:
+        worker = workers[subtree.members[0]]
+        few = subtree.leaves <= most_leaves + _ROUNDING and are_few(subtree.inputs, worker)
+        return few and all(workers[member] == worker for member in subtree.members)
+
     for key in order:
         needed = dependencies[key]
         inner = [
@@ -287,8 +319,7 @@ def _find_subtrees(
         ]
         if not inner:
             few = are_few(needed, workers[key])
-            leaf = 1 / copies[originals[key]] if key in originals else 1.0
-            subtrees[key] = _Subtree([key], set(needed) if few else set(), leaf if few else math.inf)
+            subtrees[key] = _Subtree([key], set(needed) if few else set(), weights.get(key, 1.0) if few else math.inf)
             continue
         parts = [subtrees[other] for other in inner]
         subtree = _Subtree(
@@ -308,10 +339,44 @@ def _find_subtrees(
             else:
                 subtree = _Subtree(members=[key], inputs=set(), leaves=math.inf)
         if len(subtree.members) > 1:
+            subtree = _with_shared(
+                subtree, subtrees, shared, dependents=dependents, weights=weights, is_allowed=is_allowed
+            )
             for other in inner:
                 del subtrees[other]
         subtrees[key] = subtree
     return subtrees
+
+
+def _with_shared(
+    subtree: _Subtree,
+    subtrees: dict[Any, _Subtree],
+    shared: Collection[Any],
+    *,
+    dependents: Mapping[Any, Collection[Any]],
+    weights: Mapping[Any, float],
+    is_allowed: Callable[[_Subtree], bool],
+) -> _Subtree:
+    """The subtree with results that several of its tasks need, and no others; they are no longer tasks of their own.
+
+    `weights`: of leaves that count as less than one.
+    """
+    waiting = [key for key in subtree.inputs if key in shared]
+    while waiting:
+        key = waiting.pop()
+        members = set(subtree.members)
+        if key in members or not members.issuperset(dependents[key]):
+            continue
+        part = subtrees[key]
+        inner = members.union(part.members)
+        needing = {user for member in inner for user in dependents[member]}
+        leaves = sum(weights.get(each, 1.0) for each in inner - needing) if part.leaves < math.inf else math.inf
+        larger = _Subtree([*subtree.members, *part.members], (subtree.inputs | part.inputs) - {key}, leaves)
+        if is_allowed(larger):
+            del subtrees[key]
+            subtree = larger
+            waiting = [key for key in subtree.inputs if key in shared]
+    return subtree
 
 
 def _depth_first(

@@ -1,6 +1,6 @@
 """Move results to the host, with all that they consist of, and measure the moves within a task.
 
-Dask's dashboard shows the moves as fine performance metrics, and ``%%gpudask --analyze`` in its table.
+Dask's dashboard shows the moves as fine performance metrics, and ``%%gpudask --profile`` in its table.
 """
 
 from __future__ import annotations

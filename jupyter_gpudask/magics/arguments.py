@@ -48,7 +48,7 @@ CELL_OPTIONS = {
         RESULTS,
     ),
     "--strict": CellOption("refuse operations that CuPy or cuDF lack, instead of computing them on the CPU"),
-    "--analyze": CellOption("show what each operation cost on the cluster, and advice"),
+    "--profile": CellOption("show what each operation cost on the cluster, and advice"),
     "--report": CellOption("write Dask's performance report of the cell to an HTML file", "FILE", for_one_cell=True),
     "--compare": CellOption(
         "also run the cell on the CPU, with copies of the variables, and compare times and results", for_one_cell=True
@@ -78,7 +78,7 @@ class CellArguments:
     dataframe: Literal["cudf", "pandas"]
     move: tuple[str, ...]
     results: Literal["host", "gpu"] | None
-    analyze: bool
+    profile: bool
     report: str | None
     compare: bool
     strict: bool
@@ -155,7 +155,7 @@ def parse_cell(line: str) -> CellArguments:
         else:
             parser.add_argument(flag, action="store_true")
     given = parse_words(parser, line)
-    for other in ("report", "analyze"):
+    for other in ("report", "profile"):
         if given["compare"] and given[other]:
             raise usage_error("compare-with", other=other)
     move = names_in(given.pop("move") or "")

@@ -78,7 +78,7 @@ def cell_context(
             )
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
-        if arguments.analyze:
+        if arguments.profile:
             stack.enter_context(measure_cell(shell, cluster, arguments.move, record))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from ..analysis.measurements import FETCH_SHARE, MIN_CELL, SPILL_SHARE, Operation, operation_of
 from ..client.calls import OperationTotals
+from ..profiling.measurements import FETCH_SHARE, MIN_CELL, SPILL_SHARE, Operation, operation_of
 from .output import format_table
 
 _MAX_OPERATIONS = 8
@@ -95,7 +95,7 @@ class CellDetails:
         if self.seconds >= MIN_CELL and busy < _BUSY_SHARE:
             yield (
                 f"The workers computed for {busy:.0%} of the cell: the rest was code in the kernel, and waiting for "
-                "other blocks. %%gpudask --analyze measures it."
+                "other blocks. %%gpudask --profile measures it."
             )
 
 

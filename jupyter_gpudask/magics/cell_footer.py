@@ -342,7 +342,7 @@ def _describe_gpu(worker: WorkerState, *, with_host: bool) -> str:
 def cost_of(settings: MagicsSettings, ready: Ready, seconds: float) -> str | None:
     """The cost of holding the GPUs of a cluster for some seconds, such as ``0.0057 USD``; `None` without a price.
 
-    The price is that of the kernel, or else that of the Jupyter server that owns the cluster.
+    The price is that of the kernel, or else that of the Jupyter server that holds the cluster.
     """
     set_here = bool(settings.price_per_gpu_hour)
     price, currency = (settings if set_here else ready).price_per_gpu_hour, (settings if set_here else ready).currency

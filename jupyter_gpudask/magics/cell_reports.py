@@ -1,4 +1,4 @@
-"""``%%gpudask --analyze`` and ``--report``: what each operation of a cell cost, and Dask's performance report."""
+"""``%%gpudask --profile`` and ``--report``: what each operation of a cell cost, and Dask's performance report."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ..session.launch import RunningCluster
 from .output import Note, View, format_table, html_table, show_note
 
 if TYPE_CHECKING:
-    from ..analysis.measurements import CellMeasurements, Operation
+    from ..profiling.measurements import CellMeasurements, Operation
 
-_NOTHING = "There is nothing to analyze: no task of the cell has finished on the cluster."
-_WITHOUT_POLARS = "Queries of Polars on the CPU are not analyzed."
+_NOTHING = "There is nothing to profile: no task of the cell has finished on the cluster."
+_WITHOUT_POLARS = "Queries of Polars on the CPU are not profiled."
 _MOVED = {
     "read": "read from files",
     "sent": "sent between GPUs",
     "to host": "moved to host memory",
     "to GPU": "moved back",
 }
-_UNFINISHED = "The cell was interrupted: the tasks that it cancelled are not in this analysis."
+_UNFINISHED = "The cell was interrupted: the tasks that it cancelled are not in this profile."
 _DASH = "–"
 _MAX_OPERATIONS = 12
 _MAX_WORKERS = 8
@@ -90,19 +90,19 @@ def was_interrupted(shell: InteractiveShell) -> bool:
 def measure_cell(
     shell: InteractiveShell, cluster: RunningCluster, moved: tuple[str, ...], record: CellRecord
 ) -> Iterator[None]:
-    """Analyze the code in this context, also if it ends with an error or an interrupt; show the analysis after it.
+    """Profile the code in this context, also if it ends with an error or an interrupt; show the profile after it.
 
-    A cluster that does not respond does not fail the cell; a note says why there is no analysis.
+    A cluster that does not respond does not fail the cell; a note says why there is no profile.
     """
-    from ..analysis.measurements import advice
-    from ..analysis.recording import Recording
+    from ..profiling.measurements import advice
+    from ..profiling.recording import Recording
 
     record.polars_statistics = []
     recording = Recording(cluster.client, on_gpus=cluster.ready.has_gpus)
     try:
         recording.start()
     except Exception as error:  # noqa: BLE001 - whatever a scheduler raises that cannot import this package
-        show_note(shell, f"This cell is not analyzed: {type(error).__name__}: {error}.")
+        show_note(shell, f"This cell is not profiled: {type(error).__name__}: {error}.")
         yield
         return
     try:
@@ -111,10 +111,10 @@ def measure_cell(
         try:
             measured = recording.stop()
         except Exception as error:  # noqa: BLE001 - the cell has ended, perhaps with its cluster
-            show_note(shell, f"There is no analysis of this cell: {type(error).__name__}: {error}.")
+            show_note(shell, f"There is no profile of this cell: {type(error).__name__}: {error}.")
         else:
             if measured is None:
-                show_note(shell, "There is no analysis of this cell: another cell was analyzed at the same time.")
+                show_note(shell, "There is no profile of this cell: another cell was profiled at the same time.")
             elif not measured.operations:
                 display(Note(" ".join(_of_polars(record, cluster)) or _NOTHING))
             else:
@@ -156,7 +156,7 @@ def _with_names_of_gpus(measured: CellMeasurements, cluster: RunningCluster) -> 
 
 @dataclass(repr=False)
 class MeasurementsView(View):
-    """The analysis of a cell."""
+    """The profile of a cell."""
 
     measured: CellMeasurements
     advice: Sequence[str]  # sentences

@@ -30,7 +30,7 @@ class ClusterAccess:
 
     def for_cell(self) -> RunningCluster:
         """The running cluster; otherwise a new one, with the options of one that was lost."""
-        if self._session.is_unused:  # `start` attaches to a cluster that the Jupyter server has
+        if self._session.is_unused:  # `start` attaches to a cluster that the Jupyter server holds
             return self.launch({})[0]
         running = self._session.reconnect()
         if running is not None:

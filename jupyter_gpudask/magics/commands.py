@@ -37,7 +37,7 @@ from .cell_transform import describe_on
 from .cluster import ClusterAccess, ClusterView
 from .output import Note, Text, View, show_note
 from .settings import MagicsSettings
-from .status import FallbackRow, FallbacksView, FreeView, GpusView, LiveStatusView, LogsView, PersistedView, StatusView
+from .status import FallbackRow, FallbacksView, FreeView, GpusView, HeldView, LiveStatusView, LogsView, StatusView
 
 if TYPE_CHECKING:
     from ..protocol.state import WorkerState
@@ -150,11 +150,11 @@ class Commands:
         return GpusView(gpus, holders_of(LeaseFolder().read(), own=(os.getpid(), supervisor)))
 
     @_command(
-        "show the results that persist on the workers; --release x,df deletes these variables",
+        "show the results that are held on the workers; --release x,df deletes these variables",
         "[--release NAMES]",
         "has the bytes as `total`, by worker as `workers`, and by variable as `variables`",
     )
-    def _persisted(self, release: tuple[str, ...] = ()) -> View:
+    def _held(self, release: tuple[str, ...] = ()) -> View:
         """List the results, after the given variables are deleted, together with what IPython keeps of them."""
         from ..client.calls import report_variables, wait_until_released
         from ..polars.choice import kept_bytes
@@ -171,8 +171,8 @@ class Commands:
                 self._shell.del_var(name)  # as %xdel does: also from Out, _ and __
             gc.collect()
             wait_until_released(client, before)
-        persisted = report_variables(client, _user_variables(variables))
-        return PersistedView(persisted, gpus, release, polars=kept_bytes(client))
+        held = report_variables(client, _user_variables(variables))
+        return HeldView(held, gpus, release, polars=kept_bytes(client))
 
     @_command("keep the GPUs of an idle cluster, although somebody waits for them")
     def _keep(self) -> View:

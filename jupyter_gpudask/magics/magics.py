@@ -170,8 +170,8 @@ class GpuDaskMagics(Magics):
     @contextmanager
     def _cell_context(self, arguments: CellArguments, source: str) -> Iterator[None]:
         cluster = self._access.for_cell()
-        if not cluster.is_owned and (arguments.report is not None or arguments.analyze):
-            option = "--analyze" if arguments.analyze else "--report"
+        if not cluster.is_owned and (arguments.report is not None or arguments.profile):
+            option = "--profile" if arguments.profile else "--report"
             raise NotOwnedError(
                 address=cluster.ready.address, why=f"{option} would measure the tasks of all its users."
             )

@@ -17,7 +17,7 @@ from ..quantities import format_bytes
 from .output import FONT_SIZE, Note, TableView, View, format_table, html_table, state_at
 
 if TYPE_CHECKING:
-    from ..client.calls import PersistedReport
+    from ..client.calls import HeldReport
     from ..protocol.state import ClusterState, GpuState, WorkerState
 
 _DASH = "–"
@@ -144,18 +144,18 @@ class GpusView(View):
         ]
 
 
-class PersistedView(TableView):
+class HeldView(TableView):
     """The results on the workers.
 
     - `total`: their size in bytes, each counted once.
     - `workers`: their size on each worker in bytes, by the worker's name in Dask.
-    - `variables`: the size of the results that each variable needs, in bytes.
+    - `variables`: the size of the results that each variable holds, in bytes.
     - `polars`: the device memory that Polars' engine keeps, in bytes; `None` without an engine.
     """
 
     def __init__(
         self,
-        report: PersistedReport,
+        report: HeldReport,
         gpus: Mapping[str, int | None],
         deleted: Sequence[str],
         *,
@@ -171,9 +171,9 @@ class PersistedView(TableView):
         self._before = [f"Deleted: {', '.join(deleted)}."] if deleted else []
         self._before.append(self._describe(gpus))
         names = ",".join(list(self.variables)[:2])
-        self._after = [f"To release results, type: %gpudask persisted --release {names}"] if names else []
+        self._after = [f"To release results, type: %gpudask held --release {names}"] if names else []
         if report.counts.get("", (0, 0))[0]:
-            self._after.append("Values of earlier cells may need the others. To delete them, type: %reset -f out")
+            self._after.append("Values of earlier cells may hold the others. To delete them, type: %reset -f out")
         if polars is not None:
             kept = "no device memory" if not polars else f"{format_bytes(polars)} of device memory"
             self._after.append(f"Polars' engine keeps {kept}. To end it, type: %gpudask free")
@@ -186,10 +186,10 @@ class PersistedView(TableView):
 
     def _describe(self, gpus: Mapping[str, int | None]) -> str:
         if not self.total:
-            return "There are no results on the workers."
+            return "The workers hold no results."
         names = {name: f"worker {name}" if gpus.get(name) is None else f"GPU {gpus[name]}" for name in self.workers}
         places = [f"{names[name]} {format_bytes(size)}" for name, size in self.workers.items() if size]
-        return f"{format_bytes(self.total)} of results on the workers: {', '.join(places)}."
+        return f"The workers hold {format_bytes(self.total)} of results: {', '.join(places)}."
 
 
 class FreeView(View):
@@ -207,7 +207,7 @@ class FreeView(View):
         if in_use:
             lines.append(
                 f"{format_bytes(in_use)} is in use by results on the workers. "
-                "To see which variables need them, type: %gpudask persisted"
+                "To see which variables hold them, type: %gpudask held"
             )
         if self._pool:
             lines.append("The pool stays reserved. To release it, type: %gpudask restart --pool none")

@@ -31,7 +31,7 @@ from ..installation import pip_install
 from ..overlay import current_record
 from ..quantities import format_bytes
 from ..scheduler.cells import StuckWorker, restart_busy
-from ..scheduler.results import report_persisted
+from ..scheduler.results import report_held
 from ..worker.polars_ports import PortsError, Ranks
 from ..worker.polars_rank import call_rank, interrupt_rank, prepare_rank
 from ..worker.polars_statistics import begin_statistics, kept_bytes, take_statistics
@@ -39,7 +39,9 @@ from ..worker.polars_statistics import begin_statistics, kept_bytes, take_statis
 _STOP_TIME = 0.6
 """Seconds for which an interrupted cell waits until its query has ended."""
 _MORE_TIME = 10.0
-"""Seconds after these in which a worker is restarted if it has not ended."""
+"""Seconds after these in which a worker is restarted if it has not ended, and the next query waits for its thread."""
+_LONGEST_TIME = 60.0
+"""The same if the next query does not wait: hundreds of scans, each with actors, can end slowly beside it."""
 _RESPONSE_MARGIN = 0.4
 _STOP_TIMEOUT = 1.2
 _NAMES = (
@@ -165,10 +167,13 @@ class ClusterClient:
         stuck: list[StuckWorker] = await report
         return stuck
 
-    async def _interrupt(self, id_: str, addresses: Sequence[str], limit: float) -> dict[str, bool | None]:
+    async def _interrupt(
+        self, id_: str, addresses: Sequence[str], limit: float, longest: float = 0
+    ) -> dict[str, bool | None]:
         """Whether a call has ended in each worker; `None` if one does not respond, since the call holds the GIL."""
-        ask = partial(self._client._run, interrupt_rank, id_, limit, on_error="ignore")  # noqa: SLF001
-        asking = (asyncio.wait_for(ask(workers=[address]), limit + _RESPONSE_MARGIN) for address in addresses)
+        ask = partial(self._client._run, interrupt_rank, id_, limit, longest, on_error="ignore")  # noqa: SLF001
+        end = max(limit, longest) + _RESPONSE_MARGIN
+        asking = (asyncio.wait_for(ask(workers=[address]), end) for address in addresses)
         answers = await asyncio.gather(*asking, return_exceptions=True)
         return {
             address: None if isinstance(answer, BaseException) else answer.get(address, True)
@@ -178,7 +183,7 @@ class ClusterClient:
     async def _restart_later(self, id_: str, addresses: Sequence[str]) -> None:
         """A large query ends slowly, because each of its actors has to: that is no reason to lose what Dask holds."""
         with suppress(OSError):  # the connection was lost
-            answers = await self._interrupt(id_, addresses, _MORE_TIME)
+            answers = await self._interrupt(id_, addresses, _MORE_TIME, _LONGEST_TIME)
             busy = [address for address, ended in answers.items() if not ended]
             if busy:
                 await self._client._run_on_scheduler(restart_busy, busy)  # noqa: SLF001
@@ -279,7 +284,7 @@ class _Engines:
 
 @contextmanager
 def _measured(engine: Any) -> Iterator[None]:
-    """Note what the workers do for a query in this context, if the cell is analyzed."""
+    """Note what the workers do for a query in this context, if the cell is profiled."""
     record = current_record()
     if record is None or record.polars_statistics is None:
         yield
@@ -295,14 +300,14 @@ def _id_of(engine: Any) -> str:
 
 
 def _describe_memory(client: Client) -> str:
-    """Say what uses the device memory of the workers besides a query that has no more of it."""
+    """Say what holds the device memory of the workers besides a query that has no more of it."""
     only_client = client.id if getattr(client, "is_joined", False) else None
-    total = client.sync(client._run_on_scheduler, report_persisted, {}, only_client).total  # noqa: SLF001
+    total = client.sync(client._run_on_scheduler, report_held, {}, only_client).total  # noqa: SLF001
     if not total:
-        return "There are no results of Dask on the workers: the query itself needs more device memory than there is."
+        return "The workers hold no results of Dask: the query itself needs more device memory than there is."
     return (
-        f"{format_bytes(total)} of results of Dask are on the workers. "
-        "To see which variables need them, type: %gpudask persisted"
+        f"The workers hold {format_bytes(total)} of results of Dask. "
+        "To see which variables hold them, type: %gpudask held"
     )
 
 

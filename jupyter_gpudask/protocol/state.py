@@ -159,7 +159,7 @@ class WorkerState(_Model):
     - `executing`, `waiting`: the numbers of tasks that it runs, and that are assigned to it and do not run yet.
     - `executed`: the number of tasks it has run since it was started.
     - `polars`: whether it runs a query of Polars.
-    - `result_bytes`: bytes of the results on it that clients want, also spilled; a copy counts on each worker.
+    - `result_bytes`: bytes of the results on it that clients hold, also spilled; a copy counts on each worker.
     - `out_of_memory`: the number of its tasks that ran out of device memory, since the cluster was started.
     - `status`: its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
     - `host`: the host of the worker, as the scheduler reaches it.
@@ -275,7 +275,7 @@ class ClusterState(_Model):
     - `workers_wanted`: the requested number of workers; `workers` has fewer while one starts, and more while one is
       retired.
     - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
-    - `result_bytes`: bytes of the results that clients want on the workers, which are lost when the cluster is closed.
+    - `result_bytes`: bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
     - `worker_exits`: the newest unexpected exits of worker processes, at most 20, the oldest first.
     - `lost_hosts`: the machines that do not respond any more, at most 20, the newest last; the others do their work.
     - `jobs`: the jobs of a batch system, or the pods of Kubernetes, whose workers are not up, and the newest jobs that

@@ -206,7 +206,7 @@ class ClusterVerbs:
 
     @_verb(operation="releaseResults")
     async def release(self) -> ClusterState:
-        """Release the finished results that clients want on the workers; unfinished tasks go on."""
+        """Release the finished results that clients hold on the workers; unfinished tasks go on."""
 
     @_verb(operation="keepCluster", answer=Kept)
     async def keep(self) -> str:

@@ -20,7 +20,7 @@ from ..worker.polars_rank import PolarsRankPlugin
 from . import placement
 from .cells import UNFINISHED, WorkCounter, count_unfinished_in
 from .graph_router import GraphRouter
-from .results import bytes_by_worker, persisted_results, total_bytes
+from .results import bytes_by_worker, held_results, total_bytes
 from .workers import LostHostsPlugin, gpu_of_heartbeat, read_worker
 
 JOINED_UPDATE_GRAPH = "gpudask-update-graph"
@@ -172,8 +172,8 @@ def read_joined_state(client: str, start_timeout: float, dask_scheduler: Any) ->
     - `start_timeout`: seconds after which the state says that the cluster has no worker.
     """
     plugin: JoinedClientPlugin = dask_scheduler.plugins[_name(client)]
-    persisted = persisted_results([dask_scheduler.clients[client]])
-    sizes = bytes_by_worker(persisted)
+    held = held_results([dask_scheduler.clients[client]])
+    sizes = bytes_by_worker(held)
     workers = [
         _read_joined_worker(worker, plugin, sizes[address]) for address, worker in dask_scheduler.workers.items()
     ]
@@ -186,7 +186,7 @@ def read_joined_state(client: str, start_timeout: float, dask_scheduler: Any) ->
         tasks_unfinished=plugin.unfinished,
         work=plugin.work(),
         workers_wanted=len(workers),
-        result_bytes=total_bytes(persisted),
+        result_bytes=total_bytes(held),
         lost_hosts=plugin.lost_hosts(),
         seconds_without_workers=plugin.seconds_without_workers(start_timeout),
         others_unfinished=max(0, unfinished - plugin.unfinished),

@@ -1,4 +1,4 @@
-"""The results and spans that the scheduler keeps: those that clients want, their release, and limits."""
+"""The results and spans that the scheduler keeps: what clients hold, its release, and limits."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _STIMULUS = "gpudask-release"
 
 
 @dataclass(frozen=True)
-class PersistedReport:
-    """The results that clients want.
+class HeldReport:
+    """The results that clients hold.
 
     - `total`: their size in bytes, each counted once.
     - `workers`: their size on each worker in bytes, by the worker's name.
-    - `counts`: the number of results of each name, and their size in bytes.
+    - `counts`: the number of results that each name holds, and their size in bytes.
     """
 
     total: int
@@ -32,8 +32,8 @@ class PersistedReport:
     counts: dict[str, tuple[int, int]]
 
 
-def persisted_results(clients: Iterable[Any]) -> set[Any]:
-    """The finished tasks whose results at least one of these `distributed.scheduler.ClientState` wants."""
+def held_results(clients: Iterable[Any]) -> set[Any]:
+    """The finished tasks whose results at least one of these `distributed.scheduler.ClientState` holds."""
     return {task for client in clients for task in client.wants_what if task.state == "memory"}
 
 
@@ -51,22 +51,22 @@ def bytes_by_worker(tasks: Iterable[Any]) -> Counter[str]:
     return sizes
 
 
-def report_persisted(keys: Mapping[str, list[Any]], client: str | None, dask_scheduler: Any) -> PersistedReport:
-    """Report the results that clients want, and those of some names.
+def report_held(keys: Mapping[str, list[Any]], client: str | None, dask_scheduler: Any) -> HeldReport:
+    """Report what clients hold, and what of it some names hold.
 
     - `keys`: lists of keys, by name.
     - `client`: the id of the client whose results are reported; `None` for those of all clients.
     """
     clients = dask_scheduler.clients
-    persisted = persisted_results(clients.values() if client is None else [clients[client]])
-    by_key = {task.key: task for task in persisted}
+    held = held_results(clients.values() if client is None else [clients[client]])
+    by_key = {task.key: task for task in held}
     counts = {}
     for name, wanted in keys.items():
         found = [by_key[key] for key in wanted if key in by_key]
         counts[name] = (len(found), total_bytes(found))
-    sizes = bytes_by_worker(persisted)
+    sizes = bytes_by_worker(held)
     workers = {str(worker.name): sizes[address] for address, worker in dask_scheduler.workers.items()}
-    return PersistedReport(total_bytes(persisted), workers, counts)
+    return HeldReport(total_bytes(held), workers, counts)
 
 
 def release_results(dask_scheduler: Any) -> None:
@@ -77,7 +77,7 @@ def release_results(dask_scheduler: Any) -> None:
         if not keys:
             continue
         scheduler.client_releases_keys(keys=keys, client=client.client_key, stimulus_id=_STIMULUS)
-        if client.client_key in scheduler.client_comms:  # not the owner of a published dataset, or of a variable
+        if client.client_key in scheduler.client_comms:  # not the holder of a published dataset, or of a variable
             message = {"op": "cancelled-keys", "keys": keys, "reason": RELEASED, "msg": "Run the cell again."}
             scheduler.report(message, client=client.client_key)
 

@@ -1,6 +1,6 @@
 """Close clusters: after their lifetime, without work, and to hand over their GPUs to a start that waits.
 
-The server that owns a cluster decides here whether the cluster is idle, from its tasks, results and kernel and by the
+The server that holds a cluster decides here whether the cluster is idle, from its tasks, results and kernel and by the
 server's own settings. A start of another user can only wait in the queue.
 """
 
@@ -157,7 +157,7 @@ class HandOver:
         notice = cluster.notice
         if notice is not None and time.monotonic() < notice.ends:
             return
-        # Without an answer nobody knows what the cluster does and has.
+        # Without an answer nobody knows what the cluster does and holds.
         if not await cluster.refresh(max_age=0.0) or not self._is_idle(cluster):
             return
         if notice is None:

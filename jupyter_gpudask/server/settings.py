@@ -105,13 +105,20 @@ class ServerSettings(LoggingConfigurable):
     ).tag(config=True, limit=True)
     hand_over_results = Bool(
         default_value=False,
-        help="""Whether a cluster counts as idle for `hand_over_after` even if variables of its notebook need results on
+        help="""Whether a cluster counts as idle for `hand_over_after` even if variables of its notebook hold results on
         the GPUs.""",
     ).tag(config=True)
     price_per_gpu_hour = Float(
         0.0, min=0.0, help="What a GPU costs per hour, for the cost that is shown under each cell; 0 shows none."
     ).tag(config=True)
     currency = Unicode("USD", help="The currency of `price_per_gpu_hour`.").tag(config=True)
+    metrics_interval = Float(
+        1.0,
+        min=0.1,
+        max=1.0,
+        help="""Seconds between two reads of the metrics of GPUs and machine while a page shows them or a cluster works,
+        from 0.1 to 1. The driver averages utilization over a sixth of a second or more.""",
+    ).tag(config=True)
     history_seconds = Int(
         900, min=0, help="Seconds of metrics that the server keeps, for browsers that connect later."
     ).tag(config=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -59,7 +60,7 @@ class RunningCluster:
 
     @property
     def is_server_owned(self) -> bool:
-        """Whether the Jupyter server owns the cluster, which then outlives the kernel's process."""
+        """Whether the Jupyter server holds the cluster, which then outlives the kernel's process."""
         return self.ready.spec is not None
 
     @property
@@ -201,7 +202,7 @@ def launch(
     while_waiting: Callable[[], None],
     on_lost: LostCallback | None,
 ) -> RunningCluster:
-    """Start a cluster with the options `spec`, or attach to the one that the Jupyter server has for this kernel.
+    """Start a cluster with the options `spec`, or attach to the one that the Jupyter server holds for this kernel.
 
     `on_progress`: called in another thread for each worker that is up. `while_waiting`: called in this thread ten times
     a second. `on_lost`: called in another thread if the cluster is lost; `None` for a temporary cluster, whose client
@@ -253,7 +254,7 @@ def temporary_cluster(loop: EventLoopThread, spec: ClusterSpec) -> Iterator[Runn
 
 
 def attach(loop: EventLoopThread, on_lost: LostCallback) -> RunningCluster | None:
-    """Attach to the cluster that the Jupyter server has for this kernel; `None` if there is none."""
+    """Attach to the cluster that the Jupyter server holds for this kernel; `None` if there is none."""
     from .server_connection import attach_cluster, has_server
 
     if not has_server():
@@ -352,6 +353,8 @@ class BackgroundImports:
             raise self._error
 
     def _run(self) -> None:
+        collects = gc.isenabled()
+        gc.disable()  # it takes a tenth of the time of imports
         try:
             from ..client import connect  # noqa: F401
 
@@ -370,6 +373,9 @@ class BackgroundImports:
                         importlib.import_module("cudf_polars.engine.dask")
         except BaseException as error:  # noqa: BLE001 - raised by `wait`
             self._error = error
+        finally:
+            if collects:
+                gc.enable()
 
     def _will_use_gpus(self) -> bool:
         from ..machine.gpus import visible_gpus

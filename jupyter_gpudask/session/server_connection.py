@@ -1,4 +1,4 @@
-"""Attach to the cluster that the Jupyter server has for this kernel, or start one: there, or in the kernel itself."""
+"""Attach to the cluster that the Jupyter server holds for this kernel, or start one: there, or in the kernel itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RESPONSE_TIMEOUT = 10.0
 
 
 class ServerCluster(ClusterConnection):
-    """A cluster that the Jupyter server has for this kernel; created by `attach`."""
+    """A cluster that the Jupyter server holds for this kernel; created by `attach`."""
 
     @classmethod
     async def attach(
@@ -84,7 +84,7 @@ def has_server() -> bool:
 
 
 async def attach_cluster(on_lost: LostCallback) -> ServerCluster | None:
-    """Attach to the cluster that the server has for this kernel, and wait until it is up; `None` if there is none."""
+    """Attach to the cluster that the server holds for this kernel, and wait until it is up; `None` if there is none."""
     stream = await request_stream(Attach)
     try:
         return None if stream is None else await ServerCluster.attach(stream, on_lost=on_lost)
@@ -93,7 +93,7 @@ async def attach_cluster(on_lost: LostCallback) -> ServerCluster | None:
 
 
 async def close_cluster() -> bool:
-    """Close the cluster that the server has for this kernel, also while it is starting; whether there was one."""
+    """Close the cluster that the server holds for this kernel, also while it is starting; whether there was one."""
     stream = await request_stream(Attach)
     if stream is None:
         return False

@@ -69,8 +69,6 @@ class Session:
         that do not exist, `GpuUnavailableError` says so. Raises `ClusterStartError`, `GpuUnavailableError` or
         `GpuPackagesMissingError` if the cluster did not start.
         """
-        from distributed.client import _set_global_client
-
         from ..protocol.spec import ClusterSpec
 
         spec = ClusterSpec.parse(options)
@@ -89,12 +87,14 @@ class Session:
                     raise _refusal(running.spec, requested)
             if self._ending is not None:  # its GPUs are free afterwards
                 self._ending.join()
-            # The server may already have a cluster for this kernel; then it returns that one. It refuses other options,
+            # The server may already hold a cluster for this kernel; then it returns that one. It refuses other options,
             # unless nothing has used the cluster since its kernel was restarted.
             cluster = launch(self._loop, spec, on_progress, while_waiting, self._on_lost)
             if running is not None:
                 self._leave(running if not cluster.ready.found else cluster)
                 if cluster.ready.found:  # the server sees no difference
+                    from distributed.client import _set_global_client
+
                     _set_global_client(running.client)
                     return running, False
             self._take(cluster)
@@ -202,7 +202,7 @@ class Session:
         cluster.disconnect("The cluster was replaced by one with other options.", timeout=1)
 
     def detach(self) -> None:
-        """Close the cluster, unless the Jupyter server owns it: the next kernel with this id attaches to it."""
+        """Close the cluster, unless the Jupyter server holds it: the next kernel with this id attaches to it."""
         cluster = self._cluster
         if cluster is not None and cluster.is_server_owned:
             cluster.client.close(timeout=1)

@@ -48,7 +48,7 @@ class Scaling:
 
         Raises `GpuUnavailableError` if the cluster does not hold that many GPUs. Raises `LimitError` if the
         administrator allows fewer. Raises `ClusterStartError` if the batch system refuses the jobs. Raises `ScaleError`
-        if results on workers cannot be moved to others, or an earlier `scale` is still moving it.
+        if what workers hold cannot be moved to others, or an earlier `scale` is still moving it.
         """
         self._check(workers)
         deadline = asyncio.get_running_loop().time() + _ANSWER_LIMIT
@@ -94,7 +94,7 @@ class Scaling:
     def _surplus(self, workers: int) -> list[Hashable]:
         """The entries of Dask's specification to close: each is a worker, or a job or a host with several.
 
-        First those that are not up, then those that are idle, have the fewest results, and were added last.
+        First those that are not up, then those that are idle, hold least, and were added last.
         """
         entries = list(self._cluster.worker_spec)
         if not entries:

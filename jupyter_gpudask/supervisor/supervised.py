@@ -26,7 +26,7 @@ from ..scheduler.cells import (
     stop_released_tasks,
 )
 from ..scheduler.graph_router import GraphRouter
-from ..scheduler.results import SpanRetentionPlugin, bytes_by_worker, persisted_results, release_results, total_bytes
+from ..scheduler.results import SpanRetentionPlugin, bytes_by_worker, held_results, release_results, total_bytes
 from ..scheduler.settings import SchedulerPathPlugin, SendIntervalPlugin
 from ..scheduler.workers import WorkerFailuresPlugin, read_worker, reported_gpu
 from ..worker.cuda_context import CONTEXT_LOST, ContextPlugin
@@ -91,8 +91,8 @@ async def read_state(
     failures: WorkerFailuresPlugin = scheduler.plugins[WorkerFailuresPlugin.name]
     order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
     pids = {str(name): getattr(worker, "pid", None) for name, worker in cluster.workers.items()}
-    persisted = persisted_results(scheduler.clients.values())
-    sizes = bytes_by_worker(persisted)
+    held = held_results(scheduler.clients.values())
+    sizes = bytes_by_worker(held)
     workers = [
         read_worker(
             worker,
@@ -113,7 +113,7 @@ async def read_state(
         work=cell_tasks_of(scheduler).work(),
         workers_wanted=len(cluster.plan),
         gpus=tuple(gpu.uuid for gpu in plan.gpus if gpu.uuid in cluster.plan),
-        result_bytes=total_bytes(persisted),
+        result_bytes=total_bytes(held),
         worker_exits=tuple(failures.exits),
         lost_hosts=failures.lost_hosts(),
         seconds_without_workers=failures.seconds_without_workers(start_timeout),
@@ -200,7 +200,7 @@ class SupervisedCluster:
         await self.on_scheduler(reset)
 
     async def release(self) -> None:
-        """Release the finished results that clients want; unfinished tasks go on."""
+        """Release the finished results that clients hold; unfinished tasks go on."""
         await self.on_scheduler(release_results)
 
     def rename(self, holder: str) -> None:

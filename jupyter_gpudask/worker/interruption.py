@@ -82,7 +82,7 @@ class InterruptionPlugin(WorkerPlugin):
     """Interrupts cancelled tasks of the worker at the request of the scheduler.
 
     - `runs`: the tasks that are running, in the order of their start.
-    - `call`: calls the function that runs a task, with its arguments; `analysis` replaces it to measure tasks.
+    - `call`: calls the function that runs a task, with its arguments; `profiling` replaces it to measure tasks.
     """
 
     name = "gpudask-interruption"

@@ -1,6 +1,6 @@
 """What a rank of Polars' engine does in one query: RapidsMPF's statistics, and the bytes that KvikIO reads.
 
-Both count nothing outside of cells with ``--analyze``.
+Both count nothing outside of cells with ``--profile``.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ export namespace CommandIDs {
   export const scale = 'gpudask:scale';
   export const stop = 'gpudask:stop';
   export const restart = 'gpudask:restart';
-  /** Release the results of the kernel on the workers. */
+  /** Release the results that the kernel holds on the workers. */
   export const release = 'gpudask:release-results';
   /** Keep the GPUs of an idle cluster, which somebody waits for. */
   export const keep = 'gpudask:keep-gpus';

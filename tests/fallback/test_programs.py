@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from dask._task_spec import DataNode, Task, TaskRef
 
-from jupyter_gpudask.analysis.recording import run_steps
 from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.fallback.tasks import ProgramWithFallback, with_fallback
 from jupyter_gpudask.graph.optimize import ArrayOptimizer
 from jupyter_gpudask.graph.program import as_one_task
 from jupyter_gpudask.graph.subtrees import ClusterSize
+from jupyter_gpudask.profiling.recording import run_steps
 from jupyter_gpudask.worker.graphs import make_opaque
 
 numbers = count()

@@ -50,7 +50,7 @@ def test_every_option_of_a_cell_is_parsed_and_described():
         ("adapt 1 4", {"minimum": 1, "maximum": 4}),
         ("logs", {}),
         ("logs --lines 10000", {"lines": 10_000}),
-        ("persisted --release x,y", {"release": ("x", "y")}),
+        ("held --release x,y", {"release": ("x", "y")}),
         ("connect --scheduler-file=f", {"scheduler_file": "f"}),
         ("start --environment A=b --environment C='d e'", {"environment": ["A=b", "C=d e"]}),
     ],
@@ -89,7 +89,7 @@ WRONG_CELLS = {
     "--strict # exact": 'IPython passes the whole line to %%gpudask, comments too. Remove: "# exact"',
     "--array torch": "Argument --array: invalid choice: 'torch'",
     "--compare --report x": "--compare and --report are mutually exclusive. Leave one of them out.",
-    "--analyze --compare": "--compare and --analyze are mutually exclusive. Leave one of them out.",
+    "--profile --compare": "--compare and --profile are mutually exclusive. Leave one of them out.",
 }
 
 

@@ -161,7 +161,7 @@ def test_options_for_one_cell_are_refused(options, sentence):
 
 
 def test_the_other_options_are_kept_as_they_were_typed():
-    line = "--array numpy --dataframe pandas --move all --results gpu --strict --analyze"
+    line = "--array numpy --dataframe pandas --move all --results gpu --strict --profile"
     assert parse_line(f"on {line}") == ("on", {"options": line})
     assert all(option in line for option in ON_OPTIONS)
     check_on_options("")

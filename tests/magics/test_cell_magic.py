@@ -227,12 +227,12 @@ def test_help_shows_usage_with_examples(gpu_kernel):
         assert all(part in text for part in expected)
 
 
-COMMANDS = ["start", "stop", "restart", "scale", "adapt", "status", "gpus", "persisted", "keep", "free", "doctor"]
-COMMANDS += ["logs", "on", "off", "fallbacks", "accelerate", "connect", "disconnect", "help", "version"]
+COMMANDS = ["start", "stop", "restart", "scale", "adapt", "status", "gpus", "held", "keep", "free", "doctor", "logs"]
+COMMANDS += ["on", "off", "fallbacks", "accelerate", "connect", "disconnect", "help", "version"]
 START = ["--gpus", "--cpu", "--engine", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads"]
 START += ["--share", "--wait", "--adapt", "--protocol", "--resources", "--environment", "--start-timeout"]
 START += ["--dashboard", "--profile"]
-CELL = ["--array", "--dataframe", "--move", "--results", "--strict", "--analyze", "--report", "--compare"]
+CELL = ["--array", "--dataframe", "--move", "--results", "--strict", "--profile", "--report", "--compare"]
 
 
 COMPLETIONS = {
@@ -247,9 +247,9 @@ COMPLETIONS = {
     "%gpudask start --cpu --memory-limit ": ["auto", "none"],
     "%gpudask restart --dashboard --share=": ["yes", "no"],
     "%gpudask logs --": ["--lines"],
-    "%gpudask persisted --": ["--release"],
-    "%gpudask persisted --release collection,o": ["other_one"],
-    "%gpudask on --array numpy --": ["--dataframe", "--move", "--results", "--strict", "--analyze"],
+    "%gpudask held --": ["--release"],
+    "%gpudask held --release collection,o": ["other_one"],
+    "%gpudask on --array numpy --": ["--dataframe", "--move", "--results", "--strict", "--profile"],
     "%gpudask on --move ": ["all"],
     "  %gpudask re": ["restart"],
     "cluster = %gpudask st": ["start", "stop", "status"],

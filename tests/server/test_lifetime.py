@@ -208,7 +208,7 @@ def test_a_cluster_is_idle_if_it_has_neither_tasks_nor_results_and_its_kernel_ru
 
 
 @pytest.mark.parametrize("gives_results", [False, True])
-def test_persisted_results_count_as_use_unless_the_administrator_says_otherwise(monkeypatch, gives_results):
+def test_held_results_count_as_use_unless_the_administrator_says_otherwise(monkeypatch, gives_results):
     running = Running(monkeypatch, hand_over_results=gives_results)
     running.report(result_bytes=8)
     running.cluster.last_busy -= 3600

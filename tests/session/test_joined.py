@@ -148,7 +148,7 @@ def test_what_needs_a_cluster_of_ones_own_is_refused(joined, cluster):
         "%gpudask restart": "It cannot be restarted from here.",
         "%gpudask stop": "It is not stopped from here.",
         "%%gpudask --report out.html\n1": "--report would measure the tasks of all its users.",
-        "%%gpudask --analyze\n1": "--analyze would measure the tasks of all its users.",
+        "%%gpudask --profile\n1": "--profile would measure the tasks of all its users.",
         "%gpudask start --gpus 1": "Type in the notebook: %gpudask disconnect",
         "%gpudask connect tcp://127.0.0.1:1": "Type in the notebook: %gpudask disconnect",
     }.items():

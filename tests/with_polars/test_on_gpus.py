@@ -56,9 +56,9 @@ def kernel(tmp_path_factory):
 
 def test_between_queries_the_engine_keeps_nothing_and_free_ends_it(kernel):
     kernel.ok("%%gpudask\nscan.group_by('a').len().select(pl.len()).collect()")
-    assert "Polars' engine keeps no device memory." in kernel.ok("persisted = %gpudask persisted\npersisted").value
+    assert "Polars' engine keeps no device memory." in kernel.ok("held = %gpudask held\nheld").value
     kernel.ok("%gpudask free")
-    assert "Polars" not in kernel.ok("persisted = %gpudask persisted\npersisted").value
+    assert "Polars" not in kernel.ok("held = %gpudask held\nheld").value
     assert kernel.ok(f"%%gpudask\n{COUNT}", timeout=60).value == "16000000"
 
 
@@ -103,6 +103,6 @@ def test_while_a_query_runs_the_state_has_its_memory_and_the_peak_afterwards_is_
     assert kernel.ok(chain).value == "{'StatisticsResourceAdaptor'}"
 
 
-def test_an_analysis_has_the_bytes_that_were_read(kernel):
-    analyzed = kernel.ok("%%gpudask --analyze\nscan.select(pl.col('a').sum()).collect().item()")
-    assert any(re.match(r"Queries of Polars: GPU .* read from files", shown) for shown in analyzed.displayed)
+def test_a_profile_has_the_bytes_that_were_read(kernel):
+    profiled = kernel.ok("%%gpudask --profile\nscan.select(pl.col('a').sum()).collect().item()")
+    assert any(re.match(r"Queries of Polars: GPU .* read from files", shown) for shown in profiled.displayed)

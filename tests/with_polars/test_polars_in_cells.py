@@ -107,10 +107,10 @@ def test_the_engine_is_kept_between_cells_and_ends_with_free_and_with_the_kernel
     before = kernel.ok(CONTEXTS).value
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
     assert (kernel.ok(CONTEXTS).value, before.count("context")) == (before, 2)
-    assert "Polars' engine keeps 2.0 MiB of device memory." in kernel.ok("kept = %gpudask persisted\nkept").value
+    assert "Polars' engine keeps 2.0 MiB of device memory." in kernel.ok("held = %gpudask held\nheld").value
     kernel.ok("%gpudask free")
     assert kernel.ok(CONTEXTS).value == "[]"
-    assert "Polars" not in kernel.ok("kept = %gpudask persisted\nkept").value
+    assert "Polars" not in kernel.ok("held = %gpudask held\nheld").value
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
     kernel.ok("cluster = get_ipython().magics_manager.registry['GpuDaskMagics'].session.cluster")
     kernel.ok("cluster.ask(cluster.process.reset)")  # what the Jupyter server does when the kernel is restarted
@@ -323,23 +323,23 @@ def test_a_query_that_needs_too_much_memory_says_what_else_is_in_it(kernel, colu
     kernel.ok("import dask.array as da\nimport polars as pl")
     query = f"pl.LazyFrame({{{column!r}: [1]}}).collect()"
     alone = kernel.run(f"%%gpudask\n{query}")
-    assert "There are no results of Dask on the workers" in "".join(alone.traceback)
+    assert "The workers hold no results of Dask" in "".join(alone.traceback)
     assert "Group" not in alone.error + alone.printed
     kernel.ok("%%gpudask\nkept = da.ones(2**20, chunks=2**20).persist()")
     beside = kernel.run(f"%%gpudask\nfrom distributed import wait\nwait(kept)\n{query}")
-    assert "8.0 MiB of results of Dask are on the workers" in "".join(beside.traceback)
+    assert "The workers hold 8.0 MiB of results of Dask" in "".join(beside.traceback)
     kernel.ok("del kept")
 
 
-def test_an_analysis_has_what_each_worker_did_for_the_queries(kernel):
+def test_a_profile_has_what_each_worker_did_for_the_queries(kernel):
     kernel.ok(f"%%gpudask\nimport polars as pl\n{WHERE}.collect()")
-    analyzed = kernel.ok(f"%%gpudask --analyze\nfor _ in range(3): {WHERE}.collect()")
+    profiled = kernel.ok(f"%%gpudask --profile\nfor _ in range(3): {WHERE}.collect()")
     expected = r"Queries of Polars: GPU 0 .*, GPU 1 .*, 6.0 MiB sent between GPUs, 12.0 MiB moved to host memory"
-    assert any(re.match(expected, shown) for shown in analyzed.displayed), analyzed.displayed
+    assert any(re.match(expected, shown) for shown in profiled.displayed), profiled.displayed
     with_dask = f"import dask\ndask.delayed(sum)([1, 2]).compute()\n{WHERE}.collect()"
-    assert "2.0 MiB sent" in "".join(kernel.ok(f"%%gpudask --analyze\n{with_dask}").displayed)
-    on_cpu = kernel.ok(f"%%gpudask --analyze --dataframe pandas\n{WHERE}.collect()")
-    assert "Queries of Polars on the CPU are not analyzed." in on_cpu.displayed
+    assert "2.0 MiB sent" in "".join(kernel.ok(f"%%gpudask --profile\n{with_dask}").displayed)
+    on_cpu = kernel.ok(f"%%gpudask --profile --dataframe pandas\n{WHERE}.collect()")
+    assert "Queries of Polars on the CPU are not profiled." in on_cpu.displayed
 
 
 def test_the_engine_follows_a_restart_and_scaling(kernel):

@@ -142,7 +142,7 @@ def test_it_starts_and_ends_in_the_thread_of_each_rank_and_one_rank_has_no_commu
 
 
 @pytest.mark.parametrize("started", [2], indirect=True)
-def test_its_contexts_have_what_persisted_analyses_and_interrupts_ask_for(started):
+def test_its_contexts_have_what_held_profiles_and_interrupts_ask_for(started):
     engine, cluster = started
     for context in contexts(cluster):
         context.mr.current_allocated = 2**20

@@ -84,9 +84,9 @@ describe('stopping a cluster', () => {
     expect(requests).toEqual(['GET', 'DELETE']);
   });
 
-  it('asks for confirmation if there are results on the workers, with their size', async () => {
+  it('asks for confirmation if the workers hold results, with their size', async () => {
     const { state } = cluster();
-    const kept = cluster({
+    const held = cluster({
       state: state && {
         ...state,
         workers: [],
@@ -95,12 +95,12 @@ describe('stopping a cluster', () => {
       }
     });
     const answer = ({ method }: IRequest) =>
-      new Response(method === 'GET' ? JSON.stringify(kept) : null);
+      new Response(method === 'GET' ? JSON.stringify(held) : null);
     for (const act of ['stop', 'restart'] as const) {
       const acting = actionsOn(answer)[act](cluster());
       await dialogShown();
       expect(document.body.textContent).toContain(
-        '800 MiB of results on its workers will be lost.'
+        'Its workers hold 800 MiB of results, which will be lost.'
       );
       await dismissDialog();
       await acting;
@@ -130,7 +130,7 @@ describe('stopping a cluster', () => {
     const releasing = actions.release(holding(2 ** 20));
     await dialogShown();
     expect(document.body.textContent).toContain(
-      '800 MiB of results on its workers (GPU 0 800 MiB) will be lost'
+      'Its workers hold 800 MiB of results (GPU 0 800 MiB), which will be lost'
     );
     await acceptDialog();
     await releasing;

@@ -192,7 +192,7 @@ describe('the section of clusters', () => {
     };
     await shown.receive({ gpus: gpuList(), clusters: [cluster(idle)] });
     expect(shown.texts('[role=alert] span')[0]).toMatch(
-      /^Its GPUs are wanted by user anna since 14:05. .* 3.0 GiB of results on its workers will be lost.$/
+      /^Its GPUs are wanted by user anna since 14:05. .* Its workers hold 3.0 GiB of results, which will be lost.$/
     );
     expect(shown.names('[role=alert] button')).toEqual([
       'Keep: analysis.ipynb'
@@ -353,7 +353,7 @@ describe('the section of clusters', () => {
     const gpus = [gpu(), gpu({ index: 1, uuid: 'GPU-1' })];
     await shown.receive({ gpus: gpuList({ gpus }), clusters: [scaled] });
     expect(shown.texts('.jp-GpuDask-stateLine')).toEqual([
-      'ready23 of 144 blocks, about 50 s left, 1 to 2 workers, as needed, 3.0 GiB spilled, 3.0 GiB of results'
+      'ready23 of 144 blocks, about 50 s left, 1 to 2 workers, as needed, 3.0 GiB spilled, holds 3.0 GiB of results'
     ]);
     expect(shown.texts('.jp-GpuDask-cards .jp-GpuDask-details').at(-1)).toBe(
       '1 of 2 × H200'

@@ -223,7 +223,9 @@ export function addClusterCommands(
     ['ready'],
     {
       label: trans.__('Release Results…'),
-      caption: trans.__('Release the results of the notebook on the workers'),
+      caption: trans.__(
+        'Release the results that the notebook holds on the workers'
+      ),
       icon: clearIcon
     },
     'release',

@@ -47,11 +47,11 @@ export class RunningClusters implements IRunningSessions.IManager {
   shutdownAllConfirmationText = (): string => {
     const { model, trans } = this._gpuDask;
     const { units } = model.settings.value;
-    const results = sum(this._stoppable().map(resultBytes));
-    return results > 0
+    const held = sum(this._stoppable().map(resultBytes));
+    return held > 0
       ? trans.__(
-          'Stop all clusters? %1 of results on their workers will be lost.',
-          formatBytes(results, units)
+          'Stop all clusters? Their workers hold %1 of results, which will be lost.',
+          formatBytes(held, units)
         )
       : trans.__(
           'Stop all clusters? All results on their workers will be lost.'

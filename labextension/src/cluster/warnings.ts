@@ -18,18 +18,18 @@ export function lossWarning(
 ): string {
   const { running, waiting } = taskCounts(cluster);
   const tasks = running + waiting;
-  const results = resultBytes(cluster);
+  const held = resultBytes(cluster);
   return [
     cluster.busy && trans.__('Its notebook is running a cell.'),
     tasks > 0 &&
       trans._n('%1 task is not finished.', '%1 tasks are not finished.', tasks),
-    results > 0 &&
+    held > 0 &&
       trans.__(
-        '%1 of results on its workers will be lost.',
-        formatBytes(results, units)
+        'Its workers hold %1 of results, which will be lost.',
+        formatBytes(held, units)
       ),
     tasks > 0 &&
-      results === 0 &&
+      held === 0 &&
       trans.__('All results on its workers will be lost.')
   ]
     .filter(Boolean)
@@ -42,7 +42,7 @@ export function releaseWarning(
   units: Units,
   trans: TranslationBundle
 ): string {
-  const results = resultBytes(cluster);
+  const held = resultBytes(cluster);
   const workers = cluster.state?.workers ?? [];
   const names = workerNames(workers, trans, true);
   const places = workers
@@ -54,10 +54,10 @@ export function releaseWarning(
         formatBytes(worker.result_bytes, units)
       )
     );
-  return results > 0
+  return held > 0
     ? trans.__(
-        '%1 of results on its workers (%2) will be lost: cells that made persisted collections must be run again. Tasks that are not finished continue.',
-        formatBytes(results, units),
+        'Its workers hold %1 of results (%2), which will be lost: cells that made persisted collections must be run again. Tasks that are not finished continue.',
+        formatBytes(held, units),
         places.join(', ')
       )
     : '';

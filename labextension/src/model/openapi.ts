@@ -151,7 +151,7 @@ export type paths = {
     };
     get?: never;
     put?: never;
-    /** Release the finished results that clients want on the workers; unfinished tasks go on. */
+    /** Release the finished results that clients hold on the workers; unfinished tasks go on. */
     post: operations['releaseResults'];
     delete?: never;
     options?: never;
@@ -614,7 +614,7 @@ export type components = {
      *     - `workers_wanted`: the requested number of workers; `workers` has fewer while one starts, and more while one is
      *       retired.
      *     - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
-     *     - `result_bytes`: bytes of the results that clients want on the workers, which are lost when the cluster is closed.
+     *     - `result_bytes`: bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
      *     - `worker_exits`: the newest unexpected exits of worker processes, at most 20, the oldest first.
      *     - `lost_hosts`: the machines that do not respond any more, at most 20, the newest last; the others do their work.
      *     - `jobs`: the jobs of a batch system, or the pods of Kubernetes, whose workers are not up, and the newest jobs that
@@ -1367,7 +1367,7 @@ export type components = {
      *     - `executing`, `waiting`: the numbers of tasks that it runs, and that are assigned to it and do not run yet.
      *     - `executed`: the number of tasks it has run since it was started.
      *     - `polars`: whether it runs a query of Polars.
-     *     - `result_bytes`: bytes of the results on it that clients want, also spilled; a copy counts on each worker.
+     *     - `result_bytes`: bytes of the results on it that clients hold, also spilled; a copy counts on each worker.
      *     - `out_of_memory`: the number of its tasks that ran out of device memory, since the cluster was started.
      *     - `status`: its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
      *     - `host`: the host of the worker, as the scheduler reaches it.
@@ -2096,7 +2096,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description Release the finished results that clients want on the workers; unfinished tasks go on. */
+      /** @description Release the finished results that clients hold on the workers; unfinished tasks go on. */
       200: {
         headers: {
           [name: string]: unknown;

@@ -110,13 +110,13 @@ export class Notifier implements IDisposable {
       }
       case 'gpus-wanted': {
         const time = closingTime(cluster, language);
-        const results = resultBytes(cluster);
-        const size = formatBytes(results, model.settings.value.units);
+        const held = resultBytes(cluster);
+        const size = formatBytes(held, model.settings.value.units);
         return {
           type: 'warning',
           names: [cluster.wanted_by],
           text: (name, user) =>
-            results > 0
+            held > 0
               ? trans.__(
                   '%1: GPUs wanted by %2. Closes at %3 and loses %4 of results, unless kept.',
                   name,

@@ -224,7 +224,7 @@ interface ITaskStatusProps {
   progress: IProgress | null;
 }
 
-/** What is done, and how much is spilled and persisted. */
+/** What is done, and how much is spilled and held. */
 function TaskStatus({ cluster, progress }: ITaskStatusProps): JSX.Element {
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
@@ -252,9 +252,9 @@ function TaskStatus({ cluster, progress }: ITaskStatusProps): JSX.Element {
   if (spilled > 0) {
     parts.push(trans.__('%1 spilled', formatBytes(spilled, units)));
   }
-  const results = resultBytes(cluster);
-  if (results > 0) {
-    parts.push(trans.__('%1 of results', formatBytes(results, units)));
+  const held = resultBytes(cluster);
+  if (held > 0) {
+    parts.push(trans.__('holds %1 of results', formatBytes(held, units)));
   }
   return <span className="jp-GpuDask-secondary">{joinItems(parts)}</span>;
 }

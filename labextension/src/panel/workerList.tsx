@@ -95,7 +95,7 @@ function taskText(
 }
 
 /**
- * The used part of the pool, the results and the spilled bytes; the host memory of a worker without a GPU; the
+ * The used part of the pool, the held results and the spilled bytes; the host memory of a worker without a GPU; the
  * utilization and the memory of a GPU on another machine.
  */
 function memoryItems(worker: IWorker, { model, trans }: IGpuDask): string[] {
@@ -119,9 +119,7 @@ function memoryItems(worker: IWorker, { model, trans }: IGpuDask): string[] {
     parts.push(formatBytes(worker.memory, units));
   }
   if (worker.result_bytes > 0) {
-    parts.push(
-      trans.__('%1 of results', formatBytes(worker.result_bytes, units))
-    );
+    parts.push(trans.__('%1 held', formatBytes(worker.result_bytes, units)));
   }
   const spilled = spilledBytes(worker);
   if (spilled > 0) {

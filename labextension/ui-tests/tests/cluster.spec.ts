@@ -200,9 +200,9 @@ test('a cluster on the CPU is started with options, used, looked at and stopped'
       page,
       'kept = client.map(lambda _: bytes(50 * 2**20), range(2), pure=False)'
     );
-    await expect(card).toContainText('100 MiB of results');
+    await expect(card).toContainText('holds 100 MiB of results');
     const expectConfirmation = async (): Promise<void> => {
-      await expect(dialog).toContainText('100 MiB of results on its workers');
+      await expect(dialog).toContainText('Its workers hold 100 MiB of results');
       await dialog.getByRole('button', { name: 'Cancel' }).click();
       await expect(dialog).toBeHidden();
     };
@@ -217,7 +217,7 @@ test('a cluster on the CPU is started with options, used, looked at and stopped'
     await expect(card).toBeVisible();
 
     await chooseAction(card, 'Release Results…');
-    await expect(dialog).toContainText('100 MiB of results on its workers (');
+    await expect(dialog).toContainText('Its workers hold 100 MiB of results (');
     await dialog.getByRole('button', { name: 'Release' }).click();
     await expect(card).not.toContainText('of results');
     await run(page, 'kept[0].result()');

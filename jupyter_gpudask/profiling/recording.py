@@ -31,7 +31,7 @@ from .measurements import CellMeasurements, Operation, SchedulerRecord, WorkerRe
 
 OnStep = Callable[[GraphNode, Mapping[Any, Any], Any], None]
 
-ANALYSIS_PLUGIN = "gpudask-analysis"
+PROFILING_PLUGIN = "gpudask-profile"
 """The name of the plugin and of the worker's operation that returns its record."""
 
 _FLUSH_TIME = 1.0
@@ -48,7 +48,7 @@ _FIRST = 50
 """Number of steps of an operation after which it is known whether they are short."""
 
 
-class WorkerAnalysisPlugin(WorkerPlugin):
+class WorkerProfilingPlugin(WorkerPlugin):
     """Records the steps of all tasks of the worker, until it is removed."""
 
     def __init__(self, *, on_gpus: bool) -> None:
@@ -63,14 +63,14 @@ class WorkerAnalysisPlugin(WorkerPlugin):
         self._began = time.time() + worker.scheduler_delay
         self._written = _bytes_written(worker)
         self._clock = GpuClock(self._add_gpu_time) if self._on_gpus else None
-        worker.handlers[ANALYSIS_PLUGIN] = self.read
+        worker.handlers[PROFILING_PLUGIN] = self.read
         interruption = worker.plugins.get(InterruptionPlugin.name)
         if isinstance(interruption, InterruptionPlugin):
             interruption.call = self.run
 
     def teardown(self, worker: Worker) -> None:
         """Called by Dask when the plugin is removed."""
-        worker.handlers.pop(ANALYSIS_PLUGIN, None)
+        worker.handlers.pop(PROFILING_PLUGIN, None)
         interruption = worker.plugins.get(InterruptionPlugin.name)
         if isinstance(interruption, InterruptionPlugin):
             interruption.call = call
@@ -358,10 +358,10 @@ class Recording:
         return client.sync(run_on_scheduler, function, client.id, callback_timeout=limit, **options)
 
 
-class SchedulerAnalysisPlugin(SchedulerPlugin):
+class SchedulerProfilingPlugin(SchedulerPlugin):
     """Records all tasks of the cluster until it is removed, or its client has disconnected."""
 
-    name = ANALYSIS_PLUGIN
+    name = PROFILING_PLUGIN
 
     def __init__(self, scheduler: Any, client: str) -> None:
         self._scheduler = scheduler
@@ -438,18 +438,18 @@ class SchedulerAnalysisPlugin(SchedulerPlugin):
 
 async def start_recording(client: str, dask_scheduler: Any, *, on_gpus: bool) -> None:
     """Record what a cluster does. A recording that another cell has started ends."""
-    dask_scheduler.plugins.pop(ANALYSIS_PLUGIN, None)
-    plugin = dumps(WorkerAnalysisPlugin(on_gpus=on_gpus))
-    registering = dask_scheduler.register_worker_plugin(None, plugin, ANALYSIS_PLUGIN, idempotent=False)
+    dask_scheduler.plugins.pop(PROFILING_PLUGIN, None)
+    plugin = dumps(WorkerProfilingPlugin(on_gpus=on_gpus))
+    registering = dask_scheduler.register_worker_plugin(None, plugin, PROFILING_PLUGIN, idempotent=False)
     with suppress(TimeoutError):  # a worker that holds Python's global lock registers it later
         await asyncio.wait_for(registering, _WORKER_TIMEOUT)
-    dask_scheduler.add_plugin(SchedulerAnalysisPlugin(dask_scheduler, client))
+    dask_scheduler.add_plugin(SchedulerProfilingPlugin(dask_scheduler, client))
 
 
 async def stop_recording(client: str, dask_scheduler: Any) -> tuple[SchedulerRecord, dict[str, WorkerRecord]] | None:
     """End the recording of a client: the records of scheduler and workers; `None` if another cell has ended it."""
-    plugin = dask_scheduler.plugins.get(ANALYSIS_PLUGIN)
-    if not isinstance(plugin, SchedulerAnalysisPlugin) or plugin._client != client:  # noqa: SLF001
+    plugin = dask_scheduler.plugins.get(PROFILING_PLUGIN)
+    if not isinstance(plugin, SchedulerProfilingPlugin) or plugin._client != client:  # noqa: SLF001
         return None
     record = plugin.record()
     answers = await asyncio.gather(*(_read(dask_scheduler, address) for address in list(dask_scheduler.workers)))
@@ -458,7 +458,7 @@ async def stop_recording(client: str, dask_scheduler: Any) -> tuple[SchedulerRec
 
 
 async def _read(scheduler: Any, address: str) -> tuple[str, WorkerRecord | None]:
-    asking = scheduler.broadcast(msg={"op": ANALYSIS_PLUGIN}, workers=[address], on_error="ignore")
+    asking = scheduler.broadcast(msg={"op": PROFILING_PLUGIN}, workers=[address], on_error="ignore")
     try:
         answers = await asyncio.wait_for(asking, _WORKER_TIMEOUT)
     except TimeoutError:
@@ -468,7 +468,7 @@ async def _read(scheduler: Any, address: str) -> tuple[str, WorkerRecord | None]
 
 
 async def _remove_plugins(scheduler: Any) -> None:
-    scheduler.plugins.pop(ANALYSIS_PLUGIN, None)
-    if ANALYSIS_PLUGIN in scheduler.worker_plugins:
+    scheduler.plugins.pop(PROFILING_PLUGIN, None)
+    if PROFILING_PLUGIN in scheduler.worker_plugins:
         with suppress(TimeoutError):
-            await asyncio.wait_for(scheduler.unregister_worker_plugin(None, ANALYSIS_PLUGIN), _WORKER_TIMEOUT)
+            await asyncio.wait_for(scheduler.unregister_worker_plugin(None, PROFILING_PLUGIN), _WORKER_TIMEOUT)

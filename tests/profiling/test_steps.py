@@ -9,10 +9,10 @@ import pytest
 from dask._task_spec import Task, TaskRef, convert_legacy_graph
 from distributed.protocol.pickle import dumps, loads
 
-from jupyter_gpudask.analysis.measurements import operation_of
-from jupyter_gpudask.analysis.recording import run_steps
 from jupyter_gpudask.graph.optimize import ArrayOptimizer
 from jupyter_gpudask.graph.subtrees import ClusterSize
+from jupyter_gpudask.profiling.measurements import operation_of
+from jupyter_gpudask.profiling.recording import run_steps
 from jupyter_gpudask.worker.graphs import make_opaque
 
 

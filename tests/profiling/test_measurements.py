@@ -1,4 +1,4 @@
-"""An analysis is made of what the scheduler and its workers recorded."""
+"""A profile is made of what the scheduler and its workers recorded."""
 
 import sys
 import threading
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from dask._task_spec import List, Task
 
-from jupyter_gpudask.analysis.measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse, combine
-from jupyter_gpudask.analysis.recording import GpuClock, SchedulerAnalysisPlugin, WorkerAnalysisPlugin
 from jupyter_gpudask.graph.program import as_one_task
+from jupyter_gpudask.profiling.measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse, combine
+from jupyter_gpudask.profiling.recording import GpuClock, SchedulerProfilingPlugin, WorkerProfilingPlugin
 
 
 def record(**operations):
@@ -85,7 +85,7 @@ def gpu_time(monkeypatch):
 
 @pytest.fixture
 def worker_plugin():
-    plugin = WorkerAnalysisPlugin(on_gpus=True)
+    plugin = WorkerProfilingPlugin(on_gpus=True)
     plugin.setup(types.SimpleNamespace(scheduler_delay=0.0, data={}, handlers={}, plugins={}))
     return plugin
 
@@ -167,9 +167,9 @@ def task_message(start, stop, *others):
 def plugin(monkeypatch):
     """A plugin of a scheduler with one worker, whose clock the test sets."""
     clock = [0.0]
-    monkeypatch.setattr("jupyter_gpudask.analysis.recording.wall_time", lambda: clock[0])
+    monkeypatch.setattr("jupyter_gpudask.profiling.recording.wall_time", lambda: clock[0])
     worker = types.SimpleNamespace(name="0", nthreads=2)
-    plugin = SchedulerAnalysisPlugin(types.SimpleNamespace(workers={"tcp://a": worker}, tasks={}), "client")
+    plugin = SchedulerProfilingPlugin(types.SimpleNamespace(workers={"tcp://a": worker}, tasks={}), "client")
     plugin.set_time = lambda now: clock.__setitem__(0, now)
     return plugin
 

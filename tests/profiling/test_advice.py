@@ -2,7 +2,7 @@
 
 import pytest
 
-from jupyter_gpudask.analysis.measurements import CellMeasurements, Operation, WorkerUse, advice
+from jupyter_gpudask.profiling.measurements import CellMeasurements, Operation, WorkerUse, advice
 
 # As on the CPU cluster: da.ones((2500, 10), chunks=(1, 10)).sum().
 TINY = Operation(tasks=2500, sized=2500, nbytes=200_000, seconds=0.2, is_source=True)

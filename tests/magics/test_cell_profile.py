@@ -1,4 +1,4 @@
-"""``%%gpudask --analyze``: what each operation of a cell cost, in a real kernel with a real cluster."""
+"""``%%gpudask --profile``: what each operation of a cell cost, in a real kernel with a real cluster."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 
 pytestmark = pytest.mark.cluster
 
-GPU_CELL = "%%gpudask --dataframe pandas --analyze"
+GPU_CELL = "%%gpudask --dataframe pandas --profile"
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def notes(reply):
 
 
 def rows(reply):
-    """The rows of the analysis, by operation, each with its cells by the heads of the columns."""
+    """The rows of the profile, by operation, each with its cells by the heads of the columns."""
     head, *lines = notes(reply).splitlines()
     heads = re.split(r"  +", head)
     found = {}
@@ -34,30 +34,30 @@ def rows(reply):
 
 
 def plugins(kernel):
-    """The plugins of analyses that the scheduler and its workers have."""
+    """The plugins of profiles that the scheduler and its workers have."""
     kernel.ok("""
 def on_scheduler(dask_scheduler):
-    return [name for name in (*dask_scheduler.plugins, *dask_scheduler.worker_plugins) if name == "gpudask-analysis"]
+    return [name for name in (*dask_scheduler.plugins, *dask_scheduler.worker_plugins) if name == "gpudask-profile"]
 def on_worker(dask_worker):
-    return [name for name in dask_worker.plugins if name == "gpudask-analysis"]
+    return [name for name in dask_worker.plugins if name == "gpudask-profile"]
 """)
     return kernel.ok("client.run_on_scheduler(on_scheduler) + sum(client.run(on_worker).values(), [])").value
 
 
-def test_only_a_cell_that_asks_for_it_and_has_tasks_is_analyzed(kernel):
+def test_only_a_cell_that_asks_for_it_and_has_tasks_is_profiled(kernel):
     reply = kernel.ok("%%gpudask\nda.ones(40, chunks=4).sum().compute()")
     assert not [text for text in reply.displayed if text.startswith("operation ")]
     assert plugins(kernel) == "[]"
-    loaded = "[name for name in __import__('sys').modules if 'gpudask.analysis.recording' in name]"
+    loaded = "[name for name in __import__('sys').modules if 'gpudask.profiling.recording' in name]"
     assert kernel.ok(loaded).value == "[]"
     assert kernel.ok(f"client.run_on_scheduler(lambda: {loaded})").value == "[]"
     assert kernel.ok(f"sum(client.run(lambda: {loaded}).values(), [])").value == "[]"
-    reply = kernel.ok("%%gpudask --analyze\n1 + 1")
-    assert reply.displayed == ["There is nothing to analyze: no task of the cell has finished on the cluster."]
+    reply = kernel.ok("%%gpudask --profile\n1 + 1")
+    assert reply.displayed == ["There is nothing to profile: no task of the cell has finished on the cluster."]
 
 
 def test_each_operation_has_a_row_also_where_dask_fuses_them(kernel):
-    reply = kernel.ok("%%gpudask --analyze\nfloat(da.ones((2500, 10), chunks=(1, 10)).sum().compute())")
+    reply = kernel.ok("%%gpudask --profile\nfloat(da.ones((2500, 10), chunks=(1, 10)).sum().compute())")
     assert reply.value == "25000.0"
     assert "sum: " not in notes(reply)
     found = rows(reply)
@@ -79,27 +79,27 @@ client.submit(pow, 2, 3).result()
 dask.delayed(abs)(-4).compute()
 dd.from_pandas(pd.DataFrame({"a": range(8)}), npartitions=2).a.sum().compute()
 """
-    found = rows(kernel.ok(f"%%gpudask --analyze{cell}None"))
+    found = rows(kernel.ok(f"%%gpudask --profile{cell}None"))
     assert {"ones", "add", "sub", "max", "pow", "abs"} <= found.keys()
     assert found["add"]["blocks"] == "16"
     assert found["pow"]["blocks"] == "1"
 
 
-def test_after_an_error_the_analysis_shows_what_ran(kernel):
-    reply = kernel.run("%%gpudask --analyze\nclient.submit(pow, 2, 5).result()\n1 / 0")
+def test_after_an_error_the_profile_shows_what_ran(kernel):
+    reply = kernel.run("%%gpudask --profile\nclient.submit(pow, 2, 5).result()\n1 / 0")
     assert reply.error == "ZeroDivisionError"
     assert rows(reply)["pow"]["blocks"] == "1"
     failing = (
         "def fail(block): raise ValueError('no block')\nda.ones(4, chunks=1).map_blocks(fail, dtype=float).compute()"
     )
-    reply = kernel.run(f"%%gpudask --analyze\n{failing}")
+    reply = kernel.run(f"%%gpudask --profile\n{failing}")
     assert (reply.error, reply.error_value) == ("ValueError", "no block")
     plain = re.sub(r"\x1b\[[\d;]*m", "", reply.traceback)
     assert "jupyter_gpudask" not in plain
     assert plugins(kernel) == "[]"
 
 
-def test_after_an_interrupt_the_analysis_shows_what_ran(kernel):
+def test_after_an_interrupt_the_profile_shows_what_ran(kernel):
     cell = """
 client.submit(pow, 2, 6).result()
 def nap(seconds):
@@ -112,10 +112,10 @@ while not client.processing() or not any(client.processing().values()):
 threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
 running.result()
 """
-    reply = kernel.run(f"%%gpudask --analyze{cell}")
+    reply = kernel.run(f"%%gpudask --profile{cell}")
     assert reply.error == "KeyboardInterrupt"
     assert rows(reply)["pow"]["blocks"] == "1"
-    assert notes(reply).splitlines()[-1].endswith("the tasks that it cancelled are not in this analysis.")
+    assert notes(reply).splitlines()[-1].endswith("the tasks that it cancelled are not in this profile.")
     assert plugins(kernel) == "[]"
 
 

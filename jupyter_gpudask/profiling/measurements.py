@@ -114,7 +114,7 @@ class WorkerRecord:
 
 @dataclass
 class CellMeasurements:
-    """What was measured of one cell: its analysis."""
+    """What was measured of one cell: its profile."""
 
     duration: float  # of the cell
     active: float  # the part of `duration` in which the cluster had unfinished tasks

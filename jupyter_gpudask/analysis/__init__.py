@@ -1,4 +1,0 @@
-"""Analyses of cells: the cost of each operation on the cluster, and advice. Used by ``%%gpudask --analyze`` only.
-
-Runs in the kernel, in the scheduler and in workers.
-"""
