@@ -162,8 +162,8 @@ class KernelNotFoundError(GpuDaskError):
     """The server has no kernel with this id."""
 
 
-class ProfileNotFoundError(GpuDaskError):
-    """The server has no cluster profile with this name."""
+class PresetNotFoundError(GpuDaskError):
+    """The server has no cluster preset with this name."""
 
 
 class KernelUnsuitableError(GpuDaskError):

@@ -117,7 +117,7 @@ def check_replacement(
     Raises `GpuHeldError` or `GpuUnavailableError` if there will not be enough GPUs, or starts that wait in line would
     get them. Raises `LimitError` if the user would hold too many.
     """
-    if spec.profile or not spec.may_use_gpus:
+    if spec.preset or not spec.may_use_gpus:
         return
     try:
         visible = gpus.require_gpus(environment)

@@ -158,8 +158,8 @@ class GpuList(_Answer):
     error: ErrorDetails | None = None
 
 
-class Profile(_Answer):
-    """A cluster profile: options of a cluster under a name that the administrator chose.
+class Preset(_Answer):
+    """A cluster preset: options of a cluster under a name that the administrator chose.
 
     - `name`: the name with which it is requested.
     - `title`: the title that users see.
@@ -171,15 +171,15 @@ class Profile(_Answer):
     spec: ClusterSpec
 
 
-class ProfileList(_Answer):
-    """The cluster profiles.
+class PresetList(_Answer):
+    """The cluster presets.
 
-    - `profiles`: the cluster profiles.
+    - `presets`: the cluster presets.
     - `default`: the options of a cluster that is requested without options.
     - `only`: whether clusters with other options than these are refused.
     """
 
-    profiles: tuple[Profile, ...]
+    presets: tuple[Preset, ...]
     default: ClusterSpec
     only: bool = False
 
@@ -260,13 +260,13 @@ class CreateCluster(_Question):
     """Request body that starts the cluster of a kernel.
 
     - `kernel_id`: the kernel.
-    - `spec`: its options; options that are left out are those of the cluster profile.
-    - `profile`: the name of a cluster profile; empty for the default.
+    - `spec`: its options; options that are left out are those of the cluster preset.
+    - `preset`: the name of a cluster preset; empty for the default.
     """
 
     kernel_id: str = Field(min_length=1, max_length=100)
     spec: dict[str, Any] = Field(default_factory=dict)
-    profile: str = Field("", max_length=100)
+    preset: str = Field("", max_length=100)
 
 
 class ClusterLogs(_Answer):

@@ -59,7 +59,7 @@ class Start(Command):
     """Start a cluster; the first command, sent once.
 
     - `spec`: the options of the cluster.
-    - `cluster_class`: the Dask cluster class of a cluster profile, if the spec names such a profile.
+    - `cluster_class`: the Dask cluster class of a cluster preset, if the spec names such a preset.
     - `path`: folders from which workers can import modules besides those of their environment: the kernel's `sys.path`.
     - `settings`: the settings of Dask's configuration that the kernel has changed, nested as there.
     - `holder`: the name under which the GPUs are held and which other users of them see: a notebook, or a program.

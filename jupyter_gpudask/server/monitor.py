@@ -304,6 +304,6 @@ def with_gpu_metrics(state: ClusterState, gpus: Iterable[GpuState]) -> ClusterSt
     if not has_gpus(state.engine):
         return state
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
-    # The class of a cluster profile selects its GPUs itself, and may name its workers after them.
+    # The class of a cluster preset selects its GPUs itself, and may name its workers after them.
     workers = tuple(worker.with_gpu(by_uuid.get(worker.gpu_uuid or worker.name)) for worker in state.workers)
     return state.model_copy(update={"workers": workers})

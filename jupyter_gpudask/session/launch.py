@@ -293,7 +293,7 @@ def options_after(options: Mapping[str, Any], changes: dict[str, Any]) -> dict[s
     """The options of a cluster, some of which the user has given again as `changes`."""
     from ..protocol.spec import DEVICES
 
-    if "profile" in changes:
+    if "preset" in changes:
         return dict(changes)
     changes_devices = "gpus" in changes or "engine" in changes
     kept = {name: value for name, value in options.items() if not (changes_devices and name in DEVICES)}
@@ -306,7 +306,7 @@ def spec_on_this_machine(options: dict[str, Any], running: Ready | None) -> Clus
     from ..protocol.spec import ClusterSpec
 
     spec = ClusterSpec.parse(options)
-    if not spec.profile:  # only the server knows the cluster profiles
+    if not spec.preset:  # only the server knows the cluster presets
         make_plan(spec)
     if running is not None:
         check_replacement(spec, running.pid)

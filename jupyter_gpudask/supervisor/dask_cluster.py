@@ -28,7 +28,7 @@ from distributed.core import Status as WorkerStatus
 
 from ..comm.unix import can_listen
 from ..device_errors import is_device_error
-from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProfileNotFoundError
+from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, PresetNotFoundError
 from ..machine.directories import LOGS_VARIABLE, ClusterDirectory, older_log, tail, worker_log
 from ..machine.leases import LeaseFolder, OwnLease
 from ..machine.plan import Plan, make_plan
@@ -378,8 +378,8 @@ class DaskCluster(SupervisedCluster):
         request = self._request
         if request.cluster_class is not None:
             return Plan(request.spec.class_engine, workers=0, cpu_reason=without_gpus(request.spec)), None
-        if request.spec.profile:
-            raise ProfileNotFoundError("no-profiles", name=repr(request.spec.profile))
+        if request.spec.preset:
+            raise PresetNotFoundError("no-presets", name=repr(request.spec.preset))
         if not request.spec.may_use_gpus:
             plan = make_plan(request.spec)
             check_limit(plan.workers, request.max_workers)

@@ -71,7 +71,7 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
 
 def without_gpus(spec: ClusterSpec) -> str:
     """Why cells run on the CPU on a cluster that a class creates; empty if its workers have GPUs."""
-    return "" if has_gpus(spec.class_engine) else f"Clusters of the profile {spec.profile} have no GPUs."
+    return "" if has_gpus(spec.class_engine) else f"Clusters of the preset {spec.preset} have no GPUs."
 
 
 Status = Literal["starting", "ready", "closing", "closed"]

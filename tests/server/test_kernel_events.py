@@ -97,7 +97,7 @@ def test_an_impossible_restart_is_refused_gpus_have_the_names_of_their_holders_a
         ({"gpus": [1]}, "--gpus 1,", "GPU 1 is held by other.ipynb"),
         ({"engine": "cpu", "workers": 3}, "--cpu 3", "This server limits the workers of a cluster to 2"),
         ({"pool": 200 * 10**9}, "--pool 200GB", "--pool asks for"),
-        ({"profile": "big"}, "--profile big", "no profile 'big'"),
+        ({"preset": "big"}, "--preset big", "no preset 'big'"),
     ]:
         refused = server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": options})
         assert (refused.status in (404, 409, 422), sentence in refused.body["message"]) == (True, True), line

@@ -71,7 +71,7 @@ def test_a_cluster_is_created_read_scaled_restarted_and_closed(server, gone):
         ("POST", "clusters", {"kernel_id": "none", "spec": {"workers": -3, "engine": "cpu"}}, 422, "-3"),
         ("POST", "clusters", {"kernel_id": "none", "spec": {"pool": "lots"}}, 422, "lots"),
         ("POST", "clusters", {"kernel_id": "none", "spec": {"threads": "2"}}, 422, "2"),
-        ("POST", "clusters", {"kernel_id": "none", "profile": "small"}, 404, "small"),
+        ("POST", "clusters", {"kernel_id": "none", "preset": "small"}, 404, "small"),
         ("POST", "clusters", [], 400, "not a JSON object"),
         ("GET", "clusters/none", None, 404, "no cluster"),
         ("DELETE", "clusters/none", None, 404, "no cluster"),

@@ -66,7 +66,7 @@ function StartForm({
   options,
   ...form
 }: IFormProps & { options: IStartDialogOptions }): JSX.Element {
-  const { schema, profiles, gpus, units, trans } = options;
+  const { schema, presets, gpus, units, trans } = options;
   const { values } = form;
   // An option that the previous cluster had is not folded.
   const given = initialValues(options, options.spec);
@@ -75,7 +75,7 @@ function StartForm({
   for (const name of shownOptions(values, options)) {
     const { title, description, type, enum: choices } = schema[name];
     const { allowed } = schema[name]['x-option'];
-    const isText = type !== 'boolean' && !choices && name !== 'profile';
+    const isText = type !== 'boolean' && !choices && name !== 'preset';
     fields[name] = {
       title: translated(title, trans),
       description: translated(isText ? allowed : description, trans),
@@ -87,8 +87,8 @@ function StartForm({
       'ui:help': translated(description, trans)
     };
   }
-  if (fields.profile) {
-    fields.profile.oneOf = profiles.profiles.map(each => ({
+  if (fields.preset) {
+    fields.preset.oneOf = presets.presets.map(each => ({
       const: each.name,
       title: each.title
     }));
@@ -122,9 +122,9 @@ function StartForm({
 /** The default of an option, as its placeholder. */
 function defaultText(
   name: string,
-  { schema, profiles, units, trans }: IStartDialogOptions
+  { schema, presets, units, trans }: IStartDialogOptions
 ): string {
-  const value = profiles.default[name as keyof IClusterSpec];
+  const value = presets.default[name as keyof IClusterSpec];
   if (typeof value === 'number' && value >= 1e6) {
     return formatBytes(value, units);
   }

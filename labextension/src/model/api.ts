@@ -47,8 +47,8 @@ export type ICluster = Schemas['ClusterInfo'];
 
 export type ClusterStatus = ICluster['status'];
 
-/** The profiles and the default cluster options. */
-export type IProfileList = Schemas['ProfileList'];
+/** The presets and the default cluster options. */
+export type IPresetList = Schemas['PresetList'];
 
 /** The body of an error response. */
 export type IProblem = Omit<Schemas['Problem'], 'others' | 'error'> & {

@@ -21,15 +21,15 @@ export type paths = {
     patch?: never;
     trace?: never;
   };
-  '/profiles': {
+  '/presets': {
     parameters: {
       query?: never;
       header?: never;
       path?: never;
       cookie?: never;
     };
-    /** List the cluster profiles, and the default options. */
-    get: operations['listProfiles'];
+    /** List the cluster presets, and the default options. */
+    get: operations['listPresets'];
     put?: never;
     post?: never;
     delete?: never;
@@ -594,11 +594,11 @@ export type components = {
        */
       dashboard: boolean;
       /**
-       * Profile
-       * @description the name of a profile of the Jupyter server
+       * Preset
+       * @description the name of a preset of the Jupyter server
        * @default
        */
-      profile: string;
+      preset: string;
     };
     /**
      * ClusterState
@@ -715,18 +715,18 @@ export type components = {
      * @description Request body that starts the cluster of a kernel.
      *
      *     - `kernel_id`: the kernel.
-     *     - `spec`: its options; options that are left out are those of the cluster profile.
-     *     - `profile`: the name of a cluster profile; empty for the default.
+     *     - `spec`: its options; options that are left out are those of the cluster preset.
+     *     - `preset`: the name of a cluster preset; empty for the default.
      */
     CreateCluster: {
       /** Kernel Id */
       kernel_id: string;
       spec?: components['schemas']['ClusterOptions'];
       /**
-       * Profile
+       * Preset
        * @default
        */
-      profile: string;
+      preset: string;
     };
     /**
      * ErrorDetails
@@ -1067,6 +1067,39 @@ export type components = {
       network: number | null;
     };
     /**
+     * Preset
+     * @description A cluster preset: options of a cluster under a name that the administrator chose.
+     *
+     *     - `name`: the name with which it is requested.
+     *     - `title`: the title that users see.
+     *     - `spec`: the options.
+     */
+    Preset: {
+      /** Name */
+      name: string;
+      /** Title */
+      title: string;
+      spec: components['schemas']['ClusterSpec'];
+    };
+    /**
+     * PresetList
+     * @description The cluster presets.
+     *
+     *     - `presets`: the cluster presets.
+     *     - `default`: the options of a cluster that is requested without options.
+     *     - `only`: whether clusters with other options than these are refused.
+     */
+    PresetList: {
+      /** Presets */
+      presets: components['schemas']['Preset'][];
+      default: components['schemas']['ClusterSpec'];
+      /**
+       * Only
+       * @default false
+       */
+      only: boolean;
+    };
+    /**
      * Problem
      * @description The error of a request.
      *
@@ -1102,39 +1135,6 @@ export type components = {
        * @default []
        */
       others: components['schemas']['Problem'][];
-    };
-    /**
-     * Profile
-     * @description A cluster profile: options of a cluster under a name that the administrator chose.
-     *
-     *     - `name`: the name with which it is requested.
-     *     - `title`: the title that users see.
-     *     - `spec`: the options.
-     */
-    Profile: {
-      /** Name */
-      name: string;
-      /** Title */
-      title: string;
-      spec: components['schemas']['ClusterSpec'];
-    };
-    /**
-     * ProfileList
-     * @description The cluster profiles.
-     *
-     *     - `profiles`: the cluster profiles.
-     *     - `default`: the options of a cluster that is requested without options.
-     *     - `only`: whether clusters with other options than these are refused.
-     */
-    ProfileList: {
-      /** Profiles */
-      profiles: components['schemas']['Profile'][];
-      default: components['schemas']['ClusterSpec'];
-      /**
-       * Only
-       * @default false
-       */
-      only: boolean;
     };
     /**
      * RestartCluster
@@ -1590,11 +1590,11 @@ export type components = {
            */
           dashboard: boolean;
           /**
-           * Profile
-           * @description a profile that the administrator of the Jupyter server has set up
+           * Preset
+           * @description a preset that the administrator of the Jupyter server has set up
            * @default
            */
-          profile: string;
+          preset: string;
         }
       | {
           /** @enum {unknown} */
@@ -1645,7 +1645,7 @@ export interface operations {
       };
     };
   };
-  listProfiles: {
+  listPresets: {
     parameters: {
       query?: never;
       header?: never;
@@ -1654,13 +1654,13 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description List the cluster profiles, and the default options. */
+      /** @description List the cluster presets, and the default options. */
       200: {
         headers: {
           [name: string]: unknown;
         };
         content: {
-          'application/json': components['schemas']['ProfileList'];
+          'application/json': components['schemas']['PresetList'];
         };
       };
       /** @description The request is not authenticated, or not authorized. */
@@ -1745,7 +1745,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1803,7 +1803,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1841,7 +1841,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1890,7 +1890,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1983,7 +1983,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -2056,7 +2056,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -2114,7 +2114,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -2163,7 +2163,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -2227,7 +2227,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
