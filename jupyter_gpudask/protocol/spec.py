@@ -200,8 +200,9 @@ class ClusterSpec(BaseModel):
         BeforeValidator(parse_gpus),
         Option(
             "WHICH",
-            "the GPUs, with one worker each: all, free (those that no cluster holds), a count (those with the most "
-            "free memory), or indices in the order of the PCI bus and UUIDs with commas, such as 0,3 or GPU-5a0c...",
+            "the GPUs, with one worker each: all, free (those that no cluster has reserved), a count (those with the "
+            "most free memory), or indices in the order of the PCI bus and UUIDs with commas, such as 0,3 or "
+            "GPU-5a0c...",
             words=("all", "free"),
             engine="cuda",
         ),
@@ -284,7 +285,7 @@ class ClusterSpec(BaseModel):
         bool,
         Option(
             "yes|no",
-            "wait in the queue while other clusters hold the GPUs, and start when they are free",
+            "wait in the queue while other clusters have reserved the GPUs, and start when they are free",
             value_is_optional=True,
             engine="cuda",
             is_free=True,

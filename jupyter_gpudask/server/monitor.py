@@ -271,7 +271,7 @@ def cluster_info(
         fix=error.fix if error else "",
         error=ErrorDetails.of(error),
         log=error.log if error else "",
-        held_gpus=error.held_gpus if error else (),
+        reserved_gpus=error.reserved_gpus if error else (),
         spec=cluster.spec,
         since=cluster.since,
         workers_ready=progress.ready if progress else 0,

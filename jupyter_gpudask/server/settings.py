@@ -74,7 +74,7 @@ class ServerSettings(LoggingConfigurable):
     ).tag(config=True)
     lease_directory = Unicode(
         "",
-        help="""A directory in which the clusters of all users of this machine hold their GPUs, writable for all and
+        help="""A directory in which the clusters of all users of this machine reserve their GPUs, writable for all and
         sticky, on a local file system: `install -d -m 1777 /run/gpudask-leases`. Without it, leases only
         keep each user's own clusters on separate GPUs. Kernels get the directory as the environment variable
         `JUPYTER_GPUDASK_LEASE_DIRECTORY`.""",
@@ -94,7 +94,7 @@ class ServerSettings(LoggingConfigurable):
         None,
         allow_none=True,
         min=1,
-        help="""Maximum number of GPUs that all clusters of a user hold together, in all servers of that user; `None`
+        help="""Maximum number of GPUs that all clusters of a user reserve together, in all servers of that user; `None`
         for no limit.""",
     ).tag(config=True, limit=True)
     hand_over_after = Float(

@@ -389,8 +389,8 @@ class BackgroundImports:
 def set_first_device(gpus: Sequence[str]) -> None:
     """Make the first of `gpus`, by UUID, device 0 of this process, unless CUDA is initialized already.
 
-    Results that are moved to the kernel are then on a GPU that its cluster holds, and not on a GPU that another cluster
-    holds. All other GPUs stay visible.
+    Results that are moved to the kernel are then on a GPU that its cluster has reserved, and not on that of another
+    cluster. All other GPUs stay visible.
     """
     if not gpus:
         return

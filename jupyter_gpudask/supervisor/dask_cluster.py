@@ -190,8 +190,8 @@ class DaskCluster(SupervisedCluster):
     async def open(self, on_progress: Callable[[Progress], None]) -> Ready:
         """Start the cluster, and wait until all workers are up.
 
-        Raises `GpuHeldError`, `GpuUnavailableError`, `GpuPackagesMissingError` or `LimitError` if a cluster with these
-        options is not possible. Raises `ClusterStartError` if a worker did not start.
+        Raises `GpuReservedError`, `GpuUnavailableError`, `GpuPackagesMissingError` or `LimitError` if a cluster with
+        these options is not possible. Raises `ClusterStartError` if a worker did not start.
         """
         spec = self._request.spec
         plan, self._lease = await self._plan_and_lease(on_progress)
@@ -304,7 +304,7 @@ class DaskCluster(SupervisedCluster):
         return await result if inspect.isawaitable(result) else result
 
     def rename(self, holder: str) -> None:
-        """Change the name under which the GPUs are held; a warning is logged if the lease cannot be written."""
+        """Change the name under which the GPUs are reserved; a warning is logged if the lease cannot be written."""
         if self._lease is None:
             return
         try:

@@ -204,7 +204,7 @@ class SupervisedCluster:
         await self.on_scheduler(release_results)
 
     def rename(self, holder: str) -> None:
-        """Change the name under which the GPUs are held."""
+        """Change the name under which the GPUs are reserved."""
 
     async def wait_for_clients(self, limit: float) -> None:
         """Wait at most `limit` seconds until the clients have left."""

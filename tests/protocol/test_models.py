@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from jupyter_gpudask.errors import ClusterLostError, GpuHeldError, OptionConflictError, ProtocolError, SpecError
+from jupyter_gpudask.errors import ClusterLostError, GpuReservedError, OptionConflictError, ProtocolError, SpecError
 from jupyter_gpudask.protocol.messages import (
     OLDEST_PROTOCOL,
     PROTOCOL_VERSION,
@@ -142,9 +142,14 @@ def test_the_longest_log_fits_into_an_event_with_its_last_lines(character):
 
 
 def test_the_gpus_that_others_hold_are_known_to_who_reads_the_event():
-    sent = Failed.from_error(GpuHeldError("others-wait", waiting="user anna", held_gpus=["GPU-0"]))
+    sent = Failed.from_error(GpuReservedError("others-wait", waiting="user anna", reserved_gpus=["GPU-0"]))
     error = parse_event(sent.model_dump_json()).to_error()
-    assert (type(error), error.reason, error.fix, error.held_gpus) == (GpuHeldError, sent.reason, sent.fix, ("GPU-0",))
+    assert (type(error), error.reason, error.fix, error.reserved_gpus) == (
+        GpuReservedError,
+        sent.reason,
+        sent.fix,
+        ("GPU-0",),
+    )
 
 
 def test_text_that_is_not_utf_8_is_left_out_of_the_first_line_of_a_kernel():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from helpers import ON_GPUS, ONE_WORKER, promised, wait_until
 
-from jupyter_gpudask.errors import GpuHeldError, SpecError
+from jupyter_gpudask.errors import GpuReservedError, SpecError
 from jupyter_gpudask.protocol.rest import ErrorDetails
 from jupyter_gpudask.protocol.spec import ClusterSpec
 from jupyter_gpudask.server.rest import openapi_document
@@ -116,7 +116,7 @@ def test_the_committed_openapi_document_is_up_to_date():
 
 
 def test_an_error_has_the_labels_of_the_options_that_it_names():
-    details = ErrorDetails.of(GpuHeldError("gpus-held", gpus="GPU 0 is held by a.ipynb"))
+    details = ErrorDetails.of(GpuReservedError("gpus-reserved", gpus="GPU 0 is reserved by a.ipynb"))
     assert details.labels == {"--gpus": "GPUs", "--share": "Share GPUs"}
     with pytest.raises(SpecError) as raised:
         ClusterSpec.parse({"pool": "lots"})

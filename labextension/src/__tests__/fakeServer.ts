@@ -154,7 +154,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       dashboard: false,
       preset: ''
     },
-    held_gpus: [],
+    reserved_gpus: [],
     since: 1000,
     workers_ready: 1,
     workers_total: 1,

@@ -32,7 +32,7 @@ describe('the request of the start dialog', () => {
     expect(requestOf({})).toEqual({});
   });
 
-  it('has the free GPUs if another notebook holds some', () => {
+  it('has the free GPUs if another notebook has reserved some', () => {
     expect(requestOf({}, offerOf([FREE, HELD]))).toEqual({ gpus: 'GPU-0' });
   });
 
@@ -91,7 +91,7 @@ describe('the request of the start dialog', () => {
 describe('the request where only presets are allowed', () => {
   const gpus = [FREE, HELD];
 
-  it('is that of the default options on the free GPUs, also if another notebook holds some', () => {
+  it('is that of the default options on the free GPUs, also if another notebook has reserved some', () => {
     const offer = offerOf(gpus, true);
     for (const spec of [DEFAULT, { ...DEFAULT, pool: 0.9 }]) {
       const values = initialValues(offer, spec);

@@ -136,13 +136,13 @@ function defaultText(
 
 interface IGpuContext {
   gpus: IGpu[];
-  /** Whether GPUs that others hold can be chosen, to share them or to wait for them. */
+  /** Whether GPUs that others have reserved can be chosen, to share them or to wait for them. */
   isHeldTaken: boolean;
   units: Units;
   trans: TranslationBundle;
 }
 
-/** A checkbox for each GPU, with the clusters that hold it; the value has the UUIDs with commas. */
+/** A checkbox for each GPU, with the clusters that have reserved it; the value has the UUIDs with commas. */
 function GpuWidget({ value, onChange, formContext }: WidgetProps): JSX.Element {
   const { gpus, isHeldTaken, units, trans } = formContext as IGpuContext;
   const all = gpus.map(({ uuid }) => uuid).join();
@@ -160,7 +160,7 @@ function GpuWidget({ value, onChange, formContext }: WidgetProps): JSX.Element {
       {gpus.length > 0 && !gpus.some(gpu => isAvailable(gpu, isHeldTaken)) && (
         <span className="jp-GpuDask-allHeld">
           {trans.__(
-            'All GPUs are held. Wait for them or share them, or run on the CPU.'
+            'All GPUs are reserved. Wait for them or share them, or run on the CPU.'
           )}
         </span>
       )}
@@ -186,7 +186,7 @@ function GpuWidget({ value, onChange, formContext }: WidgetProps): JSX.Element {
           {gpu.holders.length > 0 && (
             <span className="jp-GpuDask-secondary jp-GpuDask-gpuHolders">
               {trans.__(
-                'held by %1',
+                'reserved by %1',
                 gpu.holders.map(holder => holder.name).join(', ')
               )}
             </span>

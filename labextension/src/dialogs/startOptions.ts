@@ -23,7 +23,7 @@ export interface IOffer {
 /** The options at the start of the form; the others follow in the order of the schema. */
 export const FIRST = ['preset', 'gpus', 'engine', 'workers', 'share', 'wait'];
 
-/** Whether a cluster can use a GPU, given the clusters that hold it. */
+/** Whether a cluster can use a GPU, given the clusters that have reserved it. */
 export function isAvailable(gpu: IGpu, share: boolean): boolean {
   return gpu.holders.every(holder => share && holder.share);
 }
@@ -51,7 +51,7 @@ export function initialValues(
   const chosen = gpus.filter(
     gpu => isAvailable(gpu, spec.share) && isRequested(gpu, spec.gpus)
   );
-  // A request for all GPUs is refused while another cluster holds one of them.
+  // A request for all GPUs is refused while another cluster has reserved one of them.
   const isAll = spec.gpus === 'all' && chosen.length === gpus.length;
   if (gpus.length > 0 && !isAll && (values.gpus || spec.gpus === 'all')) {
     values.gpus = chosen.map(({ uuid }) => uuid).join();

@@ -11,10 +11,10 @@ type Schemas = components['schemas'];
 /** A process with a CUDA context on a GPU. */
 export type IGpuUser = Schemas['GpuUser'];
 
-/** A cluster that holds a GPU. */
+/** A cluster that has reserved a GPU. */
 export type IGpuHolder = Schemas['GpuHolder'];
 
-/** A GPU with its metrics, the clusters that hold it, and its processes. */
+/** A GPU with its metrics, the clusters that have reserved it, and its processes. */
 export type IGpu = Schemas['GpuInfo'];
 
 /** An error of the server's catalog. */

@@ -322,7 +322,7 @@ export type components = {
      *     - `reason`, `fix`: why it failed or was closed, and what to do.
      *     - `error`: the same as data.
      *     - `log`: the last lines of the log of the process that failed.
-     *     - `held_gpus`: UUIDs of the GPUs that others held, if it did not start for that.
+     *     - `reserved_gpus`: UUIDs of the GPUs that others had reserved, if it did not start for that.
      *     - `spec`: the options.
      *     - `since`: when this status began, in seconds since the epoch.
      *     - `workers_ready`, `workers_total`: the progress of the start.
@@ -380,10 +380,10 @@ export type components = {
        */
       log: string;
       /**
-       * Held Gpus
+       * Reserved Gpus
        * @default []
        */
-      held_gpus: string[];
+      reserved_gpus: string[];
       spec: components['schemas']['ClusterSpec'];
       /** Since */
       since: number;
@@ -613,7 +613,7 @@ export type components = {
      *     - `work`: what is done of the tasks that were submitted last.
      *     - `workers_wanted`: the requested number of workers; `workers` has fewer while one starts, and more while one is
      *       retired.
-     *     - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
+     *     - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster has.
      *     - `result_bytes`: bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
      *     - `worker_exits`: the newest unexpected exits of worker processes, at most 20, the oldest first.
      *     - `lost_hosts`: the machines that do not respond any more, at most 20, the newest last; the others do their work.
@@ -770,11 +770,11 @@ export type components = {
     };
     /**
      * GpuHolder
-     * @description A cluster that holds a GPU.
+     * @description A cluster that has reserved a GPU.
      *
      *     - `name`: the name of a notebook, or of a program.
      *     - `kernel_id`: the kernel of the cluster; `None` if unknown.
-     *     - `share`: whether other clusters that share may hold it too.
+     *     - `share`: whether other clusters that share may reserve it too.
      */
     GpuHolder: {
       /** Name */
@@ -792,14 +792,14 @@ export type components = {
     };
     /**
      * GpuInfo
-     * @description A GPU, the clusters that hold it, and the processes that use it.
+     * @description A GPU, the clusters that have reserved it, and the processes that use it.
      *
      *     Requests get `users`, and not what is read for them; browsers get the rates of its traffic.
      *
-     *     - `holders`: the clusters that hold it.
+     *     - `holders`: the clusters that have reserved it.
      *     - `users`: the processes that use it.
-     *     - `hidden_use`: whether no cluster holds it and more of its memory is used than by the listed processes: NVML does
-     *       not list processes of other containers.
+     *     - `hidden_use`: whether no cluster has reserved it and more of its memory is used than by the listed processes: NVML
+     *       does not list processes of other containers.
      */
     GpuInfo: {
       /** Index */
@@ -1493,7 +1493,7 @@ export type components = {
       | {
           /**
            * GPUs
-           * @description the GPUs, with one worker each: all, free (those that no cluster holds), a count (those with the most free memory), or indices in the order of the PCI bus and UUIDs with commas, such as 0,3 or GPU-5a0c...
+           * @description the GPUs, with one worker each: all, free (those that no cluster has reserved), a count (those with the most free memory), or indices in the order of the PCI bus and UUIDs with commas, such as 0,3 or GPU-5a0c...
            * @default all
            */
           gpus: 'all' | 'free' | number | string | (number | string)[];
@@ -1549,7 +1549,7 @@ export type components = {
           share: boolean;
           /**
            * Wait for GPUs
-           * @description wait in the queue while other clusters hold the GPUs, and start when they are free
+           * @description wait in the queue while other clusters have reserved the GPUs, and start when they are free
            * @default false
            */
           wait: boolean;

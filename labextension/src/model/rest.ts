@@ -82,7 +82,7 @@ export class RestClient {
     return (await this._request('clusters', 'POST', body)).json();
   }
 
-  /** Start a cluster with the default options; if these ask for all GPUs, on those that no cluster holds. */
+  /** Start a cluster with the default options; if these ask for all GPUs, on those that no cluster has reserved. */
   async start(kernelId: string): Promise<ICluster> {
     const spec = defaultRequest((await this.presets()).default);
     return this.create(kernelId, spec);
