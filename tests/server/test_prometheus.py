@@ -49,7 +49,7 @@ async def test_each_change_of_a_status_is_counted_once_whichever_thread_asks():
     async with managed() as manager:
         metrics = PrometheusMetrics(manager, Monitor(manager), registry)
         for kernel_id, error in [
-            ("a", GpuReservedError("gpus-reserved", gpus="GPU 0 is held")),
+            ("a", GpuReservedError("gpus-reserved", gpus="GPU 0 is reserved")),
             ("b", ClusterLostError("closed")),
         ]:
             cluster = manager.clusters[kernel_id] = KernelCluster(kernel_id, ClusterSpec(), manager._on_change)

@@ -237,7 +237,7 @@ describe('jupyter-gpudask:running', () => {
     );
     const { shutdownAllConfirmationText: text } = manager;
     expect(typeof text === 'function' && text()).toContain(
-      '2.0 GiB of results on their workers'
+      'hold 2.0 GiB of results'
     );
     const stopped = (): (string | undefined)[] =>
       requests
