@@ -35,7 +35,7 @@ _LEAST_USED = 4
 """One in so many elements of the chunks of a block are in the block; for less, HDF5 may still have the chunk."""
 
 _OF_FILTERS = {1: "deflate", 2: "shuffle", 32015: "zstd"}
-_AT_ONCE = 2**20
+_AT_ONCE = 2**18
 """Bytes that are decompressed, and numbers that are put together from their bytes, before the next ones."""
 
 _finding = threading.Lock()
@@ -180,7 +180,8 @@ class _Layout:
 def _inflate(data: Any, out: Any) -> bool:
     """Decompress `data`; whether it fills `out`.
 
-    In pieces for which the process has memory, but large ones, as the threads may wait for Python's lock after each.
+    In pieces, for which the process has memory, but not in too many, as the threads may wait for Python's lock after
+    each.
     """
     stream, end = zlib.decompressobj(), 0
     for start in range(0, len(data), _AT_ONCE):
