@@ -40,6 +40,8 @@ class Comparison:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result for one partition."""
+        if any(map(_keeps_missing, args[:2])):  # beside a nullable dtype, NaN is a missing value
+            args = (*map(OneMissing.operation, args[:2]), *args[2:])
         result = self.operation(*args, **kwargs)
         operands = args[:2]
         if not hasattr(result, "fillna") or not any(is_type_of_gpu(type(operand)) for operand in operands):
@@ -268,6 +270,14 @@ ReplaceAsPandas = with_operation(_expr.Replace, replace, __name__)
 def _is_float_of_integers(result: Any, given: Any) -> bool:
     kinds = (getattr(given.dtype, "kind", "O"), getattr(result.dtype, "kind", "O"))
     return kinds in (("i", "f"), ("u", "f")) and bool((result == given).all())
+
+
+def not_missing(frame: Any) -> Any:
+    """Whether values are not missing, by ``notna``: in cuDF 26.10 ``notnull`` of a range of rows is ``isna``."""
+    return frame.notna()
+
+
+NotNullAsPandas = with_operation(_expr.NotNull, not_missing, __name__)
 
 
 def isin(frame: Any, values: Any) -> Any:
