@@ -456,7 +456,8 @@ def with_a_column_of_pandas(frame):
         lambda f: np.sqrt(f.x - 3).groupby(f.k).mean(),
         lambda f: f.assign(z=np.sqrt(f.x - 3)).merge(f.assign(z=np.sqrt(f.x - 3)), on="z").y_x.sum(),
         lambda f: f.groupby("y").agg({"x": ["std", "var"]}),
-        lambda f: (h := f.index.to_series())[h.notnull()],
+        lambda f: (h := f.index.to_series())[h.notnull()],  # noqa: PD004 - the other name
+        lambda f: f[f.x.astype("double[pyarrow]").isin([1.0, np.nan])].y,
         lambda f: np.isnan(f.x.astype("double[pyarrow]")),
         lambda f: (np.sqrt(f.x - 3) != f.x.astype("Float64")).isna(),
         lambda f: f.astype({"y": "Float64"}).groupby(f.y // 2).y.var().isna(),

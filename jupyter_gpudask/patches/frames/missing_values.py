@@ -314,7 +314,11 @@ def _with_missing(result: Any, column: Any, values: Any) -> Any:
 def found(expression: _expr.Isin) -> Any:
     """The expression for texts, or dtypes whose missing values are NaN or NaT: all of them are equal in ``isin``."""
     meta = expression.frame._meta  # noqa: SLF001
-    are_plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biufmM" for dtype in dtypes_of(meta).values())
+    are_plain = all(
+        (isinstance(dtype, np.dtype) and dtype.kind in "biufmM")
+        or (isinstance(dtype, pd.ArrowDtype) and dtype.kind == "f")
+        for dtype in dtypes_of(meta).values()
+    )
     are_texts = isinstance(meta, pd.Series) and isinstance(meta.dtype, pd.StringDtype)
     return IsinAsPandas(*expression.operands) if are_plain or are_texts else expression
 
