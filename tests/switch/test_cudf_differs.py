@@ -114,6 +114,7 @@ ROWS = {
     "missing_values.CatBlockwiseAsPandas": lambda lib: lib.series([None], dtype="str").str.cat(
         lib.series(["a"], dtype="str")
     ),
+    "missing_values.NotNullAsPandas": lambda lib: list(map(bool, lib.frame(x=[1, 2]).index.notnull())),  # noqa: PD004 - the other name
     "missing_values.ReplaceAsPandas": lambda lib: str(lib.series([1, 2]).replace(5, 0.5).dtype),
     "missing_values.found": lambda lib: lib.series([1.0, NAN]).isin([1.0, NAN]),
     "missing_values.found, floats of 32 bits": lambda lib: lib.series([0.1], dtype="float32").isin([0.1]),
