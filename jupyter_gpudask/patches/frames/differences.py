@@ -25,7 +25,7 @@ from .texts import reason_of_arguments
 
 _OBJECTS = {
     "str": {"encode", "findall"},
-    "dt": {"date", "freq", "time", "timetz", "to_pytimedelta"},
+    "dt": {"date", "freq", "time", "timetz", "to_pytimedelta", "tz"},
 }
 """Methods and properties of accessors whose results are Python objects, which cuDF has not, or returns otherwise."""
 
