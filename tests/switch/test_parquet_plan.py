@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import dask
 import dask.dataframe as dd
+import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -16,8 +17,6 @@ from cudf_stand_in import Frame, as_stand_in, gpu_cell
 from dask._expr import FinalizeCompute
 from dask.base import collections_to_expr
 from dask.dataframe.io.parquet.arrow import ArrowDatasetEngine
-from fsspec.implementations.local import LocalFileSystem
-from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow.parquet import ParquetWriter
 
 from jupyter_gpudask.inspection.frames import ToGpu
@@ -159,8 +158,8 @@ def test_a_table_of_which_filters_leave_nothing_is_on_the_gpu(cell, folder):
     assert of_names.b.compute().name == "b"
 
 
-@pytest.mark.parametrize("fs", [LocalFileSystem(), MemoryFileSystem()])
-def test_files_of_cudf_name_the_dtypes_of_the_plan(tmp_path, monkeypatch, fs):
+@pytest.mark.parametrize("place", ["{}", "memory://{}"])
+def test_files_of_cudf_name_the_dtypes_of_the_plan(tmp_path, monkeypatch, place):
     def as_cudf(frame, path, fs, filename, partition_on, *_, **__):
         if partition_on:
             for value, rows in frame.groupby(partition_on):
@@ -168,7 +167,8 @@ def test_files_of_cudf_name_the_dtypes_of_the_plan(tmp_path, monkeypatch, fs):
                 fs.makedirs(folder, exist_ok=True)
                 as_cudf(rows.drop(columns=partition_on), folder, fs, filename, [])
             return
-        table = pa.Table.from_pandas(frame, preserve_index=False)
+        named = frame.astype({"a": "Float64", "b": "int64", "c": "boolean"})
+        table = pa.Table.from_pandas(named, preserve_index=False)
         with (
             fs.open(f"{path}/{filename}", "wb") as file,
             ParquetWriter(file, table.schema, store_schema=False) as writer,
@@ -183,13 +183,15 @@ def test_files_of_cudf_name_the_dtypes_of_the_plan(tmp_path, monkeypatch, fs):
         {"a": [1.5, None], "b": pd.array([1, 2], "Int64"), "c": pd.array([True, None], "bool[pyarrow]")}
     )
     plan["d"] = ["x", None]
-    written = plan.astype({"a": "Float64", "b": "int64", "c": "boolean"})
-    GpuEngine.write_partition(written, str(tmp_path), fs, "1.parquet", [], schema=pa.Schema.from_pandas(plan))
-    with fs.open(f"{tmp_path}/1.parquet", "rb") as file:
-        pd.testing.assert_frame_equal(pd.read_parquet(file), plan)
-    GpuEngine.write_partition(written, str(tmp_path), fs, "2.parquet", ["d"], schema=pa.Schema.from_pandas(plan))
-    with fs.open(f"{tmp_path}/d=x/2.parquet", "rb") as file:
-        pd.testing.assert_frame_equal(pd.read_parquet(file), plan[:1].drop(columns="d"))
+    folder = place.format(tmp_path)
+    frame = dd.from_pandas(plan, npartitions=1)
+    for append in (False, True):
+        frame.to_parquet(folder, engine=GpuEngine, write_index=False, append=append)
+    for part in (0, 1):
+        pd.testing.assert_frame_equal(pd.read_parquet(f"{folder}/part.{part}.parquet"), frame.compute())
+    frame.to_parquet(f"{folder}/of", engine=GpuEngine, write_index=False, partition_on=["d"])
+    expected = frame.compute()[:1].drop(columns="d")
+    pd.testing.assert_frame_equal(pd.read_parquet(f"{folder}/of/d=x/part.0.parquet"), expected)
     frame = with_nullable_dtypes(plan.astype({"b": "int64", "c": object}), pa.Schema.from_pandas(plan))  # as cuDF reads
     pd.testing.assert_frame_equal(frame, plan)
 
@@ -202,9 +204,11 @@ def test_a_file_of_metadata_has_one_of_the_schema_beside_it(tmp_path, monkeypatc
     monkeypatch.setitem(sys.modules, f"{parquet_readers.__package__}.cudf_engine", engine)
     monkeypatch.setattr(parquet_readers, "partition_to_gpu", lambda frame: frame)
     monkeypatch.setattr(parquet_readers, "name_dtypes", lambda *_: None)
-    frame, fs = pd.DataFrame({"a": [1.5]}), LocalFileSystem()
+    frame, fs = pd.DataFrame({"a": [1.5]}), fsspec.filesystem("file")
     schema = pa.Schema.from_pandas(frame)
-    parts = [GpuEngine.write_partition(frame, str(tmp_path), fs, "1.parquet", [], schema=schema)]
+    parts = [
+        GpuEngine.write_partition(frame, str(tmp_path), fs, "1.parquet", [], schema=schema, dtypes={"a": "float64"})
+    ]
     assert GpuEngine.write_metadata(parts, None, fs, str(tmp_path), append=False)[0][0]["meta"] == "of a file"
     assert pq.read_schema(tmp_path / "_common_metadata") == schema
     (tmp_path / "_common_metadata").unlink()

@@ -21,7 +21,9 @@ from dask.dataframe.dask_expr._groupby import GetGroup, GroupbyAggregation, Grou
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
+from dask.dataframe.dask_expr._shuffle import SortValues
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise, SplitMap
+from dask.dataframe.tseries.resample import ResampleReduction
 from pandas.api.types import is_object_dtype
 
 from ...inspection.frames import has_lists
@@ -83,12 +85,14 @@ from .rules import SameColumns, meta_of, with_operation
 from .texts import SplitMapAsPandas, called, is_checked
 
 _COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
+_BY_MISSING = (GroupByBase, NLargest, ResampleReduction, SortValues)
+"""Expressions for which cuDF takes NaN for the greatest number, or has NaN as the result of a group with it."""
 
 
 def as_pandas(expression: Any) -> Any:
     """An expression on GPUs with the results of pandas."""
     expression = _without_files(expression)
-    if isinstance(expression, GroupByBase) or (type(expression) is Merge and _has_float_keys(expression)):
+    if isinstance(expression, _BY_MISSING) or (type(expression) is Merge and _has_float_keys(expression)):
         expression = with_one_missing(expression)
     return with_sums_of_nothing(replaced(expression))
 
