@@ -204,13 +204,9 @@ def _is_of_arrow(column: Any, dtype: Any) -> bool:
 
 def schema_of(meta: Any) -> Any:
     """The columns of metadata of pandas, their dtypes, and the index; a Series or index has one dtype."""
-    if meta.ndim > 1:
-        return meta.columns, tuple(meta.dtypes), _index_of(meta)
-    return None, (meta.dtype,), None if isinstance(meta, pd.Index) else _index_of(meta)
-
-
-def _index_of(meta: Any) -> pd.Index | None:
-    return None if isinstance(meta.index, pd.MultiIndex) else meta.index[:0]
+    index = meta if isinstance(meta, pd.Index) else meta.index
+    index = None if isinstance(index, pd.MultiIndex) else index[:0]
+    return (meta.columns, tuple(meta.dtypes), index) if meta.ndim > 1 else (None, (meta.dtype,), index)
 
 
 def conform(frame: Any, schema: Any) -> Any:
@@ -225,9 +221,11 @@ def conform(frame: Any, schema: Any) -> Any:
     else:
         names = frame.columns[:1] if columns is None else columns
         made = _with_columns(_with_dtypes(frame, names, dtypes) if frame.shape[1] else frame, names)
-    if isinstance(made, pd.Index):
+    if wanted_index is None:
         return made
-    index = made.index if wanted_index is None else _as_index(made.index, wanted_index)
+    if isinstance(made, pd.Index):
+        return _as_index(made, wanted_index)
+    index = _as_index(made.index, wanted_index)
     if index is not made.index:
         made = made.copy(deep=False)
         made.index = index

@@ -19,7 +19,7 @@ from dask.dataframe.dispatch import to_pandas_dispatch
 from jupyter_gpudask.errors import MixedBackendsError
 from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.inspection.frames import partition_to_host, schema_of, with_lists
-from jupyter_gpudask.inspection.placement import place_of, to_gpu
+from jupyter_gpudask.inspection.placement import place_of, to_gpu, to_host
 from jupyter_gpudask.overlay import CellRecord
 from jupyter_gpudask.patches.frames import methods
 from jupyter_gpudask.patches.frames.arithmetic import Converted, with_floats
@@ -326,6 +326,23 @@ def test_lists_come_to_the_host_as_lists(dtype):
     frame = with_lists(pd.DataFrame({"t": given.to_pandas(), "k": [1, 2, 3]}), Rows())
     assert list(frame.t) == [["a", "b"], None, ["c"]]
     assert list(frame.k) == [1, 2, 3]
+
+
+@pytest.mark.filterwarnings("ignore:isinstance:Warning")  # of pandas 3.1, in Dask
+def test_an_index_of_times_is_shifted_by_its_frequency(monkeypatch):
+    frame = dd.from_pandas(pd.DataFrame({"x": range(6)}, pd.date_range("2024", periods=6, freq="2h")), npartitions=2)
+    expected = frame.index.shift(2)
+    found = to_gpu(frame).index.shift(2)
+    assert found.divisions == expected.divisions
+    result = expected.compute()
+    assert found.expr.freq == result.freq
+
+    def without_frequency(index, *args, **options):  # as cuDF's index, which is moved to the host
+        return index._with_freq(None).shift(*args, **options)
+
+    monkeypatch.setattr(type(found.expr), "operation", staticmethod(without_frequency))
+    pd.testing.assert_index_equal(to_host(found).compute(), result)
+    assert to_host(found).compute().freq == result.freq
 
 
 def test_a_merge_by_the_nearest_index_is_planned_as_in_dask():
