@@ -341,8 +341,7 @@ def test_an_index_of_times_is_shifted_by_its_frequency(monkeypatch):
         return index._with_freq(None).shift(*args, **options)
 
     monkeypatch.setattr(type(found.expr), "operation", staticmethod(without_frequency))
-    pd.testing.assert_index_equal(to_host(found).compute(), result)
-    assert to_host(found).compute().freq == result.freq
+    assert to_host(found).compute().equals(result)
 
 
 def test_a_merge_by_the_nearest_index_is_planned_as_in_dask():
