@@ -249,11 +249,15 @@ def _as_index(index: Any, wanted: Any) -> Any:
 def _with_columns(frame: Any, columns: pd.Index) -> Any:
     """A result whose columns, if they are some of these, are an index of the same dtype, such as categories."""
     known, found = list(columns), list(frame.columns)
-    if frame.columns.dtype == columns.dtype or (found != known and not set(found) < set(known)):
+    if _dtypes_of(frame.columns) == _dtypes_of(columns) or (found != known and not set(found) < set(known)):
         return frame
     frame = frame.copy(deep=False)
     frame.columns = columns.take(list(map(known.index, found)) if found != known else range(len(known)))
     return frame
+
+
+def _dtypes_of(index: pd.Index) -> list[Any]:
+    return list(index.dtypes) if isinstance(index, pd.MultiIndex) else [index.dtype]
 
 
 def _with_dtypes(frame: Any, columns: Any, dtypes: Any) -> Any:

@@ -128,6 +128,14 @@ def test_a_dataframe_with_other_columns_keeps_them(columns):
         assert conform(given, schema_of(pd.DataFrame({"a": [1], "b": [1]}, dtype="int32"))).a.dtype == "int32"
 
 
+def test_columns_of_several_levels_have_the_dtypes_of_the_metadata():
+    columns = pd.MultiIndex.from_product([["z"], pd.CategoricalIndex(["b", "a"], name="kind")])
+    given = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("z", "b"), ("z", "a")]))
+    for found in (given, given.set_axis(pd.Index(list(columns), tupleize_cols=False), axis=1)):
+        made = conform(found, schema_of(pd.DataFrame(columns=columns, dtype="int64")))
+        pd.testing.assert_index_equal(made.columns, columns)
+
+
 @pytest.mark.parametrize(
     "columns",
     [

@@ -219,6 +219,7 @@ DIGITS, TIMES = "cuDF writes nine digits of a number", "cuDF writes times in ano
 BY_ZERO = "cuDF makes floats of nullable integers that are divided by 0"
 OBJECTS, SEVERAL = "cuDF makes texts of what is converted to objects", "cuDF has no column of several kinds of values"
 FILLED = "cuDF makes floats of integers that are divided by 0 with a fill_value"
+DUMMIES = "cuDF has another column for missing values, or none"
 LABELS = "cuDF writes numbers and times of an index in another format"
 OF_ROWS = "cuDF has variances of rows with fewer values than ddof"
 THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
@@ -272,6 +273,8 @@ THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
         (lambda f: f[["k", "x"]].std(axis=1, ddof=2), OF_ROWS),
         (lambda f: f[["k", "x"]].std(axis=1), ""),
         (lambda f: f.map_partitions(len), ""),
+        (lambda f: dd.get_dummies(f.k.astype("category").cat.as_known(), dummy_na=True), DUMMIES),
+        (lambda f: dd.get_dummies(f.k.astype("category").cat.as_known()), ""),
         (lambda f: f.set_index("x").k.add_prefix("a"), LABELS),
         (lambda f: f.set_index("when").k.add_suffix("a"), LABELS),
         (lambda f: f.k.add_suffix("a"), ""),

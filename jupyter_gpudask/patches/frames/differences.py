@@ -429,6 +429,7 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     ),
     "DropnaFrame": _dropna,
     "FloorDiv": lambda found: _by_zero(found.left, found.right),
+    "GetDummies": lambda found: "cuDF has another column for missing values, or none" if found.dummy_na else "",
     "GetCategories": lambda _: "cuDF has categories in the order of a hash table",
     "Isin": _isin,
     "MapPartitions": _of_partitions,
