@@ -26,8 +26,8 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._expr": (
         "Add And And.operation AsType Assign Between Blockwise Diff Div Elemwise Eval Expr Fillna Filter FloorDiv "
         "Fused Index Isin MapPartitions Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul OpAlignPartitions Or "
-        "Or.operation Pow Projection Query Replace ResetIndex Round Shift Sqrt Sub ToBackend ToDatetime UFuncAlign "
-        "UFuncElemwise Where WhereAlign determine_column_projection rewrite_filters"
+        "Or.operation Pow Projection Query Replace ResetIndex Round Shift ShiftIndex Sqrt Sub ToBackend ToDatetime "
+        "UFuncAlign UFuncElemwise Where WhereAlign determine_column_projection rewrite_filters"
     ),
     "dask.dataframe.dask_expr._groupby": (
         "DecomposableGroupbyAggregation GetGroup GroupByBase GroupByTransform GroupbyAggregation Head Prod Size Std "

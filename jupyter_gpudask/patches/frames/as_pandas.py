@@ -264,6 +264,14 @@ def filtered(expression: _expr.Filter) -> Any:
 # Conversions
 
 
+def with_frequency(expression: _expr.ShiftIndex) -> Any:
+    """A shift of an index of times by their frequency, which cuDF does not know."""
+    freq = getattr(meta_of(expression.frame), "freq", None)
+    return (
+        expression if freq is None or expression.freq is not None else type(expression)(*expression.operands[:2], freq)
+    )
+
+
 def without_rows(expression: _expr.ToDatetime) -> Any:
     """Times with metadata that has no row; with that of Dask, the booleans beside a new column of times are objects."""
     return expression.substitute_parameters({"meta": expression.operand("meta")[:0]})
@@ -475,6 +483,7 @@ RULES: dict[Any, Any] = {
     _expr.Or: _made(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
     _expr.Query: functools.partial(selected_by_text, replaced=replaced),
     _expr.Replace: ReplaceAsPandas,
+    _expr.ShiftIndex: with_frequency,
     _expr.ToDatetime: without_rows,
     _expr.Where: WhereAsPandas,
     _expr.WhereAlign: WhereAlignAsPandas,
