@@ -47,8 +47,8 @@ class GpuDaskError(Exception):
         Its key in the catalog, which can be left out if the class has only one.
     log
         The last lines of the log of what failed; `LoggedError` shows them.
-    held_gpus
-        The UUIDs of the GPUs that others hold, if it is for these.
+    reserved_gpus
+        The UUIDs of the GPUs that others have reserved, if it is for these.
     fields
         The values in its sentences.
 
@@ -60,12 +60,14 @@ class GpuDaskError(Exception):
         What the user can do, as one sentence; empty if there is nothing to do.
     """
 
-    def __init__(self, code: str = "", /, *, log: str = "", held_gpus: Iterable[str] = (), **fields: object) -> None:
+    def __init__(
+        self, code: str = "", /, *, log: str = "", reserved_gpus: Iterable[str] = (), **fields: object
+    ) -> None:
         if not code:
             (code,) = catalog()[type(self).__name__]
         if not any(code in entries for entries in catalog().values()):
             raise TypeError(f"No error has the code {code!r}.")  # Dask then does not replace an error with its own
-        self.code, self.log, self.held_gpus = code, log, tuple(held_gpus)
+        self.code, self.log, self.reserved_gpus = code, log, tuple(reserved_gpus)
         self.fields = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in fields.items()}
         self.reason, self.fix = (self._fill(text) for text in (self.entry.reason, self.entry.fix))
         super().__init__(f"{self.reason} {self.fix}".strip())
@@ -130,10 +132,10 @@ class GpuPackagesMissingError(GpuDaskError):
     """There is a GPU, but the GPU packages are missing; the message has the command that installs them."""
 
 
-class GpuHeldError(GpuDaskError):
-    """Another cluster holds the requested GPUs; the message names its notebook, or its user.
+class GpuReservedError(GpuDaskError):
+    """Another cluster has reserved the requested GPUs; the message names its notebook, or its user.
 
-    *(accelerated)* after a name means that the kernel of that notebook has run ``%gpudask accelerate``; it holds the
+    *(accelerated)* after a name means that the kernel of that notebook has run ``%gpudask accelerate``; it reserves the
     GPU until it is restarted.
     """
 
@@ -162,8 +164,8 @@ class KernelNotFoundError(GpuDaskError):
     """The server has no kernel with this id."""
 
 
-class ProfileNotFoundError(GpuDaskError):
-    """The server has no cluster profile with this name."""
+class PresetNotFoundError(GpuDaskError):
+    """The server has no cluster preset with this name."""
 
 
 class KernelUnsuitableError(GpuDaskError):
@@ -210,7 +212,7 @@ class ProtocolError(GpuDaskError):
 
 
 class SwitchThreadError(GpuDaskError):
-    """A ``with gpu():`` block was entered in one thread and left in another; it did not hold for the code between."""
+    """A ``with gpu():`` block was entered in one thread and left in another; it did not apply to the code between."""
 
 
 class BackendUnavailableError(GpuDaskError):

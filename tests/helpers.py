@@ -152,7 +152,7 @@ _SUPERVISORS: list[psutil.Process] = []
 
 
 def wait_for_supervisors() -> None:
-    """Wait until the GPUs are free that kernels held which were killed."""
+    """Wait until the GPUs are free that kernels reserved which were killed."""
     _, living = psutil.wait_procs(_SUPERVISORS, timeout=60)
     _SUPERVISORS[:] = living
 

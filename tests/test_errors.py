@@ -6,7 +6,7 @@ from pathlib import Path
 from string import Formatter
 
 from jupyter_gpudask import errors
-from jupyter_gpudask.errors import ClusterLostError, ClusterStartError, GpuHeldError, NotOnGpuError
+from jupyter_gpudask.errors import ClusterLostError, ClusterStartError, GpuReservedError, NotOnGpuError
 from jupyter_gpudask.protocol.messages import Failed, parse_event
 from jupyter_gpudask.protocol.spec import ClusterSpec, start_options
 
@@ -42,7 +42,7 @@ def test_each_raise_site_has_a_code_of_its_class_and_gives_exactly_its_values():
     for place, name, codes, given in sites:
         wanted = [values(errors.catalog()[name][code]) for code in codes]
         assert all(each <= given for each in wanted), place
-        assert not wanted or given - {"log", "held_gpus", "field"} <= set.union(*wanted), place
+        assert not wanted or given - {"log", "reserved_gpus", "field"} <= set.union(*wanted), place
 
 
 def test_each_error_of_the_catalog_is_raised_once_there():
@@ -73,7 +73,7 @@ def test_every_exception_is_in_the_catalog_or_is_a_base_class():
 
 
 def test_an_error_is_the_same_in_another_process():
-    held = GpuHeldError("others-wait", waiting="user bob", held_gpus=["GPU-0"])
+    held = GpuReservedError("others-wait", waiting="user bob", reserved_gpus=["GPU-0"])
     lost = ClusterLostError("process-silent", limit=10.0, log="the end")
     for error in (held, lost, NotOnGpuError("f", "sum", "no such dtype.", 3)):
         copy = pickle.loads(pickle.dumps(error))  # noqa: S301

@@ -178,7 +178,7 @@ def _object_on_host(value: Any) -> Any:
 
 
 def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with host copies of the GPU data that it holds: arguments of a `functools.partial`, or self.
+    """The function with host copies of the GPU data that it has: arguments of a `functools.partial`, or self.
 
     Of a function of ``cupyx.scipy``, that of SciPy; an object with a method ``gpudask_on_host`` is replaced by its
     result.

@@ -349,8 +349,8 @@ class ClusterProcess(ClusterConnection):
         - `on_lost`: called once if the supervisor ends unexpectedly after the cluster was ready.
         - `**request`: the other fields of `Start`.
 
-        Raises `ClusterStartError`, `GpuUnavailableError`, `GpuPackagesMissingError` or `GpuHeldError` if the cluster
-        did not start. Nothing is left behind, nor if this is cancelled.
+        Raises `ClusterStartError`, `GpuUnavailableError`, `GpuPackagesMissingError` or `GpuReservedError` if the
+        cluster did not start. Nothing is left behind, nor if this is cancelled.
         """
         command = Start(spec=spec, **request)
         cluster = cls(await _start_supervisor(python, environment), spec)

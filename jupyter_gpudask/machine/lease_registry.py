@@ -273,7 +273,7 @@ class PublicLease:
     """The part of a lease that all users see.
 
     - `gpus`: UUIDs.
-    - `share`: whether other clusters that share may hold them too.
+    - `share`: whether other clusters that share may reserve them too.
     - `uid`: the user id of the holder: the owner of the file.
     - `since`: when it was taken, as Unix time.
     - `count`: of a start that waits: how many of the GPUs it needs.
@@ -370,7 +370,7 @@ class LeaseRegistry:
         return [lease for lease, _ in self._read(locked=True)]
 
     def usage(self) -> list[Usage]:
-        """Who holds or held which GPUs: of this user, and for root of all users."""
+        """Who reserves or reserved which GPUs: of this user, and for root of all users."""
         current = [_usage(lease, "", time.time()) for lease, _ in self._read(locked=True)]
         ended = [_usage(lease, _PROCESS_ENDED, seen) for lease, seen in self._read(locked=False)]
         return [each for each in read_usage(self.path) + ended + current if os.geteuid() in (0, each.uid)]

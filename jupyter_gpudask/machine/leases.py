@@ -206,7 +206,7 @@ class Lease:
     - `kernel_id`: the kernel of the cluster; empty if unknown.
     - `pid`: the process that holds them, on its own host and in its own container; 0 if it is known only from the
       directory for all users.
-    - `share`: whether other clusters that share may hold them too.
+    - `share`: whether other clusters that share may reserve them too.
     - `public`: the name of its file in the directory for all users; empty without one.
     - `accelerates`: whether the process is a kernel that uses them itself, after ``%gpudask accelerate``, and not a
       supervisor.

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..errors import GpuHeldError, GpuPackagesMissingError, GpuUnavailableError, LimitError
+from ..errors import GpuPackagesMissingError, GpuReservedError, GpuUnavailableError, LimitError
 from ..installation import pip_install
 from ..protocol.spec import ClusterSpec, Engine, engine_with, has_gpus
 from ..protocol.state import GpuState
@@ -19,8 +19,8 @@ from .leases import Lease, LeaseFolder, holders_of, leases_of_others
 def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases: Iterable[Lease]) -> list[GpuState]:
     """Select the GPUs that `spec` requests, without those of other clusters, unless both clusters share them.
 
-    Raises `GpuHeldError` if other clusters hold them; the message names these. Raises `GpuUnavailableError` if there
-    are no such GPUs.
+    Raises `GpuReservedError` if other clusters have reserved them; the message names these. Raises
+    `GpuUnavailableError` if there are no such GPUs.
     """
     leases = [lease for lease in leases if not (spec.share and lease.share)]
     holders = holders_of(leases)
@@ -38,11 +38,11 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
         for gpu in leased:
             by_holder.setdefault(" and ".join(holders[gpu.uuid]), []).append(str(gpu.index))
         in_the_way = [lease for lease in leases if any(gpu.uuid in lease.gpus for gpu in concerned)]
-        code = "gpus-held" if free else "all-gpus-held"
+        code = "gpus-reserved" if free else "all-gpus-reserved"
         if all(lease.accelerates for lease in in_the_way):  # kernels share with no cluster
             code = "gpus-accelerated"
-        said = ", ".join(f"{_list_gpus(indices)} held by {holder}" for holder, indices in by_holder.items())
-        raise GpuHeldError(code, gpus=said, held_gpus=(gpu.uuid for gpu in leased))
+        said = ", ".join(f"{_list_gpus(indices)} reserved by {holder}" for holder, indices in by_holder.items())
+        raise GpuReservedError(code, gpus=said, reserved_gpus=(gpu.uuid for gpu in leased))
     return chosen
 
 
@@ -84,12 +84,12 @@ def check_memory(pool: int | None, chosen: Iterable[GpuState]) -> None:
 def check_gpus_of_user(
     chosen: Iterable[GpuState], folder: LeaseFolder, limit: int | None, *, without: int | None = None
 ) -> None:
-    """Check that a user does not hold more GPUs than the administrator allows.
+    """Check that a user does not reserve more GPUs than the administrator allows.
 
     - `limit`: the largest number of GPUs of all clusters of a user together; `None` for no limit.
     - `without`: the pid of the supervisor whose cluster the new one replaces.
 
-    Raises `LimitError` if the user would hold more.
+    Raises `LimitError` if the user would reserve more.
     """
     if limit is None:
         return
@@ -114,10 +114,10 @@ def check_replacement(
     - `max_gpus`: the largest number of GPUs of a user; `None` for no limit.
     - `kernel_id`: the kernel of the cluster; empty if this process is the kernel.
 
-    Raises `GpuHeldError` or `GpuUnavailableError` if there will not be enough GPUs, or starts that wait in line would
-    get them. Raises `LimitError` if the user would hold too many.
+    Raises `GpuReservedError` or `GpuUnavailableError` if there will not be enough GPUs, or starts that wait in line
+    would get them. Raises `LimitError` if the user would reserve too many.
     """
-    if spec.profile or not spec.may_use_gpus:
+    if spec.preset or not spec.may_use_gpus:
         return
     try:
         visible = gpus.require_gpus(environment)
@@ -132,8 +132,8 @@ def check_replacement(
     if waiting := folder.wanted_before(None, (gpu.uuid for gpu in wanted_gpus(spec, visible))):
         try:
             chosen = select_unleased_gpus(spec, visible, [*others, *waiting])
-        except GpuHeldError:
-            raise GpuHeldError("others-wait-for-restart", waiting=waiting[0].holder) from None
+        except GpuReservedError:
+            raise GpuReservedError("others-wait-for-restart", waiting=waiting[0].holder) from None
     check_gpus_of_user(chosen, folder, max_gpus, without=supervisor)
     freed = {uuid for lease in leases if lease.pid == supervisor for uuid in lease.gpus}
     after = [_without_session(gpu, supervisor) if gpu.uuid in freed else gpu for gpu in chosen]
@@ -184,9 +184,9 @@ class Plan:
 def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
     """Plan the cluster of `spec`; nothing is started.
 
-    `spec`: the options of the cluster. `leases`: the leases of other clusters. Raises `GpuHeldError` if other clusters
-    hold the GPUs. Raises `GpuUnavailableError` if GPUs were requested by engine, count or name and do not exist. Raises
-    `GpuPackagesMissingError` if there is a GPU, and the environment lacks the packages that use it.
+    `spec`: the options of the cluster. `leases`: the leases of other clusters. Raises `GpuReservedError` if other
+    clusters have reserved the GPUs. Raises `GpuUnavailableError` if GPUs were requested by engine, count or name and do
+    not exist. Raises `GpuPackagesMissingError` if there is a GPU, and the environment lacks the packages that use it.
     """
     if not spec.may_use_gpus:
         return _cpu_plan(spec)

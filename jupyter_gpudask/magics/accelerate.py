@@ -12,7 +12,7 @@ from pathlib import Path
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from ..errors import AccelerationError, GpuHeldError, GpuUnavailableError
+from ..errors import AccelerationError, GpuReservedError, GpuUnavailableError
 from ..installation import pip_install
 from ..machine.gpus import visible_gpus
 from ..machine.leases import Lease, LeaseFolder, OwnLease, holders_of
@@ -51,12 +51,12 @@ def _accelerators() -> tuple[_Accelerator, ...]:
 
 
 def accelerate(shell: InteractiveShell, session: Session) -> Note:
-    """Load the accelerators that are installed, on a GPU that no other cluster holds; from then on the kernel holds it.
+    """Load the accelerators that are installed, on a GPU that is reserved for the kernel from then on.
 
     Without a GPU nothing is loaded: the rest of the notebook runs on the CPU, with the same results.
 
     Raises `AccelerationError` if no accelerator is installed, or a library that one replaces is imported already.
-    Raises `GpuHeldError` if other clusters hold all GPUs, or the one that this kernel already uses.
+    Raises `GpuReservedError` if other clusters have reserved all GPUs, or the one that this kernel already uses.
     """
     extensions = shell.extension_manager
     assert extensions is not None
@@ -132,13 +132,14 @@ def _report(shell: InteractiveShell) -> None:
 
 @contextmanager
 def lease_first_device(visible: Sequence[GpuState], kernel_id: str, supervisor: int | None) -> Iterator[GpuState]:
-    """Make a GPU device 0 of this process that no cluster of another kernel holds, and hold it as long as this lives.
+    """Make a GPU device 0 of this process that no cluster of another kernel has reserved, and reserve it meanwhile.
 
     If the body raises, the lease is released.
 
     `kernel_id`, `supervisor`: this kernel, and the pid of its supervisor if it has a cluster. A GPU of this cluster is
-    preferred; otherwise it is the free GPU with the most free memory. Raises `GpuHeldError` if other clusters hold all
-    of them, or the one that this process already uses. Raises `AccelerationError` if the lease cannot be written.
+    preferred; otherwise it is the free GPU with the most free memory. Raises `GpuReservedError` if other clusters have
+    reserved all of them, or the one that this process already uses. Raises `AccelerationError` if the lease cannot be
+    written.
     """
     folder = LeaseFolder()
     lease: OwnLease | None = None
@@ -173,11 +174,11 @@ def _set_first_unleased_device(
     if not candidates:
         try:
             candidates = select_unleased_gpus(ClusterSpec.parse({"gpus": 1}), visible, leases)
-        except GpuHeldError as error:
-            raise GpuHeldError("no-gpu-to-accelerate", **error.fields, held_gpus=error.held_gpus) from None
+        except GpuReservedError as error:
+            raise GpuReservedError("no-gpu-to-accelerate", **error.fields, reserved_gpus=error.reserved_gpus) from None
     set_first_device([candidates[0].uuid])
     first = visible_gpus()[0]
     holders = holders_of(leases).get(first.uuid, [])
     if first.uuid not in own_gpus and holders:  # CUDA is initialized, and keeps its device
-        raise GpuHeldError("first-gpu-held", gpu=first.index, holders=" and ".join(holders))
+        raise GpuReservedError("first-gpu-reserved", gpu=first.index, holders=" and ".join(holders))
     return first

@@ -134,7 +134,7 @@ class Commands:
         return LiveStatusView(state, self._session.state)
 
     @_command(
-        "show the GPUs of the machine, the clusters that hold them, and their processes",
+        "show the GPUs of the machine, the clusters that have reserved them, and their processes",
         value="has the metrics as `gpus`, and the clusters by UUID as `holders`",
     )
     def _gpus(self) -> View:

@@ -128,7 +128,7 @@ def _check_gpu(gpu: GpuState, holders: Sequence[str]) -> Iterator[Finding]:
     free = gpu.memory_total - gpu.memory_used
     text = f"{format_bytes(free)} of {format_bytes(gpu.memory_total)} free"
     if holders:
-        text += f"; held by {' and '.join(holders)}"
+        text += f"; reserved by {' and '.join(holders)}"
     if gpu.processes:
         text += f"; used by {', '.join(_describe_process(process.pid) for process in gpu.processes)}"
     if free < _MIN_FREE * gpu.memory_total:
@@ -206,7 +206,7 @@ def _check_kernel(cluster: RunningCluster | None) -> Iterator[Finding]:
     astray = [gpu.index for gpu in list_gpus() if gpu.uuid not in own and os.getpid() in _pids(gpu)]
     if astray:
         fix = "Restart the kernel, and start the cluster before anything else uses CUDA."
-        yield Finding("kernel", "problem", f"uses GPU {astray[0]}, which its cluster does not hold.", fix)
+        yield Finding("kernel", "problem", f"uses GPU {astray[0]}, which its cluster has not reserved.", fix)
 
 
 def _pids(gpu: GpuState) -> set[int]:

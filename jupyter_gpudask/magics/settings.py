@@ -47,7 +47,7 @@ class MagicsSettings(Configurable):
     ).tag(config=True)
     lease_directory = Unicode(
         default_value="",
-        help="The directory in which all users of this machine hold their GPUs; empty for the one that the Jupyter "
+        help="The directory in which all users of this machine reserve their GPUs; empty for the one that the Jupyter "
         "server has set.",
     ).tag(config=True)
     price_per_gpu_hour = Float(

@@ -106,9 +106,9 @@ def _with_hosts(
 
 
 class GpusView(View):
-    """The GPUs of the machine with their metrics, and by UUID the clusters that hold them, as a table."""
+    """The GPUs of the machine with their metrics, and by UUID the clusters that have reserved them, as a table."""
 
-    _HEADS = ("GPU", "name", "busy", "memory", "temperature", "power", "held by", "processes")
+    _HEADS = ("GPU", "name", "busy", "memory", "temperature", "power", "reserved by", "processes")
 
     def __init__(self, gpus: Sequence[GpuState], holders: Mapping[str, Sequence[str]]) -> None:
         self.gpus = tuple(gpus)

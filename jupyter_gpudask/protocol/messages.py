@@ -154,7 +154,7 @@ class _OfEngine(Message):
 class Progress(_OfEngine):
     """`ready` of `total` workers are up.
 
-    - `gpus`: UUIDs of the GPUs that the cluster holds, which are known before the first worker is up.
+    - `gpus`: UUIDs of the GPUs that the cluster has reserved, which are known before the first worker is up.
     - `notes`: sentences on what the start waits for, such as jobs of a batch system.
     - `place`: the place in the line for GPUs, from 1; 0 if it does not wait for them.
     """
@@ -260,7 +260,7 @@ class _Failure(Message):
     - `fields`: the values of its message.
     - `reason`, `fix`: its message, for a receiver that does not have the code.
     - `log`: the end of the cluster's log.
-    - `held_gpus`: UUIDs of GPUs that others hold, if it did not start for that.
+    - `reserved_gpus`: UUIDs of GPUs that others have reserved, if it did not start for that.
     """
 
     kind: str = "GpuDaskError"
@@ -269,7 +269,7 @@ class _Failure(Message):
     reason: str
     fix: str = ""
     log: _Log = ""
-    held_gpus: tuple[str, ...] = ()
+    reserved_gpus: tuple[str, ...] = ()
 
     @classmethod
     def from_error(cls, error: GpuDaskError, **others: Any) -> Self:

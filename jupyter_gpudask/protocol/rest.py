@@ -92,11 +92,11 @@ class GpuUser(_Answer):
 
 
 class GpuHolder(_Answer):
-    """A cluster that holds a GPU.
+    """A cluster that has reserved a GPU.
 
     - `name`: the name of a notebook, or of a program.
     - `kernel_id`: the kernel of the cluster; `None` if unknown.
-    - `share`: whether other clusters that share may hold it too.
+    - `share`: whether other clusters that share may reserve it too.
     """
 
     name: str
@@ -105,14 +105,14 @@ class GpuHolder(_Answer):
 
 
 class GpuInfo(GpuState):
-    """A GPU, the clusters that hold it, and the processes that use it.
+    """A GPU, the clusters that have reserved it, and the processes that use it.
 
     Requests get `users`, and not what is read for them; browsers get the rates of its traffic.
 
-    - `holders`: the clusters that hold it.
+    - `holders`: the clusters that have reserved it.
     - `users`: the processes that use it.
-    - `hidden_use`: whether no cluster holds it and more of its memory is used than by the listed processes: NVML does
-      not list processes of other containers.
+    - `hidden_use`: whether no cluster has reserved it and more of its memory is used than by the listed processes: NVML
+      does not list processes of other containers.
     """
 
     model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
@@ -158,8 +158,8 @@ class GpuList(_Answer):
     error: ErrorDetails | None = None
 
 
-class Profile(_Answer):
-    """A cluster profile: options of a cluster under a name that the administrator chose.
+class Preset(_Answer):
+    """A cluster preset: options of a cluster under a name that the administrator chose.
 
     - `name`: the name with which it is requested.
     - `title`: the title that users see.
@@ -171,15 +171,15 @@ class Profile(_Answer):
     spec: ClusterSpec
 
 
-class ProfileList(_Answer):
-    """The cluster profiles.
+class PresetList(_Answer):
+    """The cluster presets.
 
-    - `profiles`: the cluster profiles.
+    - `presets`: the cluster presets.
     - `default`: the options of a cluster that is requested without options.
     - `only`: whether clusters with other options than these are refused.
     """
 
-    profiles: tuple[Profile, ...]
+    presets: tuple[Preset, ...]
     default: ClusterSpec
     only: bool = False
 
@@ -194,7 +194,7 @@ class ClusterInfo(_Answer):
     - `reason`, `fix`: why it failed or was closed, and what to do.
     - `error`: the same as data.
     - `log`: the last lines of the log of the process that failed.
-    - `held_gpus`: UUIDs of the GPUs that others held, if it did not start for that.
+    - `reserved_gpus`: UUIDs of the GPUs that others had reserved, if it did not start for that.
     - `spec`: the options.
     - `since`: when this status began, in seconds since the epoch.
     - `workers_ready`, `workers_total`: the progress of the start.
@@ -228,7 +228,7 @@ class ClusterInfo(_Answer):
     fix: str = ""
     error: ErrorDetails | None = None
     log: str = ""
-    held_gpus: tuple[str, ...] = ()
+    reserved_gpus: tuple[str, ...] = ()
     spec: ClusterSpec
     since: float
     workers_ready: int = 0
@@ -260,13 +260,13 @@ class CreateCluster(_Question):
     """Request body that starts the cluster of a kernel.
 
     - `kernel_id`: the kernel.
-    - `spec`: its options; options that are left out are those of the cluster profile.
-    - `profile`: the name of a cluster profile; empty for the default.
+    - `spec`: its options; options that are left out are those of the cluster preset.
+    - `preset`: the name of a cluster preset; empty for the default.
     """
 
     kernel_id: str = Field(min_length=1, max_length=100)
     spec: dict[str, Any] = Field(default_factory=dict)
-    profile: str = Field("", max_length=100)
+    preset: str = Field("", max_length=100)
 
 
 class ClusterLogs(_Answer):

@@ -89,7 +89,7 @@ class Option:
     - `words`: words that completion suggests, beside those of the type.
     - `value_is_optional`: whether the option may be typed without a value.
     - `engine`: ``cuda`` or ``cpu``, if only clusters of this engine have it.
-    - `is_free`: whether users may choose it where they may start only the clusters of profiles.
+    - `is_free`: whether users may choose it where they may start only the clusters of presets.
     - `is_of_classes`: whether clusters that a class of the administrator creates have it, too.
     """
 
@@ -200,8 +200,9 @@ class ClusterSpec(BaseModel):
         BeforeValidator(parse_gpus),
         Option(
             "WHICH",
-            "the GPUs, with one worker each: all, free (those that no cluster holds), a count (those with the most "
-            "free memory), or indices in the order of the PCI bus and UUIDs with commas, such as 0,3 or GPU-5a0c...",
+            "the GPUs, with one worker each: all, free (those that no cluster has reserved), a count (those with the "
+            "most free memory), or indices in the order of the PCI bus and UUIDs with commas, such as 0,3 or "
+            "GPU-5a0c...",
             words=("all", "free"),
             engine="cuda",
         ),
@@ -284,7 +285,7 @@ class ClusterSpec(BaseModel):
         bool,
         Option(
             "yes|no",
-            "wait in the queue while other clusters hold the GPUs, and start when they are free",
+            "wait in the queue while other clusters have reserved the GPUs, and start when they are free",
             value_is_optional=True,
             engine="cuda",
             is_free=True,
@@ -375,8 +376,8 @@ class ClusterSpec(BaseModel):
             is_free=True,
         ),
     ] = Field(default=False, description="yes or no")
-    profile: Annotated[str, Option("NAME", "a profile that the administrator of the Jupyter server has set up")] = (
-        Field("", max_length=100, title="Profile", description="the name of a profile of the Jupyter server")
+    preset: Annotated[str, Option("NAME", "a preset that the administrator of the Jupyter server has set up")] = Field(
+        "", max_length=100, title="Preset", description="the name of a preset of the Jupyter server"
     )
 
     @property
@@ -428,7 +429,7 @@ class ClusterSpec(BaseModel):
             raise first from None
         if spec.gpus != "all" and not spec.may_use_gpus:
             raise OptionConflictError("gpus-and-cpu")
-        if spec.workers is not None and spec.may_use_gpus and not spec.profile:
+        if spec.workers is not None and spec.may_use_gpus and not spec.preset:
             raise OptionConflictError("workers-without-cpu")
         return spec
 
@@ -471,7 +472,7 @@ def flag_of(field: str) -> str:
 
 
 class ClusterClass(BaseModel):
-    """A Dask cluster class that creates the clusters of a profile; it only comes from the server's configuration.
+    """A Dask cluster class that creates the clusters of a preset; it only comes from the server's configuration.
 
     - `path`: the import path, ``package.module.Class``, in the environment of the kernel.
     - `options`: its keyword arguments, as JSON values.
@@ -483,8 +484,8 @@ class ClusterClass(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict, repr=False)  # they can hold secrets
 
 
-class ClassProfile(BaseModel):
-    """A cluster profile whose clusters are created by a class, as written in the configuration.
+class ClassPreset(BaseModel):
+    """A cluster preset whose clusters are created by a class, as written in the configuration.
 
     - `engine`: ``cuda`` if its workers have GPUs, CuPy and cuDF, which cells then use; else ``cpu``. The default is
       that with the ``worker_class`` of the options, as `distributed.SSHCluster` has.
@@ -523,8 +524,8 @@ def differences(running: ClusterSpec, requested: ClusterSpec) -> list[str]:
 
     The values of environment variables, which may be secret, are left out.
     """
-    if running.profile != requested.profile:  # which sets the other options
-        return [_difference("profile", running, requested)]
+    if running.preset != requested.preset:  # which sets the other options
+        return [_difference("preset", running, requested)]
     fields = [name for name in ClusterSpec.model_fields if getattr(running, name) != getattr(requested, name)]
     if not (running.may_use_gpus and requested.may_use_gpus) and DEVICES.intersection(fields):
         described = [_difference_of_devices(running, requested)]

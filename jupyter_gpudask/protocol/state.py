@@ -274,7 +274,7 @@ class ClusterState(_Model):
     - `work`: what is done of the tasks that were submitted last.
     - `workers_wanted`: the requested number of workers; `workers` has fewer while one starts, and more while one is
       retired.
-    - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
+    - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster has.
     - `result_bytes`: bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
     - `worker_exits`: the newest unexpected exits of worker processes, at most 20, the oldest first.
     - `lost_hosts`: the machines that do not respond any more, at most 20, the newest last; the others do their work.

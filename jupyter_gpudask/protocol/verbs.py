@@ -59,13 +59,13 @@ class Start(Command):
     """Start a cluster; the first command, sent once.
 
     - `spec`: the options of the cluster.
-    - `cluster_class`: the Dask cluster class of a cluster profile, if the spec names such a profile.
+    - `cluster_class`: the Dask cluster class of a cluster preset, if the spec names such a preset.
     - `path`: folders from which workers can import modules besides those of their environment: the kernel's `sys.path`.
     - `settings`: the settings of Dask's configuration that the kernel has changed, nested as there.
-    - `holder`: the name under which the GPUs are held and which other users of them see: a notebook, or a program.
+    - `holder`: the name under which the GPUs are reserved and which other users of them see: a notebook, or a program.
     - `kernel_id`: the kernel of the cluster, if known.
     - `max_workers`: the largest number of workers allowed; `None` for no limit.
-    - `max_gpus`: the largest number of GPUs that all clusters of the user may hold together; `None` for no limit.
+    - `max_gpus`: the largest number of GPUs that all clusters of the user may reserve together; `None` for no limit.
     - `gpu_metrics`: whether states include metrics from NVML; false for a parent that reads NVML itself.
     - `dashboard_secret`: if given, Dask's dashboard answers requests whose header ``X-Gpudask-Secret`` has this value,
       whatever the spec says.
@@ -232,7 +232,7 @@ class ClusterVerbs:
 
     @_verb(answer=None)
     def rename(self, holder: str) -> Awaitable[None]:
-        """Change the name under which the GPUs are held."""
+        """Change the name under which the GPUs are reserved."""
 
     @_verb(answer=None)
     def report_automatic(self, on: bool) -> Awaitable[None]:

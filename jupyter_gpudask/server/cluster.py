@@ -248,7 +248,7 @@ class KernelCluster:
             self.unused = True
 
     async def is_unused(self) -> bool:
-        """Whether nobody has used the cluster since its kernel was restarted, and no result is held."""
+        """Whether nobody has used the cluster since its kernel was restarted, and no result is reserved."""
         async with self._resetting:
             if self.ready is None:
                 return self.unused

@@ -47,7 +47,7 @@ class LeaseApplication(JupyterApp):
 
 
 class UsageApp(LeaseApplication):
-    """Show how many hours each user held GPUs, and in how many clusters; for root all users, else yourself."""
+    """Show how many hours each user reserved GPUs, and in how many clusters; for root all users, else yourself."""
 
     name = "jupyter-gpudask-usage"
     description = __doc__
@@ -109,7 +109,7 @@ class MachineMetrics(Collector):
 
 
 class ExporterApp(LeaseApplication):
-    """Serve metrics for Prometheus on the GPUs of the machine and on the users who hold them, without a login."""
+    """Serve metrics for Prometheus on the GPUs of the machine and who has reserved them, without a login."""
 
     name = "jupyter-gpudask-exporter"
     description = __doc__

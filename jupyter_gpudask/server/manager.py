@@ -249,7 +249,7 @@ class ClusterManager:
                 await cluster.start(
                     interpreter or await self.kernels.interpreter(kernel_id),
                     holder=self._holder(kernel_id, notebooks),
-                    cluster_class=self.policy.cluster_class(cluster.spec.profile),
+                    cluster_class=self.policy.cluster_class(cluster.spec.preset),
                     max_workers=self.policy.settings.max_workers,
                     max_gpus=self.policy.settings.max_gpus,
                 )

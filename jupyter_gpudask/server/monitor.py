@@ -271,7 +271,7 @@ def cluster_info(
         fix=error.fix if error else "",
         error=ErrorDetails.of(error),
         log=error.log if error else "",
-        held_gpus=error.held_gpus if error else (),
+        reserved_gpus=error.reserved_gpus if error else (),
         spec=cluster.spec,
         since=cluster.since,
         workers_ready=progress.ready if progress else 0,
@@ -304,6 +304,6 @@ def with_gpu_metrics(state: ClusterState, gpus: Iterable[GpuState]) -> ClusterSt
     if not has_gpus(state.engine):
         return state
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
-    # The class of a cluster profile selects its GPUs itself, and may name its workers after them.
+    # The class of a cluster preset selects its GPUs itself, and may name its workers after them.
     workers = tuple(worker.with_gpu(by_uuid.get(worker.gpu_uuid or worker.name)) for worker in state.workers)
     return state.model_copy(update={"workers": workers})

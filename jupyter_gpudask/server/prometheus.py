@@ -103,8 +103,8 @@ class PrometheusMetrics(Collector):
                 is_busy = cluster.state is not None and cluster.state.tasks_unfinished
                 counts["busy" if is_busy else "idle"] += len(cluster.ready.gpus)
         metric = GaugeMetricFamily(
-            "gpudask_gpus_held",
-            "GPUs that this server's clusters hold, by whether the cluster has unfinished tasks.",
+            "gpudask_gpus_reserved",
+            "GPUs that this server's clusters have reserved, by whether the cluster has unfinished tasks.",
             labels=["user", "cluster"],
         )
         for activity in ("busy", "idle"):
@@ -132,7 +132,9 @@ class PrometheusMetrics(Collector):
 def gpu_metrics(gpus: Iterable[GpuState], holders: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
     """The metrics of GPUs; `holders` are numbers of clusters, by UUID and the name of the user."""
     labels = ["gpu", "uuid"]
-    held = GaugeMetricFamily("gpudask_gpu_holders", "Clusters that hold the GPU.", labels=[*labels, "user"])
+    held = GaugeMetricFamily(
+        "gpudask_gpu_reservations", "Clusters that have reserved the GPU.", labels=[*labels, "user"]
+    )
     busy = GaugeMetricFamily("gpudask_gpu_utilization_ratio", "Part of the time in which a kernel ran.", labels=labels)
     used = GaugeMetricFamily("gpudask_gpu_memory_used_bytes", "Device memory in use.", labels=labels)
     total = GaugeMetricFamily("gpudask_gpu_memory_total_bytes", "Device memory.", labels=labels)

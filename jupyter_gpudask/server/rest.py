@@ -30,7 +30,7 @@ from ..errors import (
     KernelUnsuitableError,
     LimitError,
     NoClusterError,
-    ProfileNotFoundError,
+    PresetNotFoundError,
     SpecError,
 )
 from ..protocol.rest import (
@@ -41,8 +41,8 @@ from ..protocol.rest import (
     ErrorDetails,
     GpuList,
     HistoryPart,
+    PresetList,
     Problem,
-    ProfileList,
     StreamMessage,
 )
 from ..protocol.spec import ENGINES, ClusterSpec, has_gpus, start_options
@@ -58,7 +58,7 @@ _STATUS: dict[type[GpuDaskError], HTTPStatus] = {
     SpecError: HTTPStatus.UNPROCESSABLE_ENTITY,
     KernelNotFoundError: HTTPStatus.NOT_FOUND,
     NoClusterError: HTTPStatus.NOT_FOUND,
-    ProfileNotFoundError: HTTPStatus.NOT_FOUND,
+    PresetNotFoundError: HTTPStatus.NOT_FOUND,
     ClusterExistsError: HTTPStatus.CONFLICT,
     ClusterLostError: HTTPStatus.CONFLICT,
     KernelUnsuitableError: HTTPStatus.CONFLICT,
@@ -207,11 +207,11 @@ async def _list_gpus(handler: GpuDaskAPIHandler) -> GpuList:
     return await handler.monitor.gpus()
 
 
-@_operation("get", "/profiles", "listProfiles", ProfileList)
-async def _list_profiles(handler: GpuDaskAPIHandler) -> ProfileList:
-    """List the cluster profiles, and the default options."""
+@_operation("get", "/presets", "listPresets", PresetList)
+async def _list_presets(handler: GpuDaskAPIHandler) -> PresetList:
+    """List the cluster presets, and the default options."""
     policy = handler.manager.policy
-    return ProfileList(profiles=policy.listed_profiles(), default=policy.spec({}), only=policy.settings.profiles_only)
+    return PresetList(presets=policy.listed_presets(), default=policy.spec({}), only=policy.settings.presets_only)
 
 
 @_operation("get", "/clusters", "listClusters", ClusterList)
@@ -234,7 +234,7 @@ async def _create(handler: GpuDaskAPIHandler) -> ClusterInfo:
     request = handler.body(CreateCluster)
     if (joined := handler.manager.joined.get(request.kernel_id)) is not None:
         raise ClusterExistsError("is-connected", address=joined.joined)
-    spec = handler.manager.policy.spec(request.spec, request.profile)
+    spec = handler.manager.policy.spec(request.spec, request.preset)
     await handler.manager.start(request.kernel_id, spec)
     return await handler.describe(request.kernel_id)
 
@@ -322,7 +322,7 @@ _REF = "#/components/schemas/{model}"
 _ERRORS = {
     400: "The body is not JSON, or is too large.",
     403: "The request is not authenticated, or not authorized.",
-    404: "The kernel, cluster or profile does not exist.",
+    404: "The kernel, cluster or preset does not exist.",
     409: "The state of the cluster or of the server does not allow this.",
     422: "A value in the body is invalid.",
 }

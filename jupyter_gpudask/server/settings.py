@@ -12,12 +12,12 @@ from pydantic import ValidationError
 from traitlets import Bool, Dict, Enum, Float, Int, TraitError, Unicode
 from traitlets.config import LoggingConfigurable
 
-from ..errors import GpuDaskError, LimitError, OptionConflictError, ProfileNotFoundError, SpecError
+from ..errors import GpuDaskError, LimitError, OptionConflictError, PresetNotFoundError, SpecError
 from ..machine.lease_registry import LeaseRegistry
-from ..protocol.rest import Profile
+from ..protocol.rest import Preset
 from ..protocol.spec import (
     DEVICES,
-    ClassProfile,
+    ClassPreset,
     ClusterClass,
     ClusterSpec,
     StartOption,
@@ -35,21 +35,21 @@ class ServerSettings(LoggingConfigurable):
     """
 
     default_spec = Dict(
-        help="""Default options of a cluster, such as `{'gpus': 1, 'pool': 0.5}`; `{'profile': 'small'}` makes the
-        options of that profile the default, and other keys override them."""
+        help="""Default options of a cluster, such as `{'gpus': 1, 'pool': 0.5}`; `{'preset': 'small'}` makes the
+        options of that preset the default, and other keys override them."""
     ).tag(config=True)
-    profiles = Dict(
+    presets = Dict(
         value_trait=Dict(),
         key_trait=Unicode(),
         help="""Named sets of cluster options that users can choose from, such as
         `{'small': {'title': 'One GPU', 'gpus': 1}}`; or a class of Dask clusters and its keyword arguments, such as
         `{'queue': {'class': 'dask_jobqueue.SLURMCluster', 'options': {'n_workers': 4}, 'engine': 'cuda'}}`, where
-        `engine` is `cuda` if the workers have GPUs. Users choose a profile by name; only the administrator can name a
+        `engine` is `cuda` if the workers have GPUs. Users choose a preset by name; only the administrator can name a
         class.""",
     ).tag(config=True)
-    profiles_only = Bool(
+    presets_only = Bool(
         default_value=False,
-        help="""Whether users can start only clusters with the options of a profile, or with the default options. They
+        help="""Whether users can start only clusters with the options of a preset, or with the default options. They
         can still change the number of workers within that.""",
     ).tag(config=True, limit=True)
     idle_timeout = Float(
@@ -74,7 +74,7 @@ class ServerSettings(LoggingConfigurable):
     ).tag(config=True)
     lease_directory = Unicode(
         "",
-        help="""A directory in which the clusters of all users of this machine hold their GPUs, writable for all and
+        help="""A directory in which the clusters of all users of this machine reserve their GPUs, writable for all and
         sticky, on a local file system: `install -d -m 1777 /run/gpudask-leases`. Without it, leases only
         keep each user's own clusters on separate GPUs. Kernels get the directory as the environment variable
         `JUPYTER_GPUDASK_LEASE_DIRECTORY`.""",
@@ -94,7 +94,7 @@ class ServerSettings(LoggingConfigurable):
         None,
         allow_none=True,
         min=1,
-        help="""Maximum number of GPUs that all clusters of a user hold together, in all servers of that user; `None`
+        help="""Maximum number of GPUs that all clusters of a user reserve together, in all servers of that user; `None`
         for no limit.""",
     ).tag(config=True, limit=True)
     hand_over_after = Float(
@@ -124,7 +124,7 @@ class ServerSettings(LoggingConfigurable):
     ).tag(config=True)
 
 
-# The class name is the configuration section, which `--help-all` shows: `c.GpuDask.profiles`, `--GpuDask.profiles=...`.
+# The class name is the configuration section, which `--help-all` shows: `c.GpuDask.presets`, `--GpuDask.presets=...`.
 ServerSettings.__name__ = "GpuDask"
 
 
@@ -162,10 +162,10 @@ class Policy:
         self.settings = settings
 
     def validate_settings(self) -> None:
-        """Raise `TraitError` if the default options, a cluster profile or the directory of leases are invalid."""
+        """Raise `TraitError` if the default options, a cluster preset or the directory of leases are invalid."""
         try:
             self.spec({})
-            self.listed_profiles()
+            self.listed_presets()
         except GpuDaskError as error:
             raise TraitError(f"Invalid configuration of GpuDask: {error}") from None
         directory = self.settings.lease_directory
@@ -178,45 +178,45 @@ class Policy:
                 f"Type as root: install -d -m 1777 {directory}"
             ) from None
 
-    def spec(self, options: Mapping[str, Any], profile: str = "") -> ClusterSpec:
+    def spec(self, options: Mapping[str, Any], preset: str = "") -> ClusterSpec:
         """The spec of a new cluster.
 
-        `options`: the options that the user gave; they override those of the profile, or else the default ones.
-        `profile`: the name of a cluster profile, which may also be one of the options. Raises `ProfileNotFoundError` if
-        there is no such profile. Raises `SpecError` if an option has a value that is not allowed. Raises `LimitError`
+        `options`: the options that the user gave; they override those of the preset, or else the default ones.
+        `preset`: the name of a cluster preset, which may also be one of the options. Raises `PresetNotFoundError` if
+        there is no such preset. Raises `SpecError` if an option has a value that is not allowed. Raises `LimitError`
         if the spec exceeds a limit.
         """
-        return self.check(self._unchecked_spec(options, profile))
+        return self.check(self._unchecked_spec(options, preset))
 
-    def _unchecked_spec(self, options: Mapping[str, Any], profile: str) -> ClusterSpec:
-        if not profile and not options.get("profile"):
+    def _unchecked_spec(self, options: Mapping[str, Any], preset: str) -> ClusterSpec:
+        if not preset and not options.get("preset"):
             options = self._default_options(options) | dict(options)
-        profile = profile or ClusterSpec.parse({"profile": options.get("profile", "")}, strict=True).profile
-        if profile and profile not in self.settings.profiles:
-            raise ProfileNotFoundError(
-                "no-profile" if self.settings.profiles else "no-profiles",
-                name=repr(profile),
-                known=", ".join(self.settings.profiles),
+        preset = preset or ClusterSpec.parse({"preset": options.get("preset", "")}, strict=True).preset
+        if preset and preset not in self.settings.presets:
+            raise PresetNotFoundError(
+                "no-preset" if self.settings.presets else "no-presets",
+                name=repr(preset),
+                known=", ".join(self.settings.presets),
             )
-        options = {name: value for name, value in options.items() if name != "profile"}
-        if (class_profile := self._class_profile(profile)) is not None:
-            return _class_spec(profile, class_profile, options)
-        base = _without_overridden({"share": self.settings.share_gpus} | self._profile_options(profile), options)
+        options = {name: value for name, value in options.items() if name != "preset"}
+        if (class_preset := self._class_preset(preset)) is not None:
+            return _class_spec(preset, class_preset, options)
+        base = _without_overridden({"share": self.settings.share_gpus} | self._preset_options(preset), options)
         return ClusterSpec.parse(base | options, strict=True)
 
-    def cluster_class(self, profile: str) -> ClusterClass | None:
-        """The Dask cluster class of a cluster profile; `None` if the profile names none."""
-        class_profile = self._class_profile(profile)
-        return None if class_profile is None else ClusterClass(path=class_profile.path, options=class_profile.options)
+    def cluster_class(self, preset: str) -> ClusterClass | None:
+        """The Dask cluster class of a cluster preset; `None` if the preset names none."""
+        class_preset = self._class_preset(preset)
+        return None if class_preset is None else ClusterClass(path=class_preset.path, options=class_preset.options)
 
     def updated_spec(self, spec: ClusterSpec, options: Mapping[str, Any]) -> ClusterSpec:
         """`spec` with some options replaced; raises the same errors as `spec`."""
-        if "profile" in options:
+        if "preset" in options:
             return self.spec(options)
-        if spec.profile:
+        if spec.preset:
             values = {option.field: getattr(spec, option.field) for option in _options_of_classes()}
             kept = {name: value for name, value in values.items() if value is not None}
-            return self.spec(kept | dict(options), spec.profile)
+            return self.spec(kept | dict(options), spec.preset)
         base = _without_overridden(spec.model_dump(), options)
         if "gpus" in options and has_gpus(spec.engine):  # which is where there are GPUs
             base["engine"] = spec.engine
@@ -232,11 +232,11 @@ class Policy:
         for number in (workers, spec.adapt and spec.adapt[1]):
             if number is not None:
                 self.check_workers(number)
-        offered = (self._unchecked_spec({}, name) for name in ("", *self.settings.profiles))
-        if self.settings.profiles_only and all(_comparable(spec) != _comparable(each) for each in offered):
-            names = list(self.settings.profiles)
+        offered = (self._unchecked_spec({}, name) for name in ("", *self.settings.presets))
+        if self.settings.presets_only and all(_comparable(spec) != _comparable(each) for each in offered):
+            names = list(self.settings.presets)
             raise LimitError(
-                "profiles-only" if names else "defaults-only", names=", ".join(names), first=next(iter(names), "")
+                "presets-only" if names else "defaults-only", names=", ".join(names), first=next(iter(names), "")
             )
         return spec
 
@@ -246,47 +246,47 @@ class Policy:
         if limit is not None and workers > limit:
             raise LimitError("too-many-workers", limit=limit, workers=workers)
 
-    def listed_profiles(self) -> tuple[Profile, ...]:
-        """All cluster profiles, with their specs."""
+    def listed_presets(self) -> tuple[Preset, ...]:
+        """All cluster presets, with their specs."""
         return tuple(
-            Profile(name=name, title=str(options.get("title", name)), spec=self.spec({}, name))
-            for name, options in self.settings.profiles.items()
+            Preset(name=name, title=str(options.get("title", name)), spec=self.spec({}, name))
+            for name, options in self.settings.presets.items()
         )
 
-    def _class_profile(self, profile: str) -> ClassProfile | None:
-        entry = self.settings.profiles.get(profile, {})
+    def _class_preset(self, preset: str) -> ClassPreset | None:
+        entry = self.settings.presets.get(preset, {})
         if "class" not in entry:
             return None
         try:
-            return ClassProfile.model_validate(entry)
+            return ClassPreset.model_validate(entry)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = ".".join(str(part) for part in first["loc"])
             value = entry.get(name)
             shown = type(value).__name__ if isinstance(value, dict | list) else value  # which can hold secrets
             raise SpecError(
-                "profile-option", profile=profile, option=name, value=repr(shown), error=first["msg"]
+                "preset-option", preset=preset, option=name, value=repr(shown), error=first["msg"]
             ) from None
 
-    def _profile_options(self, profile: str) -> dict[str, Any]:
-        options = {name: value for name, value in self.settings.profiles.get(profile, {}).items() if name != "title"}
-        if "profile" in options:
-            raise SpecError("profile-in-profile", profile=profile)
+    def _preset_options(self, preset: str) -> dict[str, Any]:
+        options = {name: value for name, value in self.settings.presets.get(preset, {}).items() if name != "title"}
+        if "preset" in options:
+            raise SpecError("preset-in-preset", preset=preset)
         return options
 
     def _default_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The default options that `options` do not override."""
         defaults = {name: value for name, value in self.settings.default_spec.items() if name != "title"}
-        # A cluster class decides where its workers run: selecting GPUs or CPU workers overrides such a profile.
-        if DEVICES & options.keys() and self._class_profile(defaults.get("profile", "")) is not None:
-            del defaults["profile"]
+        # A cluster class decides where its workers run: selecting GPUs or CPU workers overrides such a preset.
+        if DEVICES & options.keys() and self._class_preset(defaults.get("preset", "")) is not None:
+            del defaults["preset"]
         return _without_overridden(defaults, options)
 
 
 def _comparable(spec: ClusterSpec) -> ClusterSpec:
-    """A spec without what users may change whatever the profile."""
+    """A spec without what users may change whatever the preset."""
     gpus = "all" if spec.gpus == "free" else spec.gpus
-    workers = None if spec.profile else spec.workers
+    workers = None if spec.preset else spec.workers
     free = {option.field for option in start_options().values() if option.is_free}
     return ClusterSpec.model_validate(spec.model_dump(exclude=free) | {"gpus": gpus, "workers": workers})
 
@@ -301,13 +301,13 @@ def _options_of_classes() -> list[StartOption]:
     return [option for option in start_options().values() if option.is_of_classes]
 
 
-def _class_spec(profile: str, class_profile: ClassProfile, options: Mapping[str, Any]) -> ClusterSpec:
+def _class_spec(preset: str, class_preset: ClassPreset, options: Mapping[str, Any]) -> ClusterSpec:
     """The spec of a cluster that a class creates; users can set `_options_of_classes`."""
-    fixed = {"profile": profile, "engine": class_profile.engine}
-    base = ClusterSpec.parse(fixed | {"start_timeout": class_profile.start_timeout})
+    fixed = {"preset": preset, "engine": class_preset.engine}
+    base = ClusterSpec.parse(fixed | {"start_timeout": class_preset.start_timeout})
     spec = ClusterSpec.parse(base.model_dump() | dict(options), strict=True)
     settable = {option.field for option in _options_of_classes()}
     for name in options:
         if name not in settable and getattr(spec, name) != getattr(base, name):
-            raise OptionConflictError("with-profile", option=flag_of(name), profile=profile, field=name)
+            raise OptionConflictError("with-preset", option=flag_of(name), preset=preset, field=name)
     return spec

@@ -293,7 +293,7 @@ def options_after(options: Mapping[str, Any], changes: dict[str, Any]) -> dict[s
     """The options of a cluster, some of which the user has given again as `changes`."""
     from ..protocol.spec import DEVICES
 
-    if "profile" in changes:
+    if "preset" in changes:
         return dict(changes)
     changes_devices = "gpus" in changes or "engine" in changes
     kept = {name: value for name, value in options.items() if not (changes_devices and name in DEVICES)}
@@ -306,7 +306,7 @@ def spec_on_this_machine(options: dict[str, Any], running: Ready | None) -> Clus
     from ..protocol.spec import ClusterSpec
 
     spec = ClusterSpec.parse(options)
-    if not spec.profile:  # only the server knows the cluster profiles
+    if not spec.preset:  # only the server knows the cluster presets
         make_plan(spec)
     if running is not None:
         check_replacement(spec, running.pid)
@@ -389,8 +389,8 @@ class BackgroundImports:
 def set_first_device(gpus: Sequence[str]) -> None:
     """Make the first of `gpus`, by UUID, device 0 of this process, unless CUDA is initialized already.
 
-    Results that are moved to the kernel are then on a GPU that its cluster holds, and not on a GPU that another cluster
-    holds. All other GPUs stay visible.
+    Results that are moved to the kernel are then on a GPU that its cluster has reserved, and not on that of another
+    cluster. All other GPUs stay visible.
     """
     if not gpus:
         return

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, ProfileNotFoundError
+from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, PresetNotFoundError
 from .launch import EventLoopThread, RunningCluster, attach, import_path, launch, options_after, spec_on_this_machine
 
 if TYPE_CHECKING:
@@ -306,9 +306,9 @@ def process_session() -> Session:
 
 
 def _refusal(running: ClusterSpec, requested: ClusterSpec) -> GpuDaskError:
-    """Why a kernel without a server cannot have this cluster beside the running one: it has no profiles either."""
+    """Why a kernel without a server cannot have this cluster beside the running one: it has no presets either."""
     from ..protocol.spec import other_options
 
-    if requested.profile:
-        return ProfileNotFoundError("no-profiles", name=repr(requested.profile))
+    if requested.preset:
+        return PresetNotFoundError("no-presets", name=repr(requested.preset))
     return other_options(running, requested)

@@ -28,7 +28,7 @@ from distributed.core import Status as WorkerStatus
 
 from ..comm.unix import can_listen
 from ..device_errors import is_device_error
-from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProfileNotFoundError
+from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, PresetNotFoundError
 from ..machine.directories import LOGS_VARIABLE, ClusterDirectory, older_log, tail, worker_log
 from ..machine.leases import LeaseFolder, OwnLease
 from ..machine.plan import Plan, make_plan
@@ -190,8 +190,8 @@ class DaskCluster(SupervisedCluster):
     async def open(self, on_progress: Callable[[Progress], None]) -> Ready:
         """Start the cluster, and wait until all workers are up.
 
-        Raises `GpuHeldError`, `GpuUnavailableError`, `GpuPackagesMissingError` or `LimitError` if a cluster with these
-        options is not possible. Raises `ClusterStartError` if a worker did not start.
+        Raises `GpuReservedError`, `GpuUnavailableError`, `GpuPackagesMissingError` or `LimitError` if a cluster with
+        these options is not possible. Raises `ClusterStartError` if a worker did not start.
         """
         spec = self._request.spec
         plan, self._lease = await self._plan_and_lease(on_progress)
@@ -304,7 +304,7 @@ class DaskCluster(SupervisedCluster):
         return await result if inspect.isawaitable(result) else result
 
     def rename(self, holder: str) -> None:
-        """Change the name under which the GPUs are held; a warning is logged if the lease cannot be written."""
+        """Change the name under which the GPUs are reserved; a warning is logged if the lease cannot be written."""
         if self._lease is None:
             return
         try:
@@ -378,8 +378,8 @@ class DaskCluster(SupervisedCluster):
         request = self._request
         if request.cluster_class is not None:
             return Plan(request.spec.class_engine, workers=0, cpu_reason=without_gpus(request.spec)), None
-        if request.spec.profile:
-            raise ProfileNotFoundError("no-profiles", name=repr(request.spec.profile))
+        if request.spec.preset:
+            raise PresetNotFoundError("no-presets", name=repr(request.spec.preset))
         if not request.spec.may_use_gpus:
             plan = make_plan(request.spec)
             check_limit(plan.workers, request.max_workers)

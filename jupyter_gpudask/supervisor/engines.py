@@ -133,7 +133,7 @@ def has_remote_scheduler(cluster_class: ClusterClass) -> bool:
 
 
 def import_class(cluster_class: ClusterClass) -> Any:
-    """The class, or the function, that a cluster profile names; raises `ClusterStartError` if it cannot be imported."""
+    """The class, or the function, that a cluster preset names; raises `ClusterStartError` if it cannot be imported."""
     module, _, name = cluster_class.path.rpartition(".")
     try:
         return getattr(import_module(module), name)
@@ -198,7 +198,7 @@ def _make_other(class_: Any, options: dict[str, Any], spec: ClusterSpec, common:
     if spec.workers is None:
         return class_(**(defaults | options))
     if "n_workers" not in parameters:
-        raise OptionConflictError("with-profile", option="--workers", profile=spec.profile, field="workers")
+        raise OptionConflictError("with-preset", option="--workers", preset=spec.preset, field="workers")
     return class_(**(defaults | options | {"n_workers": spec.workers}))
 
 
@@ -401,7 +401,7 @@ class HostsCluster(SpecCluster):
 
 
 def check_capacity(workers: int, capacity: int) -> None:
-    """Raise `GpuUnavailableError` if the hosts of a cluster profile have fewer workers."""
+    """Raise `GpuUnavailableError` if the hosts of a cluster preset have fewer workers."""
     if workers > capacity:
         raise GpuUnavailableError("too-few-hosts", workers=workers, capacity=capacity)
 

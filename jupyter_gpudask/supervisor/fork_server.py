@@ -145,7 +145,7 @@ def engine_of_forks(request: Start, *, default: str = "spawn") -> Engine | None:
     of_environment = dask.config.collect_env(spec.environment)
     config = dask.config.merge(dask.config.collect(), request.settings, of_environment)
     method = dask.config.get(METHOD, default, config=config)
-    others = request.cluster_class is not None or bool(spec.profile) or spec.protocol == "ucx"
+    others = request.cluster_class is not None or bool(spec.preset) or spec.protocol == "ucx"
     # Variables of Python may let it import other modules.
     own_python = any(name.startswith("PYTHON") for name in spec.environment)
     if method == "forkserver" and hasattr(os, "pidfd_open") and not others and not own_python:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from ..errors import ClusterStartError, GpuDaskError, GpuHeldError, GpuUnavailableError, LimitError, ScaleError
+from ..errors import ClusterStartError, GpuDaskError, GpuReservedError, GpuUnavailableError, LimitError, ScaleError
 from ..machine import gpus
 from ..machine.leases import Lease, LeaseFolder, OwnLease, Place, leases_of_others
 from ..machine.plan import Plan, check_gpus_of_user, check_memory, make_plan, wanted_gpus
@@ -46,7 +46,7 @@ class Scaling:
 
         The others close when their results have been moved, which may take longer than this method.
 
-        Raises `GpuUnavailableError` if the cluster does not hold that many GPUs. Raises `LimitError` if the
+        Raises `GpuUnavailableError` if the cluster has not reserved that many GPUs. Raises `LimitError` if the
         administrator allows fewer. Raises `ClusterStartError` if the batch system refuses the jobs. Raises `ScaleError`
         if what workers hold cannot be moved to others, or an earlier `scale` is still moving it.
         """
@@ -160,7 +160,7 @@ def check_workers(workers: int, gpus: int, limit: int | None) -> None:
     """Raise `LimitError` or `GpuUnavailableError` if a cluster with so many GPUs cannot have the workers."""
     check_limit(workers, limit)
     if gpus and workers > gpus:
-        raise GpuUnavailableError("too-few-held", workers=workers, gpus=gpus)
+        raise GpuUnavailableError("too-few-reserved", workers=workers, gpus=gpus)
 
 
 def check_limit(workers: int, limit: int | None) -> None:
@@ -175,10 +175,10 @@ _INTERVAL = 0.5
 async def plan_and_lease(request: Start, on_wait: Callable[[str, int], None]) -> tuple[Plan, OwnLease | None]:
     """Plan the cluster of a request, and take the lease on its GPUs.
 
-    `request`: the request; with ``wait`` it stands in line while others hold the GPUs, and leaves the line if
+    `request`: the request; with ``wait`` it stands in line while others have reserved the GPUs, and leaves the line if
     cancelled. `on_wait`: called with a sentence on its place in the line, and the place, whenever that changes. Raises
-    `GpuHeldError`, `GpuUnavailableError`, `GpuPackagesMissingError` or `LimitError` if a cluster with these options is
-    not possible. Raises `ClusterStartError` if the lease cannot be written.
+    `GpuReservedError`, `GpuUnavailableError`, `GpuPackagesMissingError` or `LimitError` if a cluster with these options
+    is not possible. Raises `ClusterStartError` if the lease cannot be written.
     """
     folder = LeaseFolder()
     if not request.spec.wait:
@@ -189,7 +189,7 @@ async def plan_and_lease(request: Start, on_wait: Callable[[str, int], None]) ->
         while True:
             try:
                 return _try(request, folder, place)
-            except GpuHeldError as error:
+            except GpuReservedError as error:
                 place = place or _enter_line(request, folder)
                 number = len(folder.line.before(place, place.gpus)) + 1
                 sentence = f"Waiting for GPUs at place {number} in line. {error.reason}"
@@ -217,21 +217,21 @@ def _try(request: Start, folder: LeaseFolder, place: Place | None) -> tuple[Plan
             return plan, folder.take(uuids, holder=request.holder, kernel_id=request.kernel_id, share=spec.share)
     except OSError as error:
         plan = make_plan(spec)
-        if plan.gpus:  # other clusters would not see that these GPUs are held
+        if plan.gpus:  # other clusters would not see that these GPUs are reserved
             raise _lease_error(folder, error) from None
     return plan, None
 
 
 def _plan(spec: ClusterSpec, folder: LeaseFolder, leases: list[Lease], place: Place | None) -> Plan:
-    """Plan with the GPUs that neither another cluster holds nor a start waits for that came before."""
+    """Plan with the GPUs that neither another cluster has reserved nor a start waits for that came before."""
     plan = make_plan(spec, leases)
     if not plan.gpus:
         return plan
     before = folder.wanted_before(place, place.gpus if place else _wanted_uuids(spec))
     try:
         return make_plan(spec, [*leases, *before]) if before else plan
-    except GpuHeldError:
-        raise GpuHeldError("others-wait", waiting=before[0].holder) from None
+    except GpuReservedError:
+        raise GpuReservedError("others-wait", waiting=before[0].holder) from None
 
 
 def _wanted_uuids(spec: ClusterSpec) -> list[str]:

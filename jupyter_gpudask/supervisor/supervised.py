@@ -71,7 +71,7 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
 
 def without_gpus(spec: ClusterSpec) -> str:
     """Why cells run on the CPU on a cluster that a class creates; empty if its workers have GPUs."""
-    return "" if has_gpus(spec.class_engine) else f"Clusters of the profile {spec.profile} have no GPUs."
+    return "" if has_gpus(spec.class_engine) else f"Clusters of the preset {spec.preset} have no GPUs."
 
 
 Status = Literal["starting", "ready", "closing", "closed"]
@@ -204,7 +204,7 @@ class SupervisedCluster:
         await self.on_scheduler(release_results)
 
     def rename(self, holder: str) -> None:
-        """Change the name under which the GPUs are held."""
+        """Change the name under which the GPUs are reserved."""
 
     async def wait_for_clients(self, limit: float) -> None:
         """Wait at most `limit` seconds until the clients have left."""

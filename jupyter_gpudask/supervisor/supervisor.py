@@ -176,7 +176,7 @@ class Supervisor(Reporter):
         return await self._cluster.worker_log(worker, lines)
 
     async def rename(self, holder: str) -> None:
-        """Change the name under which the GPUs are held."""
+        """Change the name under which the GPUs are reserved."""
         await asyncio.to_thread(self._cluster.rename, holder)
 
     async def keep(self) -> str:

@@ -6,7 +6,7 @@ export namespace CommandIDs {
   export const showHistory = 'gpudask:show-history';
   /** Start a cluster with the default options. */
   export const start = 'gpudask:start';
-  /** Start a cluster again whose GPUs are held by others, on those that are free. */
+  /** Start a cluster again whose GPUs are reserved by others, on those that are free. */
   export const startOnFree = 'gpudask:start-on-free-gpus';
   /** Start a cluster again with other options: sharing its GPUs, in line for them, or on the CPU. */
   export const startSharing = 'gpudask:start-sharing';

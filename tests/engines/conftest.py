@@ -11,7 +11,7 @@ from slurm import Slurm, missing_programs
 
 JOB = {"class": "dask_jobqueue.SLURMCluster", "start_timeout": 90}
 OPTIONS = {"cores": 1, "memory": "300MB", "walltime": "00:30:00"}
-PROFILES = {
+PRESETS = {
     "slurm": JOB | {"options": OPTIONS},
     "short": JOB | {"options": OPTIONS | {"walltime": "00:01:00"}},
     "no-queue": JOB | {"options": OPTIONS | {"queue": "nowhere"}},
@@ -42,7 +42,7 @@ def server(slurm, tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
     (folder / "home").mkdir()
     environment = {**os.environ, **slurm.environment, "HOME": str(folder / "home")}
-    server = Server(folder, f"--GpuDask.profiles={PROFILES!r}", environment=environment)
+    server = Server(folder, f"--GpuDask.presets={PRESETS!r}", environment=environment)
     server.home = folder / "home"
     yield server
     server.stop()

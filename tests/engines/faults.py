@@ -54,10 +54,10 @@ class SilentServer:
         """How many connections there have been."""
         return len(self._accepted)
 
-    def refusal(self, kernel: NotebookKernel, profile: str) -> str:
-        """What a start with a profile that connects to this server says; in time, and no connection is left."""
+    def refusal(self, kernel: NotebookKernel, preset: str) -> str:
+        """What a start with a preset that connects to this server says; in time, and no connection is left."""
         began = time.monotonic()
-        reply = kernel.run(f"%gpudask start --profile {profile}", timeout=4 * _START_LIMIT)
+        reply = kernel.run(f"%gpudask start --preset {preset}", timeout=4 * _START_LIMIT)
         assert time.monotonic() - began < _START_LIMIT
         assert self.accepted > 0
         wait_until(lambda: self.clients() == [])

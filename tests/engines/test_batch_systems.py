@@ -42,15 +42,15 @@ def batch(system):
 @pytest.fixture
 def server(system, batch, tmp_path):
     options = {"cores": 1, "memory": "300MB"}
-    profile = {"class": f"dask_jobqueue.{system}Cluster", "start_timeout": 90}
-    profiles = {
-        "jobs": profile | {"options": options},
-        "refused": profile | {"options": options | {"queue": "nowhere"}},
+    preset = {"class": f"dask_jobqueue.{system}Cluster", "start_timeout": 90}
+    presets = {
+        "jobs": preset | {"options": options},
+        "refused": preset | {"options": options | {"queue": "nowhere"}},
     }
     (tmp_path / "home").mkdir()
     path = f"{batch.programs}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "HOME": str(tmp_path / "home")}
-    server = Server(tmp_path, f"--GpuDask.profiles={profiles!r}", environment=environment)
+    server = Server(tmp_path, f"--GpuDask.presets={presets!r}", environment=environment)
     yield server
     server.stop()
 
@@ -61,9 +61,9 @@ def shown(kernel, command):
 
 def test_jobs_are_started_wait_are_scaled_cancelled_and_missed(server, batch, system):
     with kernel_of(server) as kernel:
-        reply = kernel.run("%gpudask start --profile refused", timeout=LIMIT)
+        reply = kernel.run("%gpudask start --preset refused", timeout=LIMIT)
         assert f"{system} refuses the job: " in reply.error_value + reply.printed
-        kernel.ok("started = %gpudask start --profile jobs --workers 3", timeout=LIMIT)
+        kernel.ok("started = %gpudask start --preset jobs --workers 3", timeout=LIMIT)
         assert kernel.ok("started.client.scheduler.address[:6]").value == "'tls://'"
         wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 2, LIMIT)
         wait_until(lambda: f"Job 3 {WAITING[system]}" in shown(kernel, "status"), LIMIT)

@@ -23,7 +23,7 @@ LIMIT = 120.0
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A Jupyter server with profiles of a Gateway."""
+    """A Jupyter server with presets of a Gateway."""
     pytest.importorskip("dask_gateway_server", reason="run make test-engines")
     configuration = tmp_path_factory.mktemp("dask")
     (configuration / "gateway.yaml").write_text(
@@ -36,20 +36,20 @@ def server(tmp_path_factory):
         addresses = {f"DASK_GATEWAY__{name.upper()}": gateway.options[name] for name in ("address", "proxy_address")}
         environment = {**os.environ, "DASK_CONFIG": str(configuration), **addresses}
 
-        def profile(**options):
+        def preset(**options):
             return {"class": "dask_gateway.GatewayCluster", "start_timeout": 90, "options": gateway.options | options}
 
-        profiles = {
-            "gateway": profile(),
-            "no-gateway": profile(address=f"http://127.0.0.1:{free_port()}"),
-            "no-entry": profile(auth="kerberos"),
-            "full": profile(limit=0) | {"start_timeout": 20},
-            "hangs": profile(address=f"http://127.0.0.1:{silent.port}") | {"start_timeout": 8},
-            "dies": profile(scheduler="false"),
-            "no-scheduler-address": profile(proxy_address=f"127.0.0.1:{free_port()}") | {"start_timeout": 8},
+        presets = {
+            "gateway": preset(),
+            "no-gateway": preset(address=f"http://127.0.0.1:{free_port()}"),
+            "no-entry": preset(auth="kerberos"),
+            "full": preset(limit=0) | {"start_timeout": 20},
+            "hangs": preset(address=f"http://127.0.0.1:{silent.port}") | {"start_timeout": 8},
+            "dies": preset(scheduler="false"),
+            "no-scheduler-address": preset(proxy_address=f"127.0.0.1:{free_port()}") | {"start_timeout": 8},
         }
         own = tmp_path_factory.mktemp("server")
-        server = Server(own, f"--GpuDask.profiles={profiles!r}", environment=environment)
+        server = Server(own, f"--GpuDask.presets={presets!r}", environment=environment)
         server.gateway, server.silent, server.folder = gateway, silent, own
         try:
             yield server
@@ -72,7 +72,7 @@ def schedulers():
 
 
 def test_a_cluster_computes_is_scaled_adapts_and_is_stopped(server, kernel):
-    kernel.ok("started = %gpudask start --profile gateway --workers 2", timeout=LIMIT)
+    kernel.ok("started = %gpudask start --preset gateway --workers 2", timeout=LIMIT)
     assert kernel.ok("started.client.scheduler.address[:10]").value == "'gateway://'"
     cell = kernel.ok(
         "%%gpudask\nimport dask.array as da\nda.ones((400, 400), chunks=100).sum().compute()", timeout=LIMIT
@@ -100,17 +100,17 @@ def test_a_cluster_computes_is_scaled_adapts_and_is_stopped(server, kernel):
 
 
 def test_a_cluster_whose_scheduler_is_killed_says_so(server, kernel):
-    kernel.ok("started = %gpudask start --profile gateway", timeout=LIMIT)
+    kernel.ok("started = %gpudask start --preset gateway", timeout=LIMIT)
     for process in schedulers():
         process.send_signal(signal.SIGKILL)
     wait_until(lambda: server.cluster(kernel)["status"] == "failed", LIMIT)
     assert "The scheduler of dask_gateway.GatewayCluster does not respond" in server.cluster(kernel)["reason"]
-    kernel.ok("started = %gpudask start --profile gateway", timeout=LIMIT)
+    kernel.ok("started = %gpudask start --preset gateway", timeout=LIMIT)
     assert kernel.ok("started.client.submit(lambda: 41).result()", timeout=LIMIT).value == "41"
 
 
 @pytest.mark.parametrize(
-    ("profile", "sentence"),
+    ("preset", "sentence"),
     [
         ("no-gateway", "dask_gateway.GatewayCluster does not start: Cannot connect to host 127.0.0.1:"),
         ("no-entry", "dask_gateway.GatewayCluster does not start: "),
@@ -125,8 +125,8 @@ def test_a_cluster_whose_scheduler_is_killed_says_so(server, kernel):
         ),
     ],
 )
-def test_a_gateway_that_cannot_be_used_is_a_sentence(server, kernel, profile, sentence):
-    reply = kernel.run(f"%gpudask start --profile {profile}", timeout=LIMIT)
+def test_a_gateway_that_cannot_be_used_is_a_sentence(server, kernel, preset, sentence):
+    reply = kernel.run(f"%gpudask start --preset {preset}", timeout=LIMIT)
     assert reply.status == "error"
     assert sentence.format(server.gateway.options["address"]) in reply.error_value + reply.printed
 
@@ -139,7 +139,7 @@ def test_a_gateway_that_never_answers_is_a_sentence_within_the_start_timeout(ser
 
 @pytest.mark.quick
 def test_neither_the_password_nor_the_key_of_the_cluster_can_be_read_elsewhere(server, kernel):
-    replies = [kernel.ok("started = %gpudask start --profile gateway\nprint(started)\nstarted", timeout=LIMIT)]
+    replies = [kernel.ok("started = %gpudask start --preset gateway\nprint(started)\nstarted", timeout=LIMIT)]
     cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones((4, 4), chunks=2).sum().compute()", timeout=LIMIT)
     assert "16.0" in cell.value
     key = kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
@@ -163,7 +163,7 @@ def test_neither_the_password_nor_the_key_of_the_cluster_can_be_read_elsewhere(s
 def test_a_wrong_password_is_a_sentence_that_does_not_show_it(kernel):
     wrong = json.dumps({"password": "a-wrong-password"})
     kernel.ok(f"import os\nos.environ['DASK_GATEWAY__AUTH__KWARGS'] = {wrong!r}")
-    reply = kernel.run("%gpudask start --profile gateway", timeout=LIMIT)
+    reply = kernel.run("%gpudask start --preset gateway", timeout=LIMIT)
     said = reply.error_value + reply.printed
     assert "dask_gateway.GatewayCluster does not start: " in said
     assert "Authentication failed" in said or "401" in said

@@ -19,8 +19,8 @@ LIMIT = 120.0
 
 
 @contextmanager
-def ssh_profile(folder):
-    """A host whose Python sees the pretend GPUs, as a profile and variables of the Jupyter server."""
+def ssh_preset(folder):
+    """A host whose Python sees the pretend GPUs, as a preset and variables of the Jupyter server."""
     pytest.importorskip("asyncssh", reason="run make test-engines")
     if shutil.which("sshd") is None:
         pytest.skip("sshd is missing: run make test-engines")
@@ -48,7 +48,7 @@ def ssh_profile(folder):
 
 
 @contextmanager
-def gateway_profile(folder):
+def gateway_preset(folder):
     """A Gateway whose clusters see the pretend GPUs."""
     pytest.importorskip("dask_gateway_server", reason="run make test-engines")
     gateway = GatewayServer(folder, fake_gpu_environment(cupy=True), gpu=True)
@@ -61,7 +61,7 @@ def gateway_profile(folder):
 
 
 @contextmanager
-def slurm_profile(folder, slurm):
+def slurm_preset(folder, slurm):
     """A SLURM whose jobs get the environment of the kernel, and so see the pretend GPUs."""
     (folder / "home").mkdir()
     options = {"cores": 2, "processes": 2, "memory": "600MB", "walltime": "00:30:00"}
@@ -70,14 +70,14 @@ def slurm_profile(folder, slurm):
     wait_until(lambda: slurm.jobs() == {}, 90)
 
 
-@pytest.fixture(params=[ssh_profile, gateway_profile, slurm_profile], ids=["ssh", "gateway", "slurm"])
+@pytest.fixture(params=[ssh_preset, gateway_preset, slurm_preset], ids=["ssh", "gateway", "slurm"])
 def server(request, tmp_path):
-    """A Jupyter server with one profile; the GPUs of its own machine are others."""
-    slurm = (request.getfixturevalue("slurm"),) if request.param is slurm_profile else ()
-    with tempfile.TemporaryDirectory() as folder, request.param(Path(folder), *slurm) as (profile, variables):
-        profiles = {"gpus": profile | {"engine": "cuda", "start_timeout": 90}}
+    """A Jupyter server with one preset; the GPUs of its own machine are others."""
+    slurm = (request.getfixturevalue("slurm"),) if request.param is slurm_preset else ()
+    with tempfile.TemporaryDirectory() as folder, request.param(Path(folder), *slurm) as (preset, variables):
+        presets = {"gpus": preset | {"engine": "cuda", "start_timeout": 90}}
         environment = fake_gpu_environment(cupy=True, **variables)
-        server = Server(tmp_path, f"--GpuDask.profiles={profiles!r}", environment=environment)
+        server = Server(tmp_path, f"--GpuDask.presets={presets!r}", environment=environment)
         yield server
         server.stop()
 
@@ -85,7 +85,7 @@ def server(request, tmp_path):
 def test_workers_with_gpus_compute_on_them_and_their_metrics_reach_the_panel(server):
     # A worker of the Gateway has all GPUs of this machine, and so is two of Dask's; of the others two are asked for.
     with kernel_of(server) as kernel:
-        kernel.ok("started = %gpudask start --profile gpus", timeout=LIMIT)
+        kernel.ok("started = %gpudask start --preset gpus", timeout=LIMIT)
         assert server.cluster(kernel)["engine"] == "cuda"
 
         def workers():

@@ -92,7 +92,7 @@ def test_each_user_has_an_own_server_and_cluster_and_none_reaches_that_of_the_ot
     since = r"since \d\d:\d\d( of [\d-]+)?"
     second.ok("%load_ext jupyter_gpudask")
     refused = second.run("%gpudask start --gpus 1", timeout=LIMIT)
-    assert re.search(f"is held by user bert {since}", refused.error_value)
+    assert re.search(f"is reserved by user bert {since}", refused.error_value)
     holders = {holder["name"] for gpu in anna.fetch("gpus").body["gpus"] for holder in gpu["holders"]}
     assert any(re.fullmatch(f"user bert {since}", holder) for holder in holders)
     assert {each["kernel_id"] for each in anna.fetch("clusters").body["clusters"]} == {mine.id, second.id}

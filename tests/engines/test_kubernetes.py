@@ -43,7 +43,7 @@ def test_the_resource_is_one_of_the_published_schema_with_a_gpu_for_each_worker_
 
 
 def test_options_that_cannot_work_are_refused_with_a_sentence():
-    with pytest.raises(SpecError, match='The profile has no "image"'):
+    with pytest.raises(SpecError, match='The preset has no "image"'):
         cluster_resource("mine", 1, gpu=True)
     limits = {"limits": {"nvidia.com/gpu": 4}}
     with pytest.raises(SpecError, match=r"nvidia.com/gpu: 4 per worker\. Each worker uses one GPU"):
@@ -52,18 +52,18 @@ def test_options_that_cannot_work_are_refused_with_a_sentence():
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory):
-    """Two doubles of Kubernetes, without and with the operator, and a Jupyter server with profiles of both."""
+    """Two doubles of Kubernetes, without and with the operator, and a Jupyter server with presets of both."""
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         apis = [KubernetesApi(Path(one)), KubernetesApi(Path(two), has_operator=False)]
-        profile = {"class": "dask_kubernetes.operator.KubeCluster", "start_timeout": 90}
+        preset = {"class": "dask_kubernetes.operator.KubeCluster", "start_timeout": 90}
         options = {"image": IMAGE, "namespace": "default", "scheduler_service_type": "LoadBalancer"}
-        profiles = {
-            "kubernetes": profile | {"options": options},
-            "no-operator": profile | {"options": options | {"resource_timeout": 3}},
-            "hangs": profile | {"options": options | {"resource_timeout": 600}, "start_timeout": 5},
-            "few-gpus": profile | {"engine": "cuda", "options": options, "start_timeout": 20},
-            "no-image": profile | {"options": {}},
-            "bad-type": profile | {"options": options | {"scheduler_service_type": 7}},
+        presets = {
+            "kubernetes": preset | {"options": options},
+            "no-operator": preset | {"options": options | {"resource_timeout": 3}},
+            "hangs": preset | {"options": options | {"resource_timeout": 600}, "start_timeout": 5},
+            "few-gpus": preset | {"engine": "cuda", "options": options, "start_timeout": 20},
+            "no-image": preset | {"options": {}},
+            "bad-type": preset | {"options": options | {"scheduler_service_type": 7}},
         }
         started = []
         try:
@@ -71,7 +71,7 @@ def servers(tmp_path_factory):
                 environment = {**os.environ, "KUBECONFIG": str(api.file)}
                 environment["JUPYTER_RUNTIME_DIR"] = str(tmp_path_factory.mktemp(f"runtime-{number}"))
                 folder = tmp_path_factory.mktemp(f"server-{number}")
-                started.append(Server(folder, f"--GpuDask.profiles={profiles!r}", environment=environment))
+                started.append(Server(folder, f"--GpuDask.presets={presets!r}", environment=environment))
             yield [*zip(started, apis, strict=True)]
         finally:
             for server in started:
@@ -84,7 +84,7 @@ def servers(tmp_path_factory):
 def test_a_cluster_computes_is_scaled_and_is_deleted(servers):
     server, api = servers[0]
     with kernel_of(server) as kernel:
-        kernel.ok("started = %gpudask start --profile kubernetes --workers 1", timeout=LIMIT)
+        kernel.ok("started = %gpudask start --preset kubernetes --workers 1", timeout=LIMIT)
         assert api.invalid == []
         cell = kernel.ok(
             "%%gpudask\nimport dask.array as da\nda.ones((400, 400), chunks=100).sum().compute()", timeout=LIMIT
@@ -116,11 +116,11 @@ def test_pods_that_no_node_has_room_for_are_shown_as_jobs_are(servers):
     try:
         with kernel_of(server) as kernel:
             api.nodes = 0
-            reply = kernel.run("%gpudask start --profile few-gpus", timeout=LIMIT)
+            reply = kernel.run("%gpudask start --preset few-gpus", timeout=LIMIT)
             assert full.format(0, "nvidia.com/gpu")[1:] + "." in reply.error_value
             wait_until(lambda: api.cluster is None and not api.processes, 60)
             api.nodes = 1
-            kernel.ok("started = %gpudask start --profile kubernetes --workers 1", timeout=LIMIT)
+            kernel.ok("started = %gpudask start --preset kubernetes --workers 1", timeout=LIMIT)
             assert server.cluster(kernel)["notes"] == []
             shown = kernel.ok("shown = %gpudask scale 2\nprint(shown)", timeout=LIMIT).printed
             waits = full.format(1, "memory") + " (worker worker-1)."
@@ -149,19 +149,19 @@ def test_why_a_pod_is_not_up_is_read_from_what_kubernetes_says():
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(
-    ("number", "profile", "sentence"),
+    ("number", "preset", "sentence"),
     [
         (1, "no-operator", "not actioned after 3 seconds, is the Dask Operator running?"),
         (1, "hangs", "No worker was up after 5 s: dask_kubernetes.operator.KubeCluster has not started a scheduler"),
-        (0, "no-image", 'The profile has no "image".'),
+        (0, "no-image", 'The preset has no "image".'),
         (0, "bad-type", "dask_kubernetes.operator.KubeCluster does not start: "),
     ],
 )
-def test_a_cluster_that_does_not_start_is_a_sentence_and_leaves_nothing(servers, number, profile, sentence):
+def test_a_cluster_that_does_not_start_is_a_sentence_and_leaves_nothing(servers, number, preset, sentence):
     server, api = servers[number]
     with kernel_of(server) as kernel:
         began = time.monotonic()
-        reply = kernel.run(f"%gpudask start --profile {profile}", timeout=LIMIT)
+        reply = kernel.run(f"%gpudask start --preset {preset}", timeout=LIMIT)
         assert time.monotonic() - began < 30  # the limits are 3 and 5 seconds, and an import of Dask takes some
         assert reply.status == "error"
         assert sentence in reply.error_value + reply.printed

@@ -47,7 +47,7 @@ def network():
 
 @pytest.fixture(scope="module")
 def server(network, tmp_path_factory):
-    """A Jupyter server with a profile of two hosts."""
+    """A Jupyter server with a preset of two hosts."""
     with tempfile.TemporaryDirectory() as folder:
         servers, connections = [], []
         for address in network.hosts:
@@ -59,9 +59,9 @@ def server(network, tmp_path_factory):
             "connect_options": [{}, *connections],
             "worker_options": {"nthreads": 2},
         }
-        profiles = {"two": {"class": "distributed.SSHCluster", "options": options, "start_timeout": 90}}
+        presets = {"two": {"class": "distributed.SSHCluster", "options": options, "start_timeout": 90}}
         server = Server(
-            tmp_path_factory.mktemp("server"), f"--GpuDask.profiles={profiles!r}", environment=dict(os.environ)
+            tmp_path_factory.mktemp("server"), f"--GpuDask.presets={presets!r}", environment=dict(os.environ)
         )
         yield server
         server.stop()
@@ -74,7 +74,7 @@ def test_the_other_host_finishes_a_cell_and_the_footer_the_status_and_the_panel_
 ):
     kept, lost = network.hosts
     with kernel_of(server) as kernel:
-        kernel.ok("import dask\nstarted = %gpudask start --profile two", timeout=LIMIT)
+        kernel.ok("import dask\nstarted = %gpudask start --preset two", timeout=LIMIT)
         assert kernel.ok("started.client.scheduler.address[:6]").value == "'tls://'"
         wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 2, LIMIT)
         assert {worker["host"] for worker in server.cluster(kernel)["state"]["workers"]} == {kept, lost}

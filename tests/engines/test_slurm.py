@@ -53,7 +53,7 @@ def workers_of_jobs(slurm):
 
 
 def test_a_cell_computes_in_jobs_one_of_which_waits_and_scaling_and_stopping_change_the_queue(server, slurm, kernel):
-    assert "2 of 3" not in start(kernel, "--profile slurm --workers 3").value
+    assert "2 of 3" not in start(kernel, "--preset slurm --workers 3").value
     wait_until(lambda: states(slurm) == ["PENDING", "RUNNING", "RUNNING"], LIMIT)
     wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 2, LIMIT)
     wait_until(lambda: "is pending in SLURM: Resources, position 1" in shown(kernel, "status"), LIMIT)
@@ -95,7 +95,7 @@ def test_a_start_that_waits_says_for_which_job_and_its_place_in_the_queue(server
 
         with ThreadPoolExecutor(1) as thread:
             waiting = thread.submit(make_room)
-            reply = start(kernel, "--profile slurm --workers 1 --start-timeout 300")
+            reply = start(kernel, "--preset slurm --workers 1 --start-timeout 300")
             waiting.result()
         said = r"0 of 1 workers are up .* · Job \d+ is pending in SLURM: \w+, position 2"
         assert re.search(said, str(reply.displayed))
@@ -107,7 +107,7 @@ def test_a_start_that_waits_says_for_which_job_and_its_place_in_the_queue(server
 
 def test_credentials_are_in_no_command_line_environment_or_file_of_others(server, slurm, kernel):
     kernel.ok("import os\nos.environ['JUPYTERHUB_API_TOKEN'] = 'a-token'")
-    start(kernel, "--profile slurm --workers 1")
+    start(kernel, "--preset slurm --workers 1")
     assert kernel.ok("started.client.scheduler.address[:6]").value == "'tls://'"
     key = kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
     processes = workers_of_jobs(slurm)
@@ -126,18 +126,18 @@ def test_credentials_are_in_no_command_line_environment_or_file_of_others(server
 
 
 @pytest.mark.parametrize(
-    ("profile", "sentences"),
+    ("preset", "sentences"),
     [
         ("no-queue", ["SLURM refuses the job: ", "Invalid partition name specified"]),
         ("too-large", ["SLURM refuses the job: ", "Requested node configuration is not available"]),
-        ("no-interface", ["This machine has no network interface ib0, which the profile names", "; it has lo"]),
+        ("no-interface", ["This machine has no network interface ib0, which the preset names", "; it has lo"]),
         ("no-option", ["SLURMCluster does not start: ValueError: Got unexpected keyword argument 'no_option'. "]),
         ("failing", ["The jobs ended before a worker was up: job ", " failed in SLURM (FAILED).", "Log of job "]),
         ("later", ["No worker was up after 5 s: job ", " is pending in SLURM: BeginTime.", "--start-timeout"]),
     ],
 )
-def test_jobs_that_do_not_start_are_one_sentence(kernel, profile, sentences):
-    text = refusal(kernel, f"--profile {profile}")
+def test_jobs_that_do_not_start_are_one_sentence(kernel, preset, sentences):
+    text = refusal(kernel, f"--preset {preset}")
     assert [sentence for sentence in sentences if sentence not in text] == [], text
     assert "a-secret" not in text
     assert "job_kwargs=" not in text
@@ -146,14 +146,14 @@ def test_jobs_that_do_not_start_are_one_sentence(kernel, profile, sentences):
 def test_a_controller_that_does_not_answer_is_a_sentence_and_its_late_job_ends(slurm, kernel):
     slurm.pause()
     try:
-        text = refusal(kernel, "--profile slurm --start-timeout 5")
+        text = refusal(kernel, "--preset slurm --start-timeout 5")
     finally:
         slurm.resume()
     assert "No worker was up after 5 s: SLURM has not accepted the jobs." in text
 
 
 def test_a_job_that_is_cancelled_from_outside_leaves_its_work_to_the_others(server, slurm, kernel):
-    start(kernel, "--profile slurm --workers 2")
+    start(kernel, "--preset slurm --workers 2")
     wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 2, LIMIT)
     kernel.ok(
         "import time\nfrom pathlib import Path\ndef work(i, gate):\n"
@@ -173,7 +173,7 @@ def test_a_job_that_is_cancelled_from_outside_leaves_its_work_to_the_others(serv
 
 @pytest.mark.parametrize("first_line", ["", "%%gpudask"])
 def test_a_cluster_whose_last_job_is_cancelled_says_so_in_the_running_cell(slurm, kernel, tmp_path, first_line):
-    start(kernel, "--profile slurm --workers 1")
+    start(kernel, "--preset slurm --workers 1")
     [job] = slurm.jobs()
 
     def cancel():
@@ -190,7 +190,7 @@ def test_a_cluster_whose_last_job_is_cancelled_says_so_in_the_running_cell(slurm
 
 
 def test_a_job_that_reaches_its_time_limit_is_submitted_again_and_the_work_goes_on(slurm, kernel):
-    start(kernel, "--profile short --workers 1")
+    start(kernel, "--preset short --workers 1")
     [first] = slurm.jobs()
     kernel.ok("data = started.client.submit(lambda: 41)\nassert data.result() == 41")
     wait_until(lambda: slurm.jobs() and first not in slurm.jobs(), 240)
@@ -200,7 +200,7 @@ def test_a_job_that_reaches_its_time_limit_is_submitted_again_and_the_work_goes_
 
 
 def test_an_adaptive_cluster_whose_jobs_are_all_cancelled_ends_and_submits_no_others(server, slurm, kernel):
-    start(kernel, "--profile slurm --workers 2")
+    start(kernel, "--preset slurm --workers 2")
     wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 2, LIMIT)
     shown(kernel, "adapt 1 2")
     kernel.ok("import time\nfutures = started.client.map(lambda i: time.sleep(1), range(600), pure=False)")
@@ -217,10 +217,10 @@ def test_an_adaptive_cluster_whose_jobs_are_all_cancelled_ends_and_submits_no_ot
 
 
 def test_jobs_end_if_the_supervisor_is_killed(server, slurm, kernel):
-    start(kernel, "--profile slurm --workers 2")
+    start(kernel, "--preset slurm --workers 2")
     psutil.Process(server.cluster(kernel)["pid"]).kill()
     wait_until(lambda: slurm.jobs() == {}, 240)
     for folder in Path(server.home / ".cache" / "jupyter_gpudask").iterdir():
         assert folder.stat().st_mode & 0o077 == 0
-    start(kernel, "--profile slurm --workers 1")
+    start(kernel, "--preset slurm --workers 1")
     stop(kernel)

@@ -22,14 +22,14 @@ HOSTS = ["127.0.0.1", "127.0.0.1", "127.0.0.1"]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A Jupyter server with profiles of an SSH server."""
+    """A Jupyter server with presets of an SSH server."""
     pytest.importorskip("asyncssh", reason="run make test-engines")
     if shutil.which("sshd") is None:
         pytest.skip("sshd is missing: run make test-engines")
     with tempfile.TemporaryDirectory() as folder:
         ssh = SshServer(Path(folder))
 
-        def profile(worker_options=None, **connect):
+        def preset(worker_options=None, **connect):
             options = {
                 "hosts": HOSTS,
                 "connect_options": ssh.options(**connect),
@@ -37,24 +37,24 @@ def server(tmp_path_factory):
             }
             return {"class": "distributed.SSHCluster", "options": options, "start_timeout": 90}
 
-        profiles = {
-            "ssh": profile(worker_options={"nthreads": 1}),
-            "ports": profile(worker_options=PORTS),
-            "pairs": profile(worker_options={"nthreads": 1, "n_workers": 2}),
-            "no-server": profile(port=free_port()),
-            "no-entry": profile(key="stranger"),
-            "wrong-host": profile(hosts_file="other_hosts"),
-            "no-python": profile(),
-            "no-key": profile(key="missing"),
-            "one-host": profile(),
+        presets = {
+            "ssh": preset(worker_options={"nthreads": 1}),
+            "ports": preset(worker_options=PORTS),
+            "pairs": preset(worker_options={"nthreads": 1, "n_workers": 2}),
+            "no-server": preset(port=free_port()),
+            "no-entry": preset(key="stranger"),
+            "wrong-host": preset(hosts_file="other_hosts"),
+            "no-python": preset(),
+            "no-key": preset(key="missing"),
+            "one-host": preset(),
         }
-        profiles["ports"]["options"]["scheduler_options"] = {"port": 28786}
+        presets["ports"]["options"]["scheduler_options"] = {"port": 28786}
         silent = SilentServer()
-        profiles["hangs"] = profile(port=silent.port) | {"start_timeout": 10}
-        profiles["one-host"]["options"]["hosts"] = HOSTS[:1]
-        profiles["no-python"]["options"]["remote_python"] = "/no/python"
+        presets["hangs"] = preset(port=silent.port) | {"start_timeout": 10}
+        presets["one-host"]["options"]["hosts"] = HOSTS[:1]
+        presets["no-python"]["options"]["remote_python"] = "/no/python"
         server = Server(
-            tmp_path_factory.mktemp("server"), f"--GpuDask.profiles={profiles!r}", environment=dict(os.environ)
+            tmp_path_factory.mktemp("server"), f"--GpuDask.presets={presets!r}", environment=dict(os.environ)
         )
         server.silent = silent
         yield server
@@ -81,8 +81,8 @@ def listening(process):
     return [each.laddr for each in process.net_connections("inet") if each.status == psutil.CONN_LISTEN]
 
 
-def test_a_profile_chooses_the_ports_that_a_firewall_lets_through(kernel):
-    kernel.ok("started = %gpudask start --profile ports", timeout=LIMIT)
+def test_a_preset_chooses_the_ports_that_a_firewall_lets_through(kernel):
+    kernel.ok("started = %gpudask start --preset ports", timeout=LIMIT)
     assert kernel.ok("started.client.scheduler.address").value == "'tls://127.0.0.1:28786'"
     ports = "[port // 10 for port in started.client.run(lambda dask_worker: dask_worker.port).values()]"
     assert kernel.ok(ports).value == "[2900, 2900]"
@@ -92,7 +92,7 @@ def test_a_profile_chooses_the_ports_that_a_firewall_lets_through(kernel):
 
 @pytest.mark.quick
 def test_workers_on_hosts_compute_with_tls_and_are_scaled(kernel):
-    kernel.ok("started = %gpudask start --profile ssh", timeout=LIMIT)
+    kernel.ok("started = %gpudask start --preset ssh", timeout=LIMIT)
     assert kernel.ok("started.client.scheduler.address[:6]").value == "'tls://'"
     cell = kernel.ok(
         "%%gpudask\nimport dask.array as da\nda.ones((400, 400), chunks=100).sum().compute()", timeout=LIMIT
@@ -116,13 +116,13 @@ def test_workers_on_hosts_compute_with_tls_and_are_scaled(kernel):
     kernel.ok("%gpudask scale 2", timeout=LIMIT)
     assert kernel.ok(names).value == "['127.0.0.1-0', '127.0.0.1-1']"
     refused = kernel.run("%gpudask scale 3")
-    assert "3 workers were requested, and the machines of this profile have 2." in refused.error_value + refused.printed
+    assert "3 workers were requested, and the machines of this preset have 2." in refused.error_value + refused.printed
     kernel.ok("%gpudask stop", timeout=LIMIT)
     wait_until(lambda: not remote_workers())
 
 
 def test_a_host_can_have_several_workers_and_a_start_may_use_fewer_hosts(kernel):
-    kernel.ok("started = %gpudask start --profile pairs --workers 2", timeout=LIMIT)
+    kernel.ok("started = %gpudask start --preset pairs --workers 2", timeout=LIMIT)
     names = "sorted(started.client.run(lambda dask_worker: dask_worker.name).values())"
     assert kernel.ok(names).value == "['127.0.0.1-0-0', '127.0.0.1-0-1']"
     kernel.ok("%gpudask scale 3", timeout=LIMIT)
@@ -134,7 +134,7 @@ def test_a_host_can_have_several_workers_and_a_start_may_use_fewer_hosts(kernel)
 
 
 def test_the_number_of_workers_follows_the_work(server, kernel):
-    kernel.ok("started = %gpudask start --profile ssh --workers 1", timeout=LIMIT)
+    kernel.ok("started = %gpudask start --preset ssh --workers 1", timeout=LIMIT)
     workers = lambda: len(server.cluster(kernel)["state"]["workers"])  # noqa: E731
     assert workers() == 1
     assert "Adaptive: 1 to 2 workers" in kernel.ok("shown = %gpudask adapt 1 2\nprint(shown)", timeout=LIMIT).printed
@@ -143,28 +143,28 @@ def test_the_number_of_workers_follows_the_work(server, kernel):
     kernel.ok("del futures")
     wait_until(lambda: workers() == 1, LIMIT)
     refused = kernel.run("%gpudask adapt 1 3")
-    assert "3 workers were requested, and the machines of this profile have 2." in refused.error_value + refused.printed
+    assert "3 workers were requested, and the machines of this preset have 2." in refused.error_value + refused.printed
 
 
 def test_workers_end_if_the_supervisor_is_killed(server, kernel):
-    kernel.ok("started = %gpudask start --profile ssh", timeout=LIMIT)
+    kernel.ok("started = %gpudask start --preset ssh", timeout=LIMIT)
     psutil.Process(server.cluster(kernel)["pid"]).kill()
     wait_until(lambda: not remote_workers(), LIMIT)
 
 
 @pytest.mark.parametrize(
-    ("profile", "sentence"),
+    ("preset", "sentence"),
     [
         ("no-server", "The SSH connection to 127.0.0.1 fails: "),
         ("no-entry", "The SSH connection to 127.0.0.1 fails: Permission denied"),
         ("wrong-host", "The SSH connection to 127.0.0.1 fails: Host key is not trusted"),
         ("no-python", "/no/python"),
-        ("no-key", "/missing, which the profile names for SSH, cannot be read: No such file or directory."),
-        ("one-host", "The machines of the profile, 127.0.0.1, include none for workers. List the address of this"),
+        ("no-key", "/missing, which the preset names for SSH, cannot be read: No such file or directory."),
+        ("one-host", "The machines of the preset, 127.0.0.1, include none for workers. List the address of this"),
     ],
 )
-def test_a_host_that_cannot_be_used_is_a_sentence(kernel, profile, sentence):
-    reply = kernel.run(f"%gpudask start --profile {profile}", timeout=LIMIT)
+def test_a_host_that_cannot_be_used_is_a_sentence(kernel, preset, sentence):
+    reply = kernel.run(f"%gpudask start --preset {preset}", timeout=LIMIT)
     assert reply.status == "error"
     assert sentence in reply.error_value + reply.printed
 

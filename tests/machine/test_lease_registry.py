@@ -17,7 +17,7 @@ from helpers import fake_gpu_environment, wait_until
 from traitlets.config import Config
 from users import ANNA, BERT, SINCE, UUID, as_root, lease_registry, process_of
 
-from jupyter_gpudask.errors import ClusterStartError, GpuHeldError
+from jupyter_gpudask.errors import ClusterStartError, GpuReservedError
 from jupyter_gpudask.launcher.cluster import ClusterProcess
 from jupyter_gpudask.machine import lease_registry as registry_module
 from jupyter_gpudask.machine.lease_registry import LEASE_DIRECTORY_VARIABLE, LeaseRegistry, Usage, gpu_hours
@@ -295,7 +295,7 @@ def test_users_stand_in_one_line_and_cannot_push_in(registry, tmp_path):
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        (HOLD, rf"GPU 0 is held by user nobody {SINCE}\. .* ask its user"),
+        (HOLD, rf"GPU 0 is reserved by user nobody {SINCE}\. .* ask its user"),
         (WAIT, r"Others wait for these GPUs, first in line: user \w+ since"),
     ],
 )
@@ -307,7 +307,7 @@ def test_a_start_is_refused_while_another_user_holds_its_gpu_or_waits_for_it(reg
 
     with process_of(ANNA, registry, script) as other:
         assert other.stdout.readline() in ("held\n", "waits\n")
-        with pytest.raises(GpuHeldError, match=words):
+        with pytest.raises(GpuReservedError, match=words):
             asyncio.run(start())
 
 
@@ -353,7 +353,7 @@ print([denied(action) for action in (
 
 
 @as_root
-def test_root_reads_who_held_gpus_and_why_it_ended_and_no_user_forges_the_record_of_another(registry, capsys):
+def test_root_reads_who_reserved_gpus_and_why_it_ended_and_no_user_forges_the_record_of_another(registry, capsys):
     with process_of(ANNA, registry, HOLD_TWICE) as anna:
         assert anna.stdout.readline() == "held\n"
         with process_of(BERT, registry, ATTACK_ON_USAGE) as bert:

@@ -9,7 +9,7 @@ import sys
 import pytest
 from helpers import fake_gpu_environment, wait_until
 
-from jupyter_gpudask.errors import GpuHeldError, GpuUnavailableError
+from jupyter_gpudask.errors import GpuReservedError, GpuUnavailableError
 from jupyter_gpudask.launcher.cluster import ClusterProcess
 from jupyter_gpudask.machine.leases import Lease, LeaseFolder
 from jupyter_gpudask.machine.plan import check_replacement, make_plan
@@ -128,19 +128,19 @@ ALL = [leased(0, 1, 2), leased(3, holder="b.ipynb")]
     ("leases", "options", "reason"),
     [
         *(
-            ([A, B], {"gpus": gpus}, "GPU 0 is held by a.ipynb, GPU 1 is held by b.ipynb.")
+            ([A, B], {"gpus": gpus}, "GPU 0 is reserved by a.ipynb, GPU 1 is reserved by b.ipynb.")
             for gpus in ("all", [0, 1], 4)
         ),
-        (ALL, {"gpus": "free"}, "GPUs 0, 1 and 2 are held by a.ipynb, GPU 3 is held by b.ipynb."),
-        ([SHARED, leased(0, share=True, holder="b.ipynb")], {"gpus": [0]}, "GPU 0 is held by a.ipynb and b.ipynb."),
-        ([A], {"gpus": [0], "share": True}, "GPU 0 is held by a.ipynb."),
+        (ALL, {"gpus": "free"}, "GPUs 0, 1 and 2 are reserved by a.ipynb, GPU 3 is reserved by b.ipynb."),
+        ([SHARED, leased(0, share=True, holder="b.ipynb")], {"gpus": [0]}, "GPU 0 is reserved by a.ipynb and b.ipynb."),
+        ([A], {"gpus": [0], "share": True}, "GPU 0 is reserved by a.ipynb."),
     ],
 )
 def test_a_refusal_names_the_notebooks_and_the_free_gpus_if_there_are_some(leases, options, reason):
-    with pytest.raises(GpuHeldError) as refusal:
+    with pytest.raises(GpuReservedError) as refusal:
         chosen(leases, **options)
     assert refusal.value.reason == reason
-    assert set(refusal.value.held_gpus) == {gpu for lease in leases for gpu in lease.gpus}
+    assert set(refusal.value.reserved_gpus) == {gpu for lease in leases for gpu in lease.gpus}
     assert ("start on the GPUs that are free with --gpus free" in refusal.value.fix) == (leases is not ALL)
 
 
@@ -156,8 +156,8 @@ def test_without_a_gpu_free_is_the_cpu_and_an_error_if_gpus_are_required(monkeyp
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"gpus": "all"}, "GPU 1 is held by b.ipynb"),
-        ({"gpus": 4}, "GPU 1 is held by b.ipynb"),
+        ({"gpus": "all"}, "GPU 1 is reserved by b.ipynb"),
+        ({"gpus": 4}, "GPU 1 is reserved by b.ipynb"),
         ({"gpus": 5}, "and this kernel sees 4"),
         ({"gpus": [2], "pool": 95}, "GPU 2 has 92 B free"),
         ({"gpus": [0], "pool": 95}, None),
@@ -190,7 +190,7 @@ def test_what_takes_the_place_of_a_cluster_gets_its_gpus_and_memory_and_not_thos
     if error is None:
         check_replacement(spec, supervisor)
     else:
-        with pytest.raises((GpuHeldError, GpuUnavailableError), match=error):
+        with pytest.raises((GpuReservedError, GpuUnavailableError), match=error):
             check_replacement(spec, supervisor)
 
 
@@ -210,20 +210,20 @@ async def test_two_clusters_with_gpus_respect_each_other_and_starts_wait_in_line
         return starting, said
 
     first = await start(gpus=1)
-    with pytest.raises(GpuHeldError, match=r"GPU 0 is held by a\.ipynb\."):
+    with pytest.raises(GpuReservedError, match=r"GPU 0 is reserved by a\.ipynb\."):
         await start(gpus=[0], share=True)
     folder = LeaseFolder(tmp_path / "gpudask-leases")
     next_one, said = await wait_in_line(gpus="all")
-    assert said == ["Waiting for GPUs at place 1 in line. GPU 0 is held by a.ipynb."]
+    assert said == ["Waiting for GPUs at place 1 in line. GPU 0 is reserved by a.ipynb."]
     interrupted, said = await wait_in_line(gpus=1)
     assert said[0].startswith("Waiting for GPUs at place 2 in line. Others wait for these GPUs, first in line: ")
     interrupted.cancel()
     await asyncio.gather(interrupted, return_exceptions=True)
     assert len(folder.line.read()) == 1
-    with pytest.raises(GpuHeldError, match="Others wait for these GPUs, first in line: user "):
+    with pytest.raises(GpuReservedError, match="Others wait for these GPUs, first in line: user "):
         await start(gpus=1)
     monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda _: list(first.ready.gpus))
-    with pytest.raises(GpuHeldError, match="Not restarted, because others wait for GPUs"):
+    with pytest.raises(GpuReservedError, match="Not restarted, because others wait for GPUs"):
         check_replacement(ClusterSpec.parse({"gpus": 1}), first.pid)
     assert [lease.pid for lease in folder.read()] == [first.pid]
     os.kill(first.pid, signal.SIGKILL)

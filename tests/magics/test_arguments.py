@@ -40,7 +40,7 @@ def test_every_option_of_a_cell_is_parsed_and_described():
         ("start", {}),
         ("start --cpu", {"engine": "cpu"}),
         ("start --cpu 4", {"engine": "cpu", "workers": "4"}),
-        ("start --profile slurm --workers 8", {"profile": "slurm", "workers": "8"}),
+        ("start --preset slurm --workers 8", {"preset": "slurm", "workers": "8"}),
         ("start --engine cuda --cpu", {"engine": "cpu"}),
         ("restart --dashboard", {"dashboard": "yes"}),
         ("restart --dashboard no --gpus=0,3", {"dashboard": "no", "gpus": "0,3"}),

@@ -231,7 +231,7 @@ COMMANDS = ["start", "stop", "restart", "scale", "adapt", "status", "gpus", "hel
 COMMANDS += ["on", "off", "fallbacks", "accelerate", "connect", "disconnect", "help", "version"]
 START = ["--gpus", "--cpu", "--engine", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads"]
 START += ["--share", "--wait", "--adapt", "--protocol", "--resources", "--environment", "--start-timeout"]
-START += ["--dashboard", "--profile"]
+START += ["--dashboard", "--preset"]
 CELL = ["--array", "--dataframe", "--move", "--results", "--strict", "--profile", "--report", "--compare"]
 
 

@@ -50,7 +50,7 @@ def test_each_check_has_a_line_and_libraries_with_which_a_worker_has_computed_ar
     verdict, text, fix = found["GPU 0"]
     assert (verdict, fix) == ("problem", "Type: %gpudask free")
     # The tests' GPUs name a pid that a process of this machine can have.
-    assert re.match(r"2\.0 GiB of 140 GiB free; held by this kernel; used by (.+ \()?pid 812", text)
+    assert re.match(r"2\.0 GiB of 140 GiB free; reserved by this kernel; used by (.+ \()?pid 812", text)
     assert found["CuPy"] == ("ok", "14.2.0", "")
     assert found["cuDF"][0] == "problem"  # an empty name here
     assert "%pip install" in found["cuDF"][2]
@@ -151,7 +151,7 @@ def test_a_kernel_on_a_gpu_that_its_cluster_does_not_hold_is_found(kernel_of_the
     kernel.ok("mine = types.SimpleNamespace(pid=os.getpid(), usedGpuMemory=2**29)")
     kernel.ok("pynvml.nvmlDeviceGetComputeRunningProcesses = lambda handle: [mine] if handle == 1 else []")
     kernel.ok("examined = %gpudask doctor\npynvml.nvmlDeviceGetComputeRunningProcesses = ask")
-    assert findings(kernel)["kernel"][:2] == ("problem", "uses GPU 1, which its cluster does not hold.")
+    assert findings(kernel)["kernel"][:2] == ("problem", "uses GPU 1, which its cluster has not reserved.")
 
 
 def test_a_worker_that_is_stopped_does_not_stop_the_doctor(kernel_of_the_last_gpu):

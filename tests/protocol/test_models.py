@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from jupyter_gpudask.errors import ClusterLostError, GpuHeldError, OptionConflictError, ProtocolError, SpecError
+from jupyter_gpudask.errors import ClusterLostError, GpuReservedError, OptionConflictError, ProtocolError, SpecError
 from jupyter_gpudask.protocol.messages import (
     OLDEST_PROTOCOL,
     PROTOCOL_VERSION,
@@ -16,7 +16,7 @@ from jupyter_gpudask.protocol.messages import (
     parse_event,
     parse_request,
 )
-from jupyter_gpudask.protocol.spec import ClassProfile, ClusterSpec, differences, other_options
+from jupyter_gpudask.protocol.spec import ClassPreset, ClusterSpec, differences, other_options
 from jupyter_gpudask.protocol.state import ClusterState, TlsCredentials, WorkerState, names_of
 from jupyter_gpudask.protocol.transport import EVENT_LIMIT
 from jupyter_gpudask.protocol.verbs import Start, parse_command
@@ -142,9 +142,14 @@ def test_the_longest_log_fits_into_an_event_with_its_last_lines(character):
 
 
 def test_the_gpus_that_others_hold_are_known_to_who_reads_the_event():
-    sent = Failed.from_error(GpuHeldError("others-wait", waiting="user anna", held_gpus=["GPU-0"]))
+    sent = Failed.from_error(GpuReservedError("others-wait", waiting="user anna", reserved_gpus=["GPU-0"]))
     error = parse_event(sent.model_dump_json()).to_error()
-    assert (type(error), error.reason, error.fix, error.held_gpus) == (GpuHeldError, sent.reason, sent.fix, ("GPU-0",))
+    assert (type(error), error.reason, error.fix, error.reserved_gpus) == (
+        GpuReservedError,
+        sent.reason,
+        sent.fix,
+        ("GPU-0",),
+    )
 
 
 def test_text_that_is_not_utf_8_is_left_out_of_the_first_line_of_a_kernel():
@@ -164,8 +169,8 @@ def test_text_that_is_not_utf_8_is_left_out_of_the_first_line_of_a_kernel():
         ({}, "cpu"),
     ],
 )
-def test_a_profile_whose_workers_are_those_of_dask_cuda_is_one_for_gpus(entry, engine):
-    assert ClassProfile.model_validate({"class": "distributed.SSHCluster"} | entry).engine == engine
+def test_a_preset_whose_workers_are_those_of_dask_cuda_is_one_for_gpus(entry, engine):
+    assert ClassPreset.model_validate({"class": "distributed.SSHCluster"} | entry).engine == engine
 
 
 @pytest.mark.parametrize(("tasks", "end"), [(0, "."), (6, "; its tasks wait for one.")])
@@ -193,7 +198,7 @@ CPU, GPUS = ClusterSpec.parse({"engine": "cpu", "workers": 2}), ClusterSpec.pars
         ({"engine": "cpu", "workers": 2}, {"engine": "cpu", "workers": 3}, ["--cpu 2 instead of --cpu 3"]),
         ({"engine": "cpu", "workers": 2}, {"gpus": 1}, ["--cpu 2 instead of --gpus 1"]),
         ({"gpus": "0,"}, {"engine": "cpu"}, ["--gpus 0, instead of --cpu"]),
-        ({"profile": "small", "threads": 4}, {"pool": "1GB"}, ["--profile small instead of none"]),
+        ({"preset": "small", "threads": 4}, {"pool": "1GB"}, ["--preset small instead of none"]),
         (CPU, CPU.model_copy(update={"gpus": 1}), ["--cpu 2 instead of --gpus 1"]),
         (GPUS, GPUS.model_copy(update={"engine": "cpu", "workers": 2}), ["--gpus 0,1 instead of --cpu 2"]),
         ({"environment": ["A=secret"]}, {"environment": ["A=b"]}, ["--environment with other values"]),
@@ -214,7 +219,7 @@ def test_each_option_can_be_described():
         "threads": 2, "share": True, "wait": True, "adapt": [1, 2], "protocol": "tcp", "resources": {"A": 1.5},
         "environment": {"A": "b"}, "start_timeout": 5, "dashboard": True,
     }  # fmt: skip
-    assert others.keys() == ClusterSpec.model_fields.keys() - {"workers", "profile"}
+    assert others.keys() == ClusterSpec.model_fields.keys() - {"workers", "preset"}
     described = differences(ClusterSpec(), ClusterSpec.parse(others))
     assert len(described) == len(others)
     assert "--start-timeout 120 instead of 5" in described

@@ -17,7 +17,7 @@ from servers import joined_to
 
 pytestmark = pytest.mark.cluster
 
-PATHS = ["gpus", "profiles", "clusters", "clusters/x", "clusters/x/logs", "openapi.json"]
+PATHS = ["gpus", "presets", "clusters", "clusters/x", "clusters/x/logs", "openapi.json"]
 
 
 def test_no_method_is_available_without_authentication(server):

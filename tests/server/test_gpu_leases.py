@@ -1,4 +1,4 @@
-"""GPUs that clusters hold, and the record of their use."""
+"""GPUs that clusters have reserved, and the record of their use."""
 
 import contextlib
 import json
@@ -54,8 +54,8 @@ def test_notebooks_of_two_servers_respect_and_name_their_leases_and_all_see_the_
     mine, other, theirs = here.kernel("mine.ipynb"), here.kernel("other.ipynb"), there.kernel("theirs.ipynb")
     (held,) = start(there, theirs, gpus=1)["gpus"]
     refused = start(here, mine, gpus="all")
-    assert (refused["status"], refused["reason"]) == ("failed", "GPU 0 is held by theirs.ipynb.")
-    assert refused["held_gpus"] == [held]
+    assert (refused["status"], refused["reason"]) == ("failed", "GPU 0 is reserved by theirs.ipynb.")
+    assert refused["reserved_gpus"] == [held]
     (free,) = start(here, other, gpus=1)["gpus"]
     assert free != held
     holders = {gpu["uuid"]: [holder["name"] for holder in gpu["holders"]] for gpu in here.fetch("gpus").body["gpus"]}
@@ -64,7 +64,7 @@ def test_notebooks_of_two_servers_respect_and_name_their_leases_and_all_see_the_
     assert [len(public), [text for text in public if "ipynb" in text]] == [2, []]
     (session,) = [each for each in here.fetch("sessions", prefix="api/").body if each["path"] == "other.ipynb"]
     here.fetch(f"sessions/{session['id']}", "PATCH", {"path": "renamed.ipynb"}, prefix="api/")
-    assert "is held by renamed.ipynb" in start(here, mine, gpus="all")["reason"]
+    assert "is reserved by renamed.ipynb" in start(here, mine, gpus="all")["reason"]
 
     assert line(here) == []
     later = there.kernel("later.ipynb")
@@ -77,7 +77,7 @@ def test_notebooks_of_two_servers_respect_and_name_their_leases_and_all_see_the_
         cluster = server.cluster(kernel)
         assert (cluster["status"], len(cluster["notes"])) == ("starting", 1)
         assert f"Waiting for GPUs at place {place} in line." in cluster["notes"][0]
-        assert "is held by theirs.ipynb" in cluster["notes"][0]
+        assert "is reserved by theirs.ipynb" in cluster["notes"][0]
     with contextlib.closing(here.socket("stream")) as browser:
         assert len(json.loads(browser.recv())["gpus"]["waiting"]) == 2
     close(there, later, theirs)

@@ -93,11 +93,11 @@ def test_an_impossible_restart_is_refused_gpus_have_the_names_of_their_holders_a
             ["GPU-00000001-1111-2222-3333-444444444444"], holder="other.ipynb", kernel_id="", share=False
         )
     for options, line, sentence in [
-        ({"gpus": "all"}, "--gpus all", "GPU 1 is held by other.ipynb"),
-        ({"gpus": [1]}, "--gpus 1,", "GPU 1 is held by other.ipynb"),
+        ({"gpus": "all"}, "--gpus all", "GPU 1 is reserved by other.ipynb"),
+        ({"gpus": [1]}, "--gpus 1,", "GPU 1 is reserved by other.ipynb"),
         ({"engine": "cpu", "workers": 3}, "--cpu 3", "This server limits the workers of a cluster to 2"),
         ({"pool": 200 * 10**9}, "--pool 200GB", "--pool asks for"),
-        ({"profile": "big"}, "--profile big", "no profile 'big'"),
+        ({"preset": "big"}, "--preset big", "no preset 'big'"),
     ]:
         refused = server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": options})
         assert (refused.status in (404, 409, 422), sentence in refused.body["message"]) == (True, True), line
@@ -106,14 +106,14 @@ def test_an_impossible_restart_is_refused_gpus_have_the_names_of_their_holders_a
     assert [server.cluster(kernel)[name] for name in ("status", "pid")] == ["ready", pid]
 
     seen = kernel.ok("seen = %gpudask gpus\nseen").value.splitlines()
-    assert "held by" in seen[0]
+    assert "reserved by" in seen[0]
     assert ("this kernel" in seen[1], "other.ipynb" in seen[2]) == (True, True)
     kernel.ok("examined = %gpudask doctor")
     found = kernel.ok("{one.subject: (one.verdict, one.text) for one in examined.findings}").value
     held = [eval(found)[f"GPU {index}"] for index in range(2)]  # noqa: S307
     assert [verdict for verdict, _ in held] == ["ok", "note"]
-    assert "free; held by this kernel" in held[0][1]
-    assert "free; held by other.ipynb" in held[1][1]
+    assert "free; reserved by this kernel" in held[0][1]
+    assert "free; reserved by other.ipynb" in held[1][1]
     lease.release()
 
     server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/")

@@ -134,7 +134,7 @@ def test_an_idle_cluster_is_kept_if_its_user_answers_and_else_its_gpu_is_given_t
             assert cluster.notice is None  # nobody waits
             with process_of(ANNA, registry, WAIT, imports=IMPORTS) as waiter:
                 assert re.match(
-                    rf"Waiting for GPUs at place 1 in line\. GPU 0 is held by user root {SINCE}, idle since",
+                    rf"Waiting for GPUs at place 1 in line\. GPU 0 is reserved by user root {SINCE}, idle since",
                     await line_of(waiter),
                 )
                 await until(lambda: cluster.notice)
@@ -166,7 +166,7 @@ def test_an_idle_cluster_is_kept_if_its_user_answers_and_else_its_gpu_is_given_t
 
 
 class Running:
-    """A cluster that holds a GPU, which has been idle for an hour."""
+    """A cluster that has reserved a GPU, which has been idle for an hour."""
 
     def __init__(self, monkeypatch, **settings):
         self.manager = ClusterManager(NamedKernels("a"), policy_of(hand_over_after=60, **settings))

@@ -133,8 +133,8 @@ def test_two_notebooks_get_one_gpu_each_and_a_request_for_all_names_the_notebook
     (one,), (other,) = ready(server, first, gpus=1)["gpus"], ready(server, second, gpus=1)["gpus"]
     assert one != other
     reason = refusal(server, third, gpus="all")
-    assert "is held by a.ipynb" in reason
-    assert "is held by b.ipynb" in reason
+    assert "is reserved by a.ipynb" in reason
+    assert "is reserved by b.ipynb" in reason
     shown = gpus_of(server)
     assert [holder["kernel_id"] for holder in shown[one]["holders"]] == [first.id]
     users = {user["pid"]: user["kernel_id"] for user in shown[other]["users"]}
@@ -187,7 +187,7 @@ def test_scaling_down_keeps_the_lease_and_frees_the_device_memory(server, notebo
         wait_until(lambda: running() <= set(contexts()))
         assert set(leases()) == set(cluster["gpus"])
     refused = server.fetch(f"clusters/{kernel.id}/scale", "POST", {"workers": 3})
-    assert (refused.status, "this cluster holds 2" in refused.body["message"]) == (409, True)
+    assert (refused.status, "this cluster has 2" in refused.body["message"]) == (409, True)
 
 
 def test_a_gpu_that_is_not_visible_to_the_kernel_is_not_used(server, notebooks):

@@ -36,8 +36,8 @@ def isolated_server(own_server, tmp_path):
     environment = dict(os.environ) if ON_GPUS else fake_gpu_environment(FAKE_GPUS="2")
     environment |= {"JUPYTER_RUNTIME_DIR": str(folders["runtime"]), "TMPDIR": str(folders["tmp"])}
     environment["DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT"] = "0"
-    profiles = {"local": {"class": "distributed.LocalCluster", "options": {"n_workers": 1}}}
-    options = ["--AsyncIOLoopKernelRestarter.restart_limit=0", f"--GpuDask.profiles={profiles!r}"]
+    presets = {"local": {"class": "distributed.LocalCluster", "options": {"n_workers": 1}}}
+    options = ["--AsyncIOLoopKernelRestarter.restart_limit=0", f"--GpuDask.presets={presets!r}"]
     server = own_server(*options, environment=environment)
     server.folders = folders
     return server
@@ -96,11 +96,11 @@ def test_a_cluster_whose_supervisor_or_kernel_is_killed_leaves_nothing_and_other
     wait_until(lambda: not left_of(server, "lease", "folder"))
 
 
-@pytest.mark.parametrize("profile", ["", pytest.param("local", marks=pytest.mark.slow)])
-def test_a_worker_that_is_killed_repeatedly_is_restarted_each_time_on_its_gpu(isolated_server, profile):
+@pytest.mark.parametrize("preset", ["", pytest.param("local", marks=pytest.mark.slow)])
+def test_a_worker_that_is_killed_repeatedly_is_restarted_each_time_on_its_gpu(isolated_server, preset):
     server = isolated_server
     kernel = server.kernel()
-    order = {"kernel_id": kernel.id, "profile": profile, "spec": {} if profile else {"gpus": 1}}
+    order = {"kernel_id": kernel.id, "preset": preset, "spec": {} if preset else {"gpus": 1}}
     assert server.fetch("clusters", "POST", order).status == 202
     assert server.settled(kernel)["status"] == "ready"
     died, gpus = {None}, set()

@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from users import ANNA, BERT, UUID, as_root, lease_registry, process_of
 
-from jupyter_gpudask.errors import ClusterLostError, GpuHeldError
+from jupyter_gpudask.errors import ClusterLostError, GpuReservedError
 from jupyter_gpudask.protocol.spec import ClusterSpec
 from jupyter_gpudask.server.cluster import KernelCluster
 from jupyter_gpudask.server.monitor import Monitor
@@ -49,7 +49,7 @@ async def test_each_change_of_a_status_is_counted_once_whichever_thread_asks():
     async with managed() as manager:
         metrics = PrometheusMetrics(manager, Monitor(manager), registry)
         for kernel_id, error in [
-            ("a", GpuHeldError("gpus-held", gpus="GPU 0 is held")),
+            ("a", GpuReservedError("gpus-reserved", gpus="GPU 0 is reserved")),
             ("b", ClusterLostError("closed")),
         ]:
             cluster = manager.clusters[kernel_id] = KernelCluster(kernel_id, ClusterSpec(), manager._on_change)
@@ -66,7 +66,7 @@ async def test_each_change_of_a_status_is_counted_once_whichever_thread_asks():
         assert values["gpudask_clusters", "failed"] == 2
         assert values["gpudask_clusters", "ready"] == values["gpudask_clusters", "starting"] == 0
         assert values["gpudask_cluster_start_seconds_count",] == 1
-        assert values["gpudask_cluster_failures_total", "GpuHeldError"] == 1
+        assert values["gpudask_cluster_failures_total", "GpuReservedError"] == 1
         assert values["gpudask_cluster_failures_total", "ClusterLostError"] == 1
         metrics.close()
         assert generate_latest(registry) == b""
@@ -82,7 +82,7 @@ da.arange(6, chunks=2).map_blocks(host_only, dtype=int).sum().compute()
 
 
 @pytest.mark.cluster
-def test_the_server_reports_held_gpus_their_use_and_cells_with_what_these_computed_on_the_host(own_server):
+def test_the_server_reports_reserved_gpus_their_use_and_cells_with_what_these_computed_on_the_host(own_server):
     server = own_server(environment=fake_gpu_environment(cupy=True))
     kernel = server.kernel("a.ipynb")
     assert server.start(kernel, engine="cuda", gpus=1, workers=None)["status"] == "ready"
@@ -92,13 +92,13 @@ def test_the_server_reports_held_gpus_their_use_and_cells_with_what_these_comput
         return samples(server.fetch("metrics", prefix="").text.decode())
 
     def held():
-        return {key[1:]: value for key, value in read().items() if key[0] == "gpudask_gpus_held"}
+        return {key[1:]: value for key, value in read().items() if key[0] == "gpudask_gpus_reserved"}
 
-    wait_until(lambda: any(key[:2] == ("gpudask_gpu_holders", "1") for key in read()))
+    wait_until(lambda: any(key[:2] == ("gpudask_gpu_reservations", "1") for key in read()))
     values = read()
-    assert ("gpudask_gpu_holders", "0", user) in {key[:3] for key in values}
+    assert ("gpudask_gpu_reservations", "0", user) in {key[:3] for key in values}
     by_gpu = {key[:2]: value for key, value in values.items()}
-    assert [by_gpu["gpudask_gpu_holders", gpu] for gpu in "01"] == [1, 0]
+    assert [by_gpu["gpudask_gpu_reservations", gpu] for gpu in "01"] == [1, 0]
     assert by_gpu["gpudask_gpu_utilization_ratio", "0"] == 0.37
     assert by_gpu["gpudask_gpu_memory_used_bytes", "0"] == 2**30
     assert by_gpu["gpudask_gpu_memory_total_bytes", "0"] == 140 * 2**30
@@ -210,7 +210,7 @@ def test_each_expression_of_the_dashboard_and_of_the_alerts_names_metrics_and_la
         used |= names
     assert used == labels.keys()
     values = {(sample.name, *sorted(sample.labels.values())): sample.value for sample in samples}
-    assert values["gpudask_gpu_holders", "0", UUID, "nobody"] == 1
+    assert values["gpudask_gpu_reservations", "0", UUID, "nobody"] == 1
     assert values["gpudask_waiting_starts", str(BERT)] == 1
     assert values["gpudask_gpu_utilization_ratio", "0", UUID] == 0.37
     assert "secret" not in str(samples)

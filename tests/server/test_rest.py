@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from helpers import ON_GPUS, ONE_WORKER, promised, wait_until
 
-from jupyter_gpudask.errors import GpuHeldError, SpecError
+from jupyter_gpudask.errors import GpuReservedError, SpecError
 from jupyter_gpudask.protocol.rest import ErrorDetails
 from jupyter_gpudask.protocol.spec import ClusterSpec
 from jupyter_gpudask.server.rest import openapi_document
@@ -71,7 +71,7 @@ def test_a_cluster_is_created_read_scaled_restarted_and_closed(server, gone):
         ("POST", "clusters", {"kernel_id": "none", "spec": {"workers": -3, "engine": "cpu"}}, 422, "-3"),
         ("POST", "clusters", {"kernel_id": "none", "spec": {"pool": "lots"}}, 422, "lots"),
         ("POST", "clusters", {"kernel_id": "none", "spec": {"threads": "2"}}, 422, "2"),
-        ("POST", "clusters", {"kernel_id": "none", "profile": "small"}, 404, "small"),
+        ("POST", "clusters", {"kernel_id": "none", "preset": "small"}, 404, "small"),
         ("POST", "clusters", [], 400, "not a JSON object"),
         ("GET", "clusters/none", None, 404, "no cluster"),
         ("DELETE", "clusters/none", None, 404, "no cluster"),
@@ -116,7 +116,7 @@ def test_the_committed_openapi_document_is_up_to_date():
 
 
 def test_an_error_has_the_labels_of_the_options_that_it_names():
-    details = ErrorDetails.of(GpuHeldError("gpus-held", gpus="GPU 0 is held by a.ipynb"))
+    details = ErrorDetails.of(GpuReservedError("gpus-reserved", gpus="GPU 0 is reserved by a.ipynb"))
     assert details.labels == {"--gpus": "GPUs", "--share": "Share GPUs"}
     with pytest.raises(SpecError) as raised:
         ClusterSpec.parse({"pool": "lots"})

@@ -28,7 +28,7 @@ def test_a_package_that_is_missing_is_a_sentence_with_the_command_that_installs_
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ClusterStartError) as raised:
         import_class(ClusterClass(path=path))
-    assert f"The class {path} of this profile is not in the kernel's environment: " in str(raised.value)
+    assert f"The class {path} of this preset is not in the kernel's environment: " in str(raised.value)
     assert re.search(rf"Type: %pip install .*\[{extra}\].* and restart the kernel\.$", str(raised.value))
 
 
@@ -56,7 +56,7 @@ def test_workers_on_hosts_of_another_class_than_that_of_the_engine_are_refused(t
     options = {"hosts": ["10.0.0.1", "10.0.0.2"], "worker_class": worker_class}
     with pytest.raises(SpecError) as raised:
         make_ssh_cluster(options, ClusterSpec.parse({"engine": engine}), {}, tmp_path)
-    said = f'The worker_class {worker_class} of the profile is not that of "engine": "{engine}". Set {allowed}, or'
+    said = f'The worker_class {worker_class} of the preset is not that of "engine": "{engine}". Set {allowed}, or'
     assert str(raised.value).startswith(said)
 
 
@@ -87,7 +87,7 @@ def test_many_jobs_are_described_in_few_sentences():
 
 def test_more_workers_than_hosts_or_the_administrator_allow_are_refused():
     check_capacity(2, 2)
-    with pytest.raises(GpuUnavailableError, match="3 workers were requested, and the machines of this profile have 2"):
+    with pytest.raises(GpuUnavailableError, match="3 workers were requested, and the machines of this preset have 2"):
         check_capacity(3, 2)
     check_limit(3, None)
     with pytest.raises(LimitError, match="limits the workers of a cluster to 2; 3 were requested"):

@@ -78,7 +78,7 @@ def test_a_cluster_on_gpus_is_scaled_within_those_that_it_holds_and_reports_whic
     scaled = gpus.run(gpus.process.scale(1))
     assert (scaled.gpus, scaled.workers_wanted) == (held[:1], 1)
     gpus.wait_for_workers(1)
-    with pytest.raises(GpuDaskError, match="3 workers need 3 GPUs, and this cluster holds 2"):
+    with pytest.raises(GpuDaskError, match="3 workers need 3 GPUs, and this cluster has 2"):
         gpus.run(gpus.process.scale(3))
 
 

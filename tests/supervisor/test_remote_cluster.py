@@ -77,7 +77,7 @@ async def use(cluster):
 @pytest.mark.usefixtures("module")
 def test_a_cluster_of_a_class_of_the_administrator_is_started_scaled_and_closed():
     class_ = ClusterClass(path=ELSEWHERE, options={"n_workers": 1})
-    spec = ClusterSpec.parse({"engine": "cpu", "profile": "elsewhere", "start_timeout": 60})
+    spec = ClusterSpec.parse({"engine": "cpu", "preset": "elsewhere", "start_timeout": 60})
     request = Start(spec=spec, cluster_class=class_, max_workers=3)
     assert asyncio.run(use(RemoteCluster(request, class_))) == []
 
@@ -85,7 +85,7 @@ def test_a_cluster_of_a_class_of_the_administrator_is_started_scaled_and_closed(
 async def close_during_a_question(record):
     """Close a cluster while its supervisor waits for the scheduler, which has stopped responding."""
     class_ = ClusterClass(path=ELSEWHERE, options={"n_workers": 1, "record": str(record)})
-    spec = ClusterSpec.parse({"engine": "cpu", "profile": "elsewhere", "start_timeout": 60})
+    spec = ClusterSpec.parse({"engine": "cpu", "preset": "elsewhere", "start_timeout": 60})
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     cluster = await ClusterProcess.start(spec, cluster_class=class_, environment=environment)
     os.kill(int(record.read_text()), signal.SIGSTOP)

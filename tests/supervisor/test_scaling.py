@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from distributed import Client, Nanny, wait
 
-from jupyter_gpudask.errors import GpuDaskError, GpuHeldError, ScaleError
+from jupyter_gpudask.errors import GpuDaskError, GpuReservedError, ScaleError
 from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.machine.plan import Plan
 from jupyter_gpudask.protocol.spec import ClusterSpec
@@ -145,7 +145,7 @@ def lease(kernel_id="", **options):
 def gets(**options):
     try:
         chosen, held = lease(**options)
-    except GpuHeldError as error:
+    except GpuReservedError as error:
         return error.reason.partition(":")[0]
     held.release()
     return chosen
@@ -176,10 +176,10 @@ def test_a_start_does_not_get_gpus_that_somebody_waits_for(folder, waiting, opti
 @pytest.mark.parametrize(
     ("options", "limits", "sentence"),
     [
-        ({"gpus": "free", "adapt": "1,4"}, {}, "4 workers need 4 GPUs, and this cluster holds 3"),
+        ({"gpus": "free", "adapt": "1,4"}, {}, "4 workers need 4 GPUs, and this cluster has 3"),
         ({"engine": "cpu", "workers": 1, "adapt": "1,3"}, {"max_workers": 2}, "workers of a cluster to 2; 3 were"),
         ({"gpus": 2}, {"max_workers": 1}, "This server limits the workers of a cluster to 1; 2 were requested"),
-        ({"gpus": 1}, {"max_gpus": 1}, r"limits the GPUs of a user to 1; this cluster needs 1, and .* hold 1\."),
+        ({"gpus": 1}, {"max_gpus": 1}, r"limits the GPUs of a user to 1; this cluster needs 1, and .* have reserved 1\."),
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -227,5 +227,5 @@ def test_a_cluster_may_use_the_gpu_of_its_accelerated_kernel_and_no_other(folder
     assert gets(gpus="all", kernel_id="a") == [0, 1, 2, 3]
     assert gets(gpus="all", kernel_id="") == [0, 1, 2, 3]  # the kernel has started it without a server
     assert gets(gpus="free", kernel_id="b") == [1, 2, 3]
-    assert gets(gpus="all", kernel_id="b") == "GPU 0 is held by a.ipynb."
+    assert gets(gpus="all", kernel_id="b") == "GPU 0 is reserved by a.ipynb."
     accelerated.release()

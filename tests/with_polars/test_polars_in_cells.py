@@ -68,7 +68,7 @@ def test_queries_run_on_the_workers_after_on_and_in_the_context_manager_too(kern
 
 
 def run_alone(tmp_path, *arguments):
-    """What Python prints, with a pretend GPU that no cluster holds."""
+    """What Python prints, with a pretend GPU that no cluster has reserved."""
     folders = {name: str(tmp_path) for name in ("TMPDIR", "JUPYTER_RUNTIME_DIR")}
     environment = fake_gpu_environment(cupy=True, FAKE_GPUS="1", **folders)
     environment["PYTHONPATH"] = os.pathsep.join([STAND_IN, environment["PYTHONPATH"]])

@@ -204,7 +204,7 @@ describe('scaling a cluster', () => {
     return { said, bodies };
   };
 
-  it('has at most one worker for each GPU of this machine that it holds', async () => {
+  it('has at most one worker for each GPU of this machine that it has', async () => {
     const { said, bodies } = await enter({ gpus: ['GPU-0', 'GPU-1'] }, '3');
     expect(said).toContain('Enter a whole number from 1 to 2.');
     expect(bodies).toEqual([]);

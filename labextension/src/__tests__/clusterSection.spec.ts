@@ -471,8 +471,8 @@ describe('the section of clusters', () => {
     [
       {
         status: 'failed',
-        reason: 'GPU 0 is held.',
-        error: details({ reason: 'GPU 0 is held.', field: 'gpus' }),
+        reason: 'GPU 0 is reserved.',
+        error: details({ reason: 'GPU 0 is reserved.', field: 'gpus' }),
         workers_total: 0
       },
       'failed',
@@ -481,9 +481,9 @@ describe('the section of clusters', () => {
     [
       {
         status: 'failed',
-        reason: 'GPU 0 is held.',
+        reason: 'GPU 0 is reserved.',
         error: details({
-          reason: 'GPU 0 is held.',
+          reason: 'GPU 0 is reserved.',
           field: 'gpus',
           actions: ['start-on-free', 'share', 'wait', 'unknown']
         }),

@@ -8,7 +8,7 @@ import { cluster, details } from './fakeServer';
 const trans = nullTranslator.load('jupyter_gpudask');
 
 const HELD = details({
-  reason: 'GPU {gpu} is held.',
+  reason: 'GPU {gpu} is reserved.',
   fix: 'Start on the others with {--gpus free}, or start both with {--share yes}.',
   fields: { gpu: '0' },
   labels: { '--gpus': 'GPUs', '--share': 'Share GPUs' },
@@ -53,7 +53,7 @@ describe('an error of the catalog', () => {
 
   it('names what the panel has for the values of options', () => {
     expect(endReason(cluster({ error: HELD }), trans)).toEqual({
-      message: 'GPU 0 is held.',
+      message: 'GPU 0 is reserved.',
       fix: 'Start on the others with “GPUs: free”, or start both with “Share GPUs: yes”.'
     });
   });

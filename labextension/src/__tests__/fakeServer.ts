@@ -116,7 +116,7 @@ export const OPTIONS: IOffer['schema'] =
 /** What the server answers to the requests of the start dialog. */
 export function offer(): string {
   const { components } = openapi;
-  return JSON.stringify({ profiles: [], default: cluster().spec, components });
+  return JSON.stringify({ presets: [], default: cluster().spec, components });
 }
 
 /** An error of the catalog. */
@@ -152,9 +152,9 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       environment: {},
       start_timeout: 120,
       dashboard: false,
-      profile: ''
+      preset: ''
     },
-    held_gpus: [],
+    reserved_gpus: [],
     since: 1000,
     workers_ready: 1,
     workers_total: 1,

@@ -308,11 +308,11 @@ describe('jupyter-gpudask:notebook', () => {
   });
 
   it('starts a cluster with each kernel if the user has enabled it', async () => {
-    const profiles = { profiles: [], default: cluster().spec };
+    const presets = { presets: [], default: cluster().spec };
     answer = ({ method }) =>
       new Response(
         JSON.stringify(
-          method === 'GET' ? profiles : cluster({ status: 'starting' })
+          method === 'GET' ? presets : cluster({ status: 'starting' })
         )
       );
     follow(true);

@@ -16,8 +16,8 @@ const HELD = gpu({ index: 1, uuid: 'GPU-1', holders: [HOLDER] });
 
 const offerOf = (gpus = [FREE], only = false, spec = DEFAULT): IOffer => ({
   schema: OPTIONS,
-  profiles: {
-    profiles: [{ name: 'small', title: 'Small', spec }],
+  presets: {
+    presets: [{ name: 'small', title: 'Small', spec }],
     default: spec,
     only
   },
@@ -32,7 +32,7 @@ describe('the request of the start dialog', () => {
     expect(requestOf({})).toEqual({});
   });
 
-  it('has the free GPUs if another notebook holds some', () => {
+  it('has the free GPUs if another notebook has reserved some', () => {
     expect(requestOf({}, offerOf([FREE, HELD]))).toEqual({ gpus: 'GPU-0' });
   });
 
@@ -75,9 +75,9 @@ describe('the request of the start dialog', () => {
     });
   });
 
-  it('has no other options if a profile is selected', () => {
-    const values = { profile: 'small', pool: '0.5' };
-    expect(requestOf(values)).toEqual({ profile: 'small' });
+  it('has no other options if a preset is selected', () => {
+    const values = { preset: 'small', pool: '0.5' };
+    expect(requestOf(values)).toEqual({ preset: 'small' });
   });
 
   it('has an option that is new in the schema', () => {
@@ -88,16 +88,16 @@ describe('the request of the start dialog', () => {
   });
 });
 
-describe('the request where only profiles are allowed', () => {
+describe('the request where only presets are allowed', () => {
   const gpus = [FREE, HELD];
 
-  it('is that of the default options on the free GPUs, also if another notebook holds some', () => {
+  it('is that of the default options on the free GPUs, also if another notebook has reserved some', () => {
     const offer = offerOf(gpus, true);
     for (const spec of [DEFAULT, { ...DEFAULT, pool: 0.9 }]) {
       const values = initialValues(offer, spec);
       expect(toSpec(values, offer)).toEqual({ gpus: 'free' });
     }
-    expect(shownOptions({}, offer)).toEqual(['profile']);
+    expect(shownOptions({}, offer)).toEqual(['preset']);
   });
 
   it('leaves out the GPUs if the default options choose them', () => {
@@ -123,7 +123,7 @@ describe('the line for a notebook', () => {
       { adapt: '1,4', environment: ['A=1', 'B=two "words"'] },
       '%gpudask start --adapt 1,4 --environment A=1 --environment "B=two \\"words\\""'
     ],
-    [{ profile: 'big' }, '%gpudask start --profile big']
+    [{ preset: 'big' }, '%gpudask start --preset big']
   ])('has the options %j', (spec, line) => {
     expect(toMagic(spec, offer)).toBe(line);
   });

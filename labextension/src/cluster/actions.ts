@@ -70,9 +70,9 @@ export class ClusterActions {
     const { model, rest, trans } = this._gpuDask;
     const title = trans.__('The cluster options could not be loaded');
     await this._try(title, async () => {
-      const [schema, profiles] = await Promise.all([
+      const [schema, presets] = await Promise.all([
         rest.options(),
-        rest.profiles()
+        rest.presets()
       ]);
       const { clusters } = model;
       const last = clusters.get(kernelId);
@@ -87,7 +87,7 @@ export class ClusterActions {
         name,
         gpus,
         schema,
-        profiles,
+        presets,
         spec: last?.spec,
         problem: problem ?? snapshot(last, this._gpuDask).problem,
         units: model.settings.value.units,

@@ -64,7 +64,7 @@ export function currentName({
   );
 }
 
-/** The current name of the notebook that holds a GPU; the lease has the name at its start. */
+/** The current name of the notebook that has reserved a GPU; the lease has the name at its start. */
 export function holderName(
   holder: IGpuHolder,
   clusters: ReadonlyMap<string, ICluster>

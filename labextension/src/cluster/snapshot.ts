@@ -235,7 +235,7 @@ export function modelOf({ name }: IGpu): string {
   return name.replace(/[- ]\d+GB( HBM\w*)?/, '');
 }
 
-/** The UUIDs of the GPUs that have a worker: after scaling down, fewer than the cluster holds. */
+/** The UUIDs of the GPUs that have a worker: after scaling down, fewer than the cluster has. */
 export function activeGpus(cluster: ICluster): string[] {
   const used = cluster.status === 'ready' ? (cluster.state?.gpus ?? []) : [];
   return used.length > 0 ? used : cluster.gpus;
@@ -246,9 +246,9 @@ function hasStarted(cluster: ICluster): boolean {
   return status !== 'failed' || (total > 0 && ready === total);
 }
 
-/** The GPUs that other clusters held when this one could not start: none while one of them is held, or waited for. */
+/** The GPUs that other clusters had reserved when this one could not start: none while one of them is reserved, or waited for. */
 function freedGpus(cluster: ICluster, list: IGpuList | null): IGpu[] {
-  const { status, held_gpus: uuids, kernel_id: kernelId, spec } = cluster;
+  const { status, reserved_gpus: uuids, kernel_id: kernelId, spec } = cluster;
   const held = list?.gpus.filter(({ uuid }) => uuids.includes(uuid)) ?? [];
   const areFree = held.every(({ holders }) =>
     holders.every(
@@ -265,8 +265,8 @@ function freedGpus(cluster: ICluster, list: IGpuList | null): IGpu[] {
 
 function freeText(gpus: IGpu[], trans: TranslationBundle): string {
   return trans._n(
-    'The cluster did not start because GPU %2 was held. It is free now.',
-    'The cluster did not start because GPUs %2 were held. They are free now.',
+    'The cluster did not start because GPU %2 was reserved. It is free now.',
+    'The cluster did not start because GPUs %2 were reserved. They are free now.',
     gpus.length,
     gpus.map(({ index }) => index).join(', ')
   );

@@ -9,7 +9,7 @@ import { ICluster } from '../model/api';
 import { SchemaForm } from './schemaForm';
 import { IFormProps, SubmitDialog } from './submitDialog';
 
-/** The largest number of workers of a cluster that holds no GPUs of this machine. */
+/** The largest number of workers of a cluster that has no GPUs of this machine. */
 const MAX_WORKERS = 256;
 
 const NUMBER = { 'ui:options': { inputType: 'number' } };
@@ -27,7 +27,7 @@ export function scaleDialog(options: IScaleOptions): SubmitDialog {
   const { state, gpus } = cluster;
   const workers = state?.workers.length ?? 1;
   const range = state?.adaptive_range ?? [1, gpus.length || workers];
-  // On GPUs of this machine, there is one worker for each that the cluster holds.
+  // On GPUs of this machine, there is one worker for each that the cluster has.
   const most = gpus.length || MAX_WORKERS;
   const parse = (text: unknown, min = 1): number => {
     const number = Number(text);
@@ -83,8 +83,8 @@ function ScaleForm(props: IScaleFormProps): JSX.Element {
   const hint =
     cluster.gpus.length > 0
       ? trans._n(
-          'The cluster holds %1 GPU, and each worker needs one. To use more, stop it and start it with options.',
-          'From 1 to %1, the number of GPUs that the cluster holds. To use more, stop it and start it with options.',
+          'The cluster has %1 GPU, and each worker needs one. To use more, stop it and start it with options.',
+          'From 1 to %1, the number of GPUs that the cluster has. To use more, stop it and start it with options.',
           most
         )
       : trans.__('From 1 to %1.', most);

@@ -66,7 +66,7 @@ function StartForm({
   options,
   ...form
 }: IFormProps & { options: IStartDialogOptions }): JSX.Element {
-  const { schema, profiles, gpus, units, trans } = options;
+  const { schema, presets, gpus, units, trans } = options;
   const { values } = form;
   // An option that the previous cluster had is not folded.
   const given = initialValues(options, options.spec);
@@ -75,7 +75,7 @@ function StartForm({
   for (const name of shownOptions(values, options)) {
     const { title, description, type, enum: choices } = schema[name];
     const { allowed } = schema[name]['x-option'];
-    const isText = type !== 'boolean' && !choices && name !== 'profile';
+    const isText = type !== 'boolean' && !choices && name !== 'preset';
     fields[name] = {
       title: translated(title, trans),
       description: translated(isText ? allowed : description, trans),
@@ -87,8 +87,8 @@ function StartForm({
       'ui:help': translated(description, trans)
     };
   }
-  if (fields.profile) {
-    fields.profile.oneOf = profiles.profiles.map(each => ({
+  if (fields.preset) {
+    fields.preset.oneOf = presets.presets.map(each => ({
       const: each.name,
       title: each.title
     }));
@@ -122,9 +122,9 @@ function StartForm({
 /** The default of an option, as its placeholder. */
 function defaultText(
   name: string,
-  { schema, profiles, units, trans }: IStartDialogOptions
+  { schema, presets, units, trans }: IStartDialogOptions
 ): string {
-  const value = profiles.default[name as keyof IClusterSpec];
+  const value = presets.default[name as keyof IClusterSpec];
   if (typeof value === 'number' && value >= 1e6) {
     return formatBytes(value, units);
   }
@@ -136,13 +136,13 @@ function defaultText(
 
 interface IGpuContext {
   gpus: IGpu[];
-  /** Whether GPUs that others hold can be chosen, to share them or to wait for them. */
+  /** Whether GPUs that others have reserved can be chosen, to share them or to wait for them. */
   isHeldTaken: boolean;
   units: Units;
   trans: TranslationBundle;
 }
 
-/** A checkbox for each GPU, with the clusters that hold it; the value has the UUIDs with commas. */
+/** A checkbox for each GPU, with the clusters that have reserved it; the value has the UUIDs with commas. */
 function GpuWidget({ value, onChange, formContext }: WidgetProps): JSX.Element {
   const { gpus, isHeldTaken, units, trans } = formContext as IGpuContext;
   const all = gpus.map(({ uuid }) => uuid).join();
@@ -160,7 +160,7 @@ function GpuWidget({ value, onChange, formContext }: WidgetProps): JSX.Element {
       {gpus.length > 0 && !gpus.some(gpu => isAvailable(gpu, isHeldTaken)) && (
         <span className="jp-GpuDask-allHeld">
           {trans.__(
-            'All GPUs are held. Wait for them or share them, or run on the CPU.'
+            'All GPUs are reserved. Wait for them or share them, or run on the CPU.'
           )}
         </span>
       )}
@@ -186,7 +186,7 @@ function GpuWidget({ value, onChange, formContext }: WidgetProps): JSX.Element {
           {gpu.holders.length > 0 && (
             <span className="jp-GpuDask-secondary jp-GpuDask-gpuHolders">
               {trans.__(
-                'held by %1',
+                'reserved by %1',
                 gpu.holders.map(holder => holder.name).join(', ')
               )}
             </span>

@@ -4,7 +4,7 @@
 import {
   IClusterSpec,
   IGpu,
-  IProfileList,
+  IPresetList,
   mayHaveGpus,
   SpecRequest
 } from '../model/api';
@@ -15,15 +15,15 @@ import { Values } from './schemaForm';
 export interface IOffer {
   /** The options by name. */
   schema: { [name: string]: IOptionSchema };
-  /** The profiles and the default options. */
-  profiles: IProfileList;
+  /** The presets and the default options. */
+  presets: IPresetList;
   gpus: IGpu[];
 }
 
 /** The options at the start of the form; the others follow in the order of the schema. */
-export const FIRST = ['profile', 'gpus', 'engine', 'workers', 'share', 'wait'];
+export const FIRST = ['preset', 'gpus', 'engine', 'workers', 'share', 'wait'];
 
-/** Whether a cluster can use a GPU, given the clusters that hold it. */
+/** Whether a cluster can use a GPU, given the clusters that have reserved it. */
 export function isAvailable(gpu: IGpu, share: boolean): boolean {
   return gpu.holders.every(holder => share && holder.share);
 }
@@ -35,13 +35,13 @@ export function isAvailable(gpu: IGpu, share: boolean): boolean {
  * @param spec - the options of the previous cluster
  */
 export function initialValues(
-  { schema, profiles, gpus }: IOffer,
-  spec: IClusterSpec = profiles.default
+  { schema, presets, gpus }: IOffer,
+  spec: IClusterSpec = presets.default
 ): Values {
   const values: Values = {};
   Object.entries(spec).forEach(([name, value]) => {
     const text = toText(value);
-    if (schema[name]?.title && text !== toText(initial(profiles, name))) {
+    if (schema[name]?.title && text !== toText(initial(presets, name))) {
       values[name] = typeof value === 'boolean' ? value : text;
     }
   });
@@ -51,7 +51,7 @@ export function initialValues(
   const chosen = gpus.filter(
     gpu => isAvailable(gpu, spec.share) && isRequested(gpu, spec.gpus)
   );
-  // A request for all GPUs is refused while another cluster holds one of them.
+  // A request for all GPUs is refused while another cluster has reserved one of them.
   const isAll = spec.gpus === 'all' && chosen.length === gpus.length;
   if (gpus.length > 0 && !isAll && (values.gpus || spec.gpus === 'all')) {
     values.gpus = chosen.map(({ uuid }) => uuid).join();
@@ -68,7 +68,7 @@ function isRequested(gpu: IGpu, requested: IClusterSpec['gpus']): boolean {
   );
 }
 
-function initial({ default: spec }: IProfileList, name: string): unknown {
+function initial({ default: spec }: IPresetList, name: string): unknown {
   return spec[name as keyof IClusterSpec];
 }
 
@@ -84,19 +84,19 @@ export function toText(value: unknown): string {
         .join(' ');
 }
 
-/** The names of the options that the form shows: a profile replaces the others, and some are those of one engine. */
+/** The names of the options that the form shows: a preset replaces the others, and some are those of one engine. */
 export function shownOptions(
   values: Values,
-  { schema, profiles }: IOffer
+  { schema, presets }: IOffer
 ): string[] {
-  const engine = values.engine ?? profiles.default.engine;
+  const engine = values.engine ?? presets.default.engine;
   const isShown = (name: string): boolean => {
     const { title, 'x-option': option } = schema[name];
-    return name === 'profile'
-      ? profiles.profiles.length > 0
+    return name === 'preset'
+      ? presets.presets.length > 0
       : Boolean(title) &&
-          !values.profile &&
-          !profiles.only &&
+          !values.preset &&
+          !presets.only &&
           (!option.engine ||
             mayHaveGpus(option.engine) === mayHaveGpus(engine));
   };
@@ -109,14 +109,14 @@ export function shownOptions(
 
 /** The options of the request: those that are not defaults. */
 export function toSpec(values: Values, offer: IOffer): SpecRequest {
-  const { schema, profiles } = offer;
-  if (profiles.only && !values.profile) {
+  const { schema, presets } = offer;
+  if (presets.only && !values.preset) {
     // The server refuses other options, a choice of GPUs included.
-    return defaultRequest(profiles.default);
+    return defaultRequest(presets.default);
   }
   const changed = shownOptions(values, offer).flatMap(name => {
     const value = values[name];
-    const isDefault = value === undefined || value === initial(profiles, name);
+    const isDefault = value === undefined || value === initial(presets, name);
     return isDefault ? [] : [[name, parsed(value, schema[name])]];
   });
   return Object.fromEntries(changed);

@@ -11,10 +11,10 @@ type Schemas = components['schemas'];
 /** A process with a CUDA context on a GPU. */
 export type IGpuUser = Schemas['GpuUser'];
 
-/** A cluster that holds a GPU. */
+/** A cluster that has reserved a GPU. */
 export type IGpuHolder = Schemas['GpuHolder'];
 
-/** A GPU with its metrics, the clusters that hold it, and its processes. */
+/** A GPU with its metrics, the clusters that have reserved it, and its processes. */
 export type IGpu = Schemas['GpuInfo'];
 
 /** An error of the server's catalog. */
@@ -47,8 +47,8 @@ export type ICluster = Schemas['ClusterInfo'];
 
 export type ClusterStatus = ICluster['status'];
 
-/** The profiles and the default cluster options. */
-export type IProfileList = Schemas['ProfileList'];
+/** The presets and the default cluster options. */
+export type IPresetList = Schemas['PresetList'];
 
 /** The body of an error response. */
 export type IProblem = Omit<Schemas['Problem'], 'others' | 'error'> & {

@@ -155,7 +155,7 @@ export class Connection implements IDisposable {
   /** Find why the connection was closed: a WebSocket has no HTTP status, so that a request asks for it. */
   private async _findReason(): Promise<'no-server' | 'refused' | null> {
     try {
-      await this.rest.profiles();
+      await this.rest.presets();
       return null;
     } catch (error) {
       const status = error instanceof ResponseError ? error.status : 0;

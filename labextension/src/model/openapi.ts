@@ -21,15 +21,15 @@ export type paths = {
     patch?: never;
     trace?: never;
   };
-  '/profiles': {
+  '/presets': {
     parameters: {
       query?: never;
       header?: never;
       path?: never;
       cookie?: never;
     };
-    /** List the cluster profiles, and the default options. */
-    get: operations['listProfiles'];
+    /** List the cluster presets, and the default options. */
+    get: operations['listPresets'];
     put?: never;
     post?: never;
     delete?: never;
@@ -322,7 +322,7 @@ export type components = {
      *     - `reason`, `fix`: why it failed or was closed, and what to do.
      *     - `error`: the same as data.
      *     - `log`: the last lines of the log of the process that failed.
-     *     - `held_gpus`: UUIDs of the GPUs that others held, if it did not start for that.
+     *     - `reserved_gpus`: UUIDs of the GPUs that others had reserved, if it did not start for that.
      *     - `spec`: the options.
      *     - `since`: when this status began, in seconds since the epoch.
      *     - `workers_ready`, `workers_total`: the progress of the start.
@@ -380,10 +380,10 @@ export type components = {
        */
       log: string;
       /**
-       * Held Gpus
+       * Reserved Gpus
        * @default []
        */
-      held_gpus: string[];
+      reserved_gpus: string[];
       spec: components['schemas']['ClusterSpec'];
       /** Since */
       since: number;
@@ -594,11 +594,11 @@ export type components = {
        */
       dashboard: boolean;
       /**
-       * Profile
-       * @description the name of a profile of the Jupyter server
+       * Preset
+       * @description the name of a preset of the Jupyter server
        * @default
        */
-      profile: string;
+      preset: string;
     };
     /**
      * ClusterState
@@ -613,7 +613,7 @@ export type components = {
      *     - `work`: what is done of the tasks that were submitted last.
      *     - `workers_wanted`: the requested number of workers; `workers` has fewer while one starts, and more while one is
      *       retired.
-     *     - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
+     *     - `gpus`: UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster has.
      *     - `result_bytes`: bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
      *     - `worker_exits`: the newest unexpected exits of worker processes, at most 20, the oldest first.
      *     - `lost_hosts`: the machines that do not respond any more, at most 20, the newest last; the others do their work.
@@ -715,18 +715,18 @@ export type components = {
      * @description Request body that starts the cluster of a kernel.
      *
      *     - `kernel_id`: the kernel.
-     *     - `spec`: its options; options that are left out are those of the cluster profile.
-     *     - `profile`: the name of a cluster profile; empty for the default.
+     *     - `spec`: its options; options that are left out are those of the cluster preset.
+     *     - `preset`: the name of a cluster preset; empty for the default.
      */
     CreateCluster: {
       /** Kernel Id */
       kernel_id: string;
       spec?: components['schemas']['ClusterOptions'];
       /**
-       * Profile
+       * Preset
        * @default
        */
-      profile: string;
+      preset: string;
     };
     /**
      * ErrorDetails
@@ -770,11 +770,11 @@ export type components = {
     };
     /**
      * GpuHolder
-     * @description A cluster that holds a GPU.
+     * @description A cluster that has reserved a GPU.
      *
      *     - `name`: the name of a notebook, or of a program.
      *     - `kernel_id`: the kernel of the cluster; `None` if unknown.
-     *     - `share`: whether other clusters that share may hold it too.
+     *     - `share`: whether other clusters that share may reserve it too.
      */
     GpuHolder: {
       /** Name */
@@ -792,14 +792,14 @@ export type components = {
     };
     /**
      * GpuInfo
-     * @description A GPU, the clusters that hold it, and the processes that use it.
+     * @description A GPU, the clusters that have reserved it, and the processes that use it.
      *
      *     Requests get `users`, and not what is read for them; browsers get the rates of its traffic.
      *
-     *     - `holders`: the clusters that hold it.
+     *     - `holders`: the clusters that have reserved it.
      *     - `users`: the processes that use it.
-     *     - `hidden_use`: whether no cluster holds it and more of its memory is used than by the listed processes: NVML does
-     *       not list processes of other containers.
+     *     - `hidden_use`: whether no cluster has reserved it and more of its memory is used than by the listed processes: NVML
+     *       does not list processes of other containers.
      */
     GpuInfo: {
       /** Index */
@@ -1067,6 +1067,39 @@ export type components = {
       network: number | null;
     };
     /**
+     * Preset
+     * @description A cluster preset: options of a cluster under a name that the administrator chose.
+     *
+     *     - `name`: the name with which it is requested.
+     *     - `title`: the title that users see.
+     *     - `spec`: the options.
+     */
+    Preset: {
+      /** Name */
+      name: string;
+      /** Title */
+      title: string;
+      spec: components['schemas']['ClusterSpec'];
+    };
+    /**
+     * PresetList
+     * @description The cluster presets.
+     *
+     *     - `presets`: the cluster presets.
+     *     - `default`: the options of a cluster that is requested without options.
+     *     - `only`: whether clusters with other options than these are refused.
+     */
+    PresetList: {
+      /** Presets */
+      presets: components['schemas']['Preset'][];
+      default: components['schemas']['ClusterSpec'];
+      /**
+       * Only
+       * @default false
+       */
+      only: boolean;
+    };
+    /**
      * Problem
      * @description The error of a request.
      *
@@ -1102,39 +1135,6 @@ export type components = {
        * @default []
        */
       others: components['schemas']['Problem'][];
-    };
-    /**
-     * Profile
-     * @description A cluster profile: options of a cluster under a name that the administrator chose.
-     *
-     *     - `name`: the name with which it is requested.
-     *     - `title`: the title that users see.
-     *     - `spec`: the options.
-     */
-    Profile: {
-      /** Name */
-      name: string;
-      /** Title */
-      title: string;
-      spec: components['schemas']['ClusterSpec'];
-    };
-    /**
-     * ProfileList
-     * @description The cluster profiles.
-     *
-     *     - `profiles`: the cluster profiles.
-     *     - `default`: the options of a cluster that is requested without options.
-     *     - `only`: whether clusters with other options than these are refused.
-     */
-    ProfileList: {
-      /** Profiles */
-      profiles: components['schemas']['Profile'][];
-      default: components['schemas']['ClusterSpec'];
-      /**
-       * Only
-       * @default false
-       */
-      only: boolean;
     };
     /**
      * RestartCluster
@@ -1493,7 +1493,7 @@ export type components = {
       | {
           /**
            * GPUs
-           * @description the GPUs, with one worker each: all, free (those that no cluster holds), a count (those with the most free memory), or indices in the order of the PCI bus and UUIDs with commas, such as 0,3 or GPU-5a0c...
+           * @description the GPUs, with one worker each: all, free (those that no cluster has reserved), a count (those with the most free memory), or indices in the order of the PCI bus and UUIDs with commas, such as 0,3 or GPU-5a0c...
            * @default all
            */
           gpus: 'all' | 'free' | number | string | (number | string)[];
@@ -1549,7 +1549,7 @@ export type components = {
           share: boolean;
           /**
            * Wait for GPUs
-           * @description wait in the queue while other clusters hold the GPUs, and start when they are free
+           * @description wait in the queue while other clusters have reserved the GPUs, and start when they are free
            * @default false
            */
           wait: boolean;
@@ -1590,11 +1590,11 @@ export type components = {
            */
           dashboard: boolean;
           /**
-           * Profile
-           * @description a profile that the administrator of the Jupyter server has set up
+           * Preset
+           * @description a preset that the administrator of the Jupyter server has set up
            * @default
            */
-          profile: string;
+          preset: string;
         }
       | {
           /** @enum {unknown} */
@@ -1645,7 +1645,7 @@ export interface operations {
       };
     };
   };
-  listProfiles: {
+  listPresets: {
     parameters: {
       query?: never;
       header?: never;
@@ -1654,13 +1654,13 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description List the cluster profiles, and the default options. */
+      /** @description List the cluster presets, and the default options. */
       200: {
         headers: {
           [name: string]: unknown;
         };
         content: {
-          'application/json': components['schemas']['ProfileList'];
+          'application/json': components['schemas']['PresetList'];
         };
       };
       /** @description The request is not authenticated, or not authorized. */
@@ -1745,7 +1745,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1803,7 +1803,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1841,7 +1841,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1890,7 +1890,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1983,7 +1983,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -2056,7 +2056,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -2114,7 +2114,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -2163,7 +2163,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -2227,7 +2227,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The kernel, cluster or profile does not exist. */
+      /** @description The kernel, cluster or preset does not exist. */
       404: {
         headers: {
           [name: string]: unknown;

@@ -9,7 +9,7 @@ import {
   IClusterSpec,
   IHistoryPart,
   IProblem,
-  IProfileList,
+  IPresetList,
   mayHaveGpus,
   SpecRequest
 } from './api';
@@ -55,9 +55,9 @@ export class ResponseError extends Error {
 export class RestClient {
   constructor(readonly settings: ServerConnection.ISettings) {}
 
-  /** The profiles and the default cluster options. */
-  async profiles(): Promise<IProfileList> {
-    return (await this._request('profiles')).json();
+  /** The presets and the default cluster options. */
+  async presets(): Promise<IPresetList> {
+    return (await this._request('presets')).json();
   }
 
   /** The options of a cluster by name, from the server's OpenAPI description. */
@@ -82,9 +82,9 @@ export class RestClient {
     return (await this._request('clusters', 'POST', body)).json();
   }
 
-  /** Start a cluster with the default options; if these ask for all GPUs, on those that no cluster holds. */
+  /** Start a cluster with the default options; if these ask for all GPUs, on those that no cluster has reserved. */
   async start(kernelId: string): Promise<ICluster> {
-    const spec = defaultRequest((await this.profiles()).default);
+    const spec = defaultRequest((await this.presets()).default);
     return this.create(kernelId, spec);
   }
 
@@ -148,8 +148,8 @@ export function defaultRequest({
   gpus,
   engine,
   share,
-  profile
+  preset
 }: IClusterSpec): SpecRequest {
-  const isAll = gpus === 'all' && mayHaveGpus(engine) && !share && !profile;
+  const isAll = gpus === 'all' && mayHaveGpus(engine) && !share && !preset;
   return isAll ? { gpus: 'free' } : {};
 }

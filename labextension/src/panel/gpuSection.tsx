@@ -208,7 +208,7 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
   );
 }
 
-/** A name that leads to the card of the cluster that holds a GPU, if the panel shows it. */
+/** A name that leads to the card of the cluster that has reserved a GPU, if the panel shows it. */
 function HolderLink({
   kernelId,
   children
@@ -316,7 +316,7 @@ export interface IUserSummary {
   text: string;
 }
 
-/** The clusters that hold a GPU, or else the processes on it. */
+/** The clusters that have reserved a GPU, or else the processes on it. */
 export function userSummary(
   gpu: IGpu,
   { model, trans }: IGpuDask
@@ -342,7 +342,7 @@ export function userSummary(
   return { kind: 'process', text };
 }
 
-/** The processes on a GPU that do not belong to a cluster that holds it. */
+/** The processes on a GPU that do not belong to a cluster that has reserved it. */
 function otherProcesses(
   gpu: IGpu,
   { showProcesses }: { showProcesses: boolean }
@@ -352,12 +352,12 @@ function otherProcesses(
     : [];
 }
 
-/** Whether a process belongs to a cluster that holds the GPU. */
+/** Whether a process belongs to a cluster that has reserved the GPU. */
 function belongsToHolder({ kernel_id: id }: IGpuUser, gpu: IGpu): boolean {
   return id !== null && gpu.holders.some(holder => holder.kernel_id === id);
 }
 
-/** The clusters that hold the GPU and other processes on it, with their memory; nothing if the summary has it all. */
+/** The clusters that have reserved the GPU and other processes on it, with their memory; nothing if the summary has it all. */
 export function GpuUsers({ gpu }: { gpu: IGpu }): JSX.Element | null {
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
@@ -385,7 +385,7 @@ export function GpuUsers({ gpu }: { gpu: IGpu }): JSX.Element | null {
   const processes = others.map(user => ({
     kind: 'process',
     title: user.notebook
-      ? trans.__('Its cluster does not hold this GPU')
+      ? trans.__('Its cluster has not reserved this GPU')
       : trans.__('Not a cluster of this server'),
     name: [
       user.notebook ? trans.__('Kernel of %1', user.notebook) : user.name,

@@ -50,7 +50,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
     const { kernel_id: id } = await kernelOf('analysis.ipynb');
     const data = { kernel_id: id, spec: { gpus: 'all' } };
     await request.post('/gpudask/api/clusters', { data });
-    await expect(ours).toContainText(/GPU 0 is held by \S*other.ipynb/);
+    await expect(ours).toContainText(/GPU 0 is reserved by \S*other.ipynb/);
   };
   const kernelOf = async (name: string): Promise<{ kernel_id: string }> => {
     const sessions = await (await request.get('/api/sessions')).json();
@@ -118,7 +118,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
     await stop(ours);
   });
 
-  await test.step('a start on a held GPU is refused in the card and in the dialog, which keeps its height', async () => {
+  await test.step('a start on a reserved GPU is refused in the card and in the dialog, which keeps its height', async () => {
     await start();
     for (const width of [320, 230]) {
       await page.sidebar.setWidth(width, 'left');
@@ -133,7 +133,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
     const problem = dialog
       .getByRole('group', { name: 'GPUs' })
       .getByRole('alert');
-    await expect(problem).toContainText(/GPU 0 is held by \S+/);
+    await expect(problem).toContainText(/GPU 0 is reserved by \S+/);
     const form = dialog.locator('.jp-GpuDask-form');
     const before = await form.boundingBox();
     await dialog.getByRole('checkbox', { name: '1 NVIDIA H200' }).uncheck();
@@ -166,7 +166,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
       /^1\. user .* since .*: 2 GPUs$/
     );
     await expect(ours).toContainText(
-      /Waiting for GPUs at place 1 in line\. GPU 0 is held by \S*other\.ipynb/
+      /Waiting for GPUs at place 1 in line\. GPU 0 is reserved by \S*other\.ipynb/
     );
     await page.screenshot({ path: testInfo.outputPath('line.png') });
     await stop(other);
@@ -184,7 +184,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
     await start();
     await stop(other);
     await expect(ours).toContainText(
-      'The cluster did not start because GPU 0 was held. It is free now.'
+      'The cluster did not start because GPU 0 was reserved. It is free now.'
     );
     await choose('Start again');
     // A cluster that shares is started beside one that shares.

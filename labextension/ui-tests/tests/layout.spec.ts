@@ -123,7 +123,9 @@ test('a long name of a notebook is wrapped in the start dialog, and a lost conne
   await expect(
     dialog.getByText(`Start a cluster for ${LONG_NAME}`)
   ).toBeVisible();
-  await expect(dialog.getByText(`held by ${LONG_NAME}`).first()).toBeVisible();
+  await expect(
+    dialog.getByText(`reserved by ${LONG_NAME}`).first()
+  ).toBeVisible();
   expect(await overflowing(dialog)).toEqual([]);
   // The title is as wide as the form, and does not widen the dialog.
   const box = (await dialog.locator('.jp-Dialog-content').boundingBox())!;

@@ -57,14 +57,14 @@ export const FAILED = {
       { fields: { limit: '120' } }
     )
   },
-  'gpus-held': {
+  'gpus-reserved': {
     ...NOT_STARTED,
     error: error(
-      'gpus-held',
+      'gpus-reserved',
       '{gpus}.',
       'Type %gpudask stop there or ask its user, start on the GPUs that are free with {--gpus free}, or start both clusters with {--share yes}.',
       {
-        fields: { gpus: 'GPU 0 is held by other.ipynb' },
+        fields: { gpus: 'GPU 0 is reserved by other.ipynb' },
         labels: { '--gpus': 'GPUs', '--share': 'Share GPUs' },
         field: 'gpus',
         actions: ['start-on-free', 'share', 'wait']
@@ -199,7 +199,7 @@ function clusterOf(scene: IScene, time: number): object {
     fix: '',
     error: null,
     log: '',
-    held_gpus: [],
+    reserved_gpus: [],
     spec: {},
     since: START,
     workers_ready: count,

@@ -93,7 +93,7 @@ const SCENES: { [name: string]: IScene } = {
     cluster: { status: 'starting', workers_ready: 1, state: null }
   },
   failed: { gpus: 2, workers: 2, cluster: FAILED['process-silent'] },
-  refused: { gpus: 2, workers: 2, cluster: FAILED['gpus-held'] },
+  refused: { gpus: 2, workers: 2, cluster: FAILED['gpus-reserved'] },
   'no-cluster': { gpus: 2, workers: null },
   'hidden-use': { gpus: 2, workers: null, gpu: { hidden_use: true } },
   'no-gpu': {

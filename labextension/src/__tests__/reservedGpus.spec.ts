@@ -17,17 +17,17 @@ const held = (holders: IGpuHolder[][], waiting: object[] = []): IGpuList =>
 const refused = (changes: Partial<ICluster> = {}): ICluster =>
   cluster({
     status: 'failed',
-    reason: 'GPUs 0 and 1 are held by other.ipynb.',
+    reason: 'GPUs 0 and 1 are reserved by other.ipynb.',
     error: details({
-      reason: 'GPUs 0 and 1 are held by other.ipynb.',
+      reason: 'GPUs 0 and 1 are reserved by other.ipynb.',
       field: 'gpus'
     }),
-    held_gpus: ['GPU-0', 'GPU-1'],
+    reserved_gpus: ['GPU-0', 'GPU-1'],
     workers_total: 0,
     state: null,
     ...changes
   });
-describe('the card of a cluster whose GPUs were held', () => {
+describe('the card of a cluster whose GPUs were reserved', () => {
   let shown: ShownPanel;
 
   beforeEach(() => (shown = new ShownPanel()));
@@ -51,7 +51,7 @@ describe('the card of a cluster whose GPUs were held', () => {
     const none = held([[], []]);
     await shown.receive({ type: 'changes', time: 1010, gpus: none });
     expect(shown.texts('.jp-GpuDask-reason')).toEqual([
-      'The cluster did not start because GPUs 0, 1 were held. They are free now.'
+      'The cluster did not start because GPUs 0, 1 were reserved. They are free now.'
     ]);
     expect(buttons()).toEqual(['Start again', 'Options…']);
 
@@ -62,7 +62,7 @@ describe('the card of a cluster whose GPUs were held', () => {
 
 describe('whether the GPUs are free again', () => {
   it.each<[string, IGpuHolder[], object[], Partial<ICluster>, boolean]>([
-    ['a GPU that nobody holds', [], [], {}, true],
+    ['a GPU that nobody has reserved', [], [], {}, true],
     [
       'a GPU that its own kernel holds',
       [{ ...other, kernel_id: 'kernel-1' }],
@@ -89,19 +89,19 @@ describe('whether the GPUs are free again', () => {
       'a GPU that is not listed',
       [],
       [],
-      { held_gpus: ['GPU-0', 'GPU-7'] },
+      { reserved_gpus: ['GPU-0', 'GPU-7'] },
       false
     ],
     [
       'any other failure',
       [],
       [],
-      { reason: 'The supervisor did not respond.', held_gpus: [] },
+      { reason: 'The supervisor did not respond.', reserved_gpus: [] },
       false
     ],
     ['a cluster that runs', [], [], { status: 'ready' }, false]
   ])('is tested for %s', (_, holders, waiting, changes, expected) => {
-    const failed = refused({ held_gpus: ['GPU-0'], ...changes });
+    const failed = refused({ reserved_gpus: ['GPU-0'], ...changes });
     const trans = nullTranslator.load('jupyter_gpudask');
     const isFree = (gpus: IGpuList | null): boolean => {
       const model = { gpus } as GpuDaskModel;
