@@ -17,8 +17,9 @@ import shutil
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,11 @@ IMAGE = 2048
 ROWS, COLUMNS = 181, 360
 """Of an image, and of the grid of the climate data, in elements."""
 
+STEP = 180
+"""Days of a chunk of the climate data."""
+
+NETCDF_FILES = 8
+
 
 def make(folder: Path, gigabytes: float, names: list[str]) -> None:
     """Write the files of these rows."""
@@ -49,9 +55,10 @@ def make(folder: Path, gigabytes: float, names: list[str]) -> None:
             made.append(kinds.submit(_make_zarr, folder, gigabytes, pool))
         if any("images" in name for name in names):
             made.append(kinds.submit(_make_images, folder, gigabytes / 2, pool))
-        if not all("Zarr" in name or "images" in name for name in names):
-            with_netcdf = any("netCDF" in name for name in names)
-            made.append(kinds.submit(_make_climate, folder, gigabytes, with_netcdf=with_netcdf))
+        if any("netCDF" in name for name in names):
+            made.append(kinds.submit(_make_netcdf, folder, gigabytes))
+        if not all(any(kind in name for kind in ("Zarr", "images", "netCDF")) for name in names):
+            made.append(kinds.submit(_make_climate, folder, gigabytes))
         for each in made:
             each.result()
 
@@ -79,21 +86,35 @@ def _make_zarr(folder: Path, gigabytes: float, pool: ThreadPoolExecutor) -> None
         list(pool.map(write, range(blocks)))
 
 
-def _make_climate(folder: Path, gigabytes: float, *, with_netcdf: bool) -> None:
+def _make_climate(folder: Path, gigabytes: float) -> None:
     import pandas as pd
     import xarray as xr
 
-    step = 180
     days = max(365, int(gigabytes * 1e9 / (ROWS * COLUMNS * 4)))
-    values = np.random.default_rng(0).normal(280, 9, (step, ROWS, COLUMNS)).round(1).astype("float32")
-    values = np.tile(values, (-(-days // step), 1, 1))[:days]
+    values = np.random.default_rng(0).normal(280, 9, (STEP, ROWS, COLUMNS)).round(1).astype("float32")
+    values = np.tile(values, (-(-days // STEP), 1, 1))[:days]
     data = xr.Dataset({"t2m": (("time", "lat", "lon"), values)}, {"time": pd.date_range("1980-01-01", periods=days)})
-    encoding: dict[str, Any] = {"t2m": {"chunks": (step, ROWS, COLUMNS)}}
-    data.chunk(time=step).to_zarr(folder / "climate.zarr", mode="w", encoding=encoding)
-    if with_netcdf:
-        encoding = {"t2m": {"chunksizes": (step, ROWS, COLUMNS), "zlib": True, "complevel": 1}}
-        part = data.isel(time=slice(0, max(365, days // 4)))
-        part.to_netcdf(folder / "climate.nc", engine="netcdf4", encoding=encoding)
+    encoding: dict[str, Any] = {"t2m": {"chunks": (STEP, ROWS, COLUMNS)}}
+    data.chunk(time=STEP).to_zarr(folder / "climate.zarr", mode="w", encoding=encoding)
+
+
+def _make_netcdf(folder: Path, gigabytes: float) -> None:
+    days = max(1, round(gigabytes * 1e9 / NETCDF_FILES / (STEP * ROWS * COLUMNS * 4))) * STEP
+    with ProcessPoolExecutor(min(CPU_COUNT, NETCDF_FILES), get_context("spawn")) as processes:
+        list(processes.map(_write_netcdf, [folder] * NETCDF_FILES, range(NETCDF_FILES), [days] * NETCDF_FILES))
+
+
+def _write_netcdf(folder: Path, number: int, days: int) -> None:
+    import xarray as xr
+
+    values = np.random.default_rng(number).normal(280, 9, (STEP, ROWS, COLUMNS)).round(1).astype("float32")
+    variable = ("time", "lat", "lon"), np.tile(values, (days // STEP, 1, 1))
+    encoding: dict[str, Any] = {
+        "zlib": {"chunksizes": (STEP, ROWS, COLUMNS), "zlib": True, "complevel": 1},
+        "contiguous": {"contiguous": True},
+    }
+    data = xr.Dataset(dict.fromkeys(encoding, variable), {"time": np.arange(days) + number * days})
+    data.to_netcdf(folder / f"{number}.nc", engine="netcdf4", encoding=encoding)
 
 
 def _make_images(folder: Path, gigabytes: float, pool: ThreadPoolExecutor) -> None:
@@ -151,7 +172,7 @@ def anomaly(folder: Path) -> Any:
 
     t2m = xr.open_zarr(folder / "climate.zarr").t2m
     groups = t2m.groupby("time.dayofyear")
-    result = (groups - groups.mean()).drop_encoding().chunk(time=180)
+    result = (groups - groups.mean()).drop_encoding().chunk(time=STEP)
     target = _target(folder)
     result.rename("anomaly").to_dataset().to_zarr(target, mode="w")
     return xr.open_zarr(target).anomaly.std("time").to_numpy()
@@ -206,10 +227,15 @@ def quantile(folder: Path) -> Any:
     return t2m.groupby("time.month").quantile(0.9).mean("month").to_numpy()
 
 
-def netcdf(folder: Path) -> Any:
-    import xarray as xr
+def read_netcdf(name: str) -> Work:
+    def work(folder: Path) -> Any:
+        import xarray as xr
 
-    return xr.open_dataset(folder / "climate.nc", chunks={"time": 180}, engine="netcdf4").t2m.mean("time").to_numpy()
+        files = sorted(folder.glob("*.nc"))
+        data = xr.open_mfdataset(files, combine="nested", concat_dim="time", chunks={"time": STEP}, engine="netcdf4")
+        return data[name].mean("time").to_numpy()
+
+    return work
 
 
 def _images(folder: Path) -> Any:
@@ -282,7 +308,7 @@ WORK: dict[str, dict[str, Work]] = {
     "images: gaussian": {OURS: gaussian, CORES: gaussian, BY_HAND: images_by_hand("gaussian")},
     "images: median": {OURS: median, CORES: median, BY_HAND: images_by_hand("median")},
     "images: threshold and label": {OURS: label, CORES: label, BY_HAND: images_by_hand("label")},
-    "read netCDF4, zlib": {OURS: netcdf, CORES: netcdf},
+    **{f"read netCDF4, {name}": {OURS: read_netcdf(name), CORES: read_netcdf(name)} for name in ("zlib", "contiguous")},
     "resample to months": {OURS: resample, CORES: resample},
     "climatology and anomaly by day, written back": {OURS: anomaly, CORES: anomaly, BY_HAND: anomaly_by_hand},
     "quantile by month": {OURS: quantile, CORES: quantile},

@@ -111,6 +111,8 @@ DOCUMENTED = (
     ((LABELS, FACTS), r"dd\.concat\(", "concat of categories has all columns, as in pandas"),
     ((NO_ERROR, VALUE), r"linalg\.(solve|inv|cholesky)", "CuPy does not check singular matrices"),
     ((ORDER,), r"groupby\(", "Dask on the CPU sorts groups in each input partition only"),
+    ((NO_ERROR,), r"merge\(", "a merge of categories with partitions without rows has a result, as in pandas"),
+    ((NO_ERROR,), r"\]\.(std|sem|var)\(", "std of columns of which one is nullable has a result, as in pandas"),
     ((FAILS,), r"\.columns = \[\[", "a MultiIndex as columns is refused by cuDF"),
     ((VALUE,), r"\.resample\(", "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some are missing"),
 )

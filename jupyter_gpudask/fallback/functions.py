@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
+import dis
 import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -72,10 +74,8 @@ def is_of_gpu_library(value: Any) -> bool:
 
 def _names(code: CodeType) -> Iterator[str]:
     """Global names, attributes and imported modules of a function and of those that are defined in it."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
+    for each in _codes(code):
+        yield from each.co_names
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -150,7 +150,10 @@ def _move_argument(name: str, value: Any) -> Any:
 
 
 def with_twin(function: Any) -> Any:
-    """A function of SciPy or flox that uses its twin for data on the GPU; any other function as it is."""
+    """A function of SciPy or flox, or of the user that calls SciPy's, that uses its twin for data on the GPU.
+
+    Any other function is returned as it is.
+    """
     if isinstance(function, functools.partial):
         inner = with_twin(function.func)
         return function if inner is function.func else functools.partial(inner, *function.args, **function.keywords)
@@ -159,7 +162,110 @@ def with_twin(function: Any) -> Any:
         changed = tuple(map(with_twin, parts))
         return function if changed == parts else type(function)(changed[::-1])
     twin = groups.twin_of(function) or _twin_of(function)
+    if twin is None and isinstance(function, FunctionType) and not _is_of_package(function) and _calls_scipy(function):
+        return UserTwins(function)
     return function if twin is None else Twins(function, twin)
+
+
+_SCIPY = {"scipy", *PACKAGES}
+_OF_NAMESPACE = {"eval", "exec", "globals", "vars"}
+
+
+def _calls_scipy(function: Any) -> bool:
+    """Whether a function of the user, or one that it calls, names SciPy, and none changes or lists outer variables."""
+    found = False
+    for value, names in named_by(function):
+        is_of_user = isinstance(value, FunctionType) and not _is_of_package(value)
+        if is_of_user and (names & _OF_NAMESPACE or any(map(_changes_variables, _codes(value.__code__)))):
+            return False
+        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        found = found or "scipy" in names or str(name).startswith("scipy")
+    return found
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """That of a function and those of the functions that are defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _changes_variables(code: CodeType) -> bool:
+    """Whether it sets or deletes variables that are not its own."""
+    return any(
+        name in ("STORE_GLOBAL", "DELETE_GLOBAL")
+        or (name in ("STORE_DEREF", "DELETE_DEREF") and instruction.argval in code.co_freevars)
+        for instruction in dis.get_instructions(code)
+        for name in [instruction.opname]
+    )
+
+
+class UserTwins:
+    """A function of the user; with arrays of CuPy, it and the functions that it calls use the twins of SciPy's.
+
+    Variables are looked up when it is called.
+    """
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+        self.__wrapped__ = function
+        self.__name__ = funcname(function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The result."""
+        given = args, kwargs
+        exchanges = has_gpu_data(given, "cupy") and not has_gpu_data(given, "cudf")
+        return (_Exchange().value(self.function) if exchanges else self.function)(*args, **kwargs)
+
+    def __dask_tokenize__(self) -> Any:
+        return "twins", normalize_token(self.function)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UserTwins, (self.function,)
+
+
+class _Exchange:
+    """Exchanges values of variables for those that use CuPy."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, FunctionType] = {}
+
+    def value(self, value: Any) -> Any:
+        """A module or a function of SciPy, or a function of the user, exchanged; anything else as it is."""
+        if isinstance(value, ModuleType):
+            return _Module(value, self) if value.__name__ in _SCIPY else value
+        if isinstance(value, FunctionType) and not _is_of_package(value):
+            return self._made.get(id(value)) or self._function(value)
+        return with_twin(value) if str(getattr(value, "__module__", None)).startswith("scipy.") else value
+
+    def _function(self, function: FunctionType) -> FunctionType:
+        code, variables = function.__code__, function.__globals__
+        given: dict[str, Any] = {"__builtins__": {**vars(builtins), "__import__": self._import}}
+        cells = [CellType() if _is_set(cell) else cell for cell in function.__closure__ or ()]
+        made = FunctionType(code, given, function.__name__, function.__defaults__, tuple(cells) or None)
+        made.__kwdefaults__ = function.__kwdefaults__
+        made.__dict__.update(function.__dict__)
+        self._made[id(function)] = made  # it may refer to itself
+        for new, cell in zip(cells, function.__closure__ or (), strict=True):
+            if new is not cell:
+                new.cell_contents = self.value(cell.cell_contents)
+        names = {"__name__", "__package__", *_names(code)}
+        given.update((name, self.value(variables[name])) for name in names & variables.keys())
+        return made
+
+    def _import(self, *args: Any, **kwargs: Any) -> Any:
+        return self.value(builtins.__import__(*args, **kwargs))
+
+
+class _Module:
+    """A module of SciPy whose functions use their twins."""
+
+    def __init__(self, module: ModuleType, exchange: _Exchange) -> None:
+        self._module, self._exchange = module, exchange
+
+    def __getattr__(self, name: str) -> Any:
+        return self._exchange.value(getattr(self._module, name))
 
 
 def _twin_of(function: Any) -> Callable[..., Any] | None:

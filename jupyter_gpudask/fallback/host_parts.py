@@ -148,7 +148,7 @@ def _is_of_host(function: Any) -> bool:
 def _is_known(value: Any) -> bool:
     """Whether it is of a package that is known, or data of Python, or a function of the user with known contents."""
     if isinstance(value, FunctionType) and not is_of_installed_package(value):
-        return all(map(_is_harmless, _instructions(value.__code__)))
+        return _is_harmless_code(value.__code__)
     return _is_known_package(_package_of(value)) and not is_of_gpu_library(value)
 
 
@@ -161,6 +161,11 @@ def _package_of(value: Any) -> str:
 
 def _is_known_package(package: str) -> bool:
     return package in _HOST_PACKAGES or (package in sys.stdlib_module_names and package not in _OF_ANYTHING)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_harmless_code(code: CodeType) -> bool:
+    return all(map(_is_harmless, _instructions(code)))
 
 
 def _instructions(code: CodeType) -> Iterator[dis.Instruction]:

@@ -96,3 +96,9 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Any:
         return allocate(shape, dtype)
     except (MemoryError, cupy.cuda.runtime.CUDARuntimeError):
         return None
+
+
+def scratch(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Memory of earlier tasks, where there is some: to get it anew takes as long as to decode a chunk."""
+    memory = empty(shape, dtype)
+    return np.empty(shape, dtype) if memory is None else memory

@@ -22,11 +22,12 @@ from dask.delayed import Delayed
 
 from ..graph.program import Program, evaluated
 from . import page_locked
+from .file_readers import with_readers
+from .functions import with_twin
 from .host_call import DelayedCall, HostFallback, PackageFallback, lacking
 from .host_parts import host_task
 from .missing import implemented, reason_to_fall_back
 from .values import has_function_of_user, is_of_installed_package, is_of_linear_algebra
-from .zarr_blocks import with_readers
 
 RunStep = Callable[[GraphNode, Mapping[Any, Any]], Any]
 
@@ -204,6 +205,9 @@ class DelayedWrapper(TaskWrapper):
 
     _kind = PackageFallback
 
+    def _function(self, function: Any, layer: str) -> HostFallback:
+        return super()._function(function if isinstance(function, HostFallback) else with_twin(function), layer)
+
     def node(self, node: Any, key: Any) -> Any:
         """As for `TaskWrapper`."""
         if getattr(node, "func", None) is _execute_subgraph:
@@ -289,6 +293,7 @@ class ProgramWithFallback(Program):
 def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: TaskWrapper) -> Any:
     """As ``program.run(values, run_step)``, with steps that fall back; those of a program inside do so, too."""
     wraps = any(map(has_function_of_user, values.values()))
+    moved = _moved_to_gpu(program)
 
     def run_or_fall_back(task: Any, values: Mapping[Any, Any]) -> Any:
         nonlocal wraps
@@ -300,7 +305,7 @@ def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: T
             result = run_step(wrapper.step(task, program), values)
         else:
             try:
-                is_moved = _is_moved_to_gpu(task.key, program)
+                is_moved = task.key in moved
                 with host_task(task, values):
                     result = implemented(run_step(task, with_readers(task, values) if is_moved else values))
                     if is_moved:
@@ -322,12 +327,19 @@ def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: T
     return Program.run(program, values, run_or_fall_back)
 
 
-def _is_moved_to_gpu(key: Any, program: Program) -> bool:
-    """Whether one of the steps moves a result to the GPU, such as a block that was read from a file."""
-    return any(
-        getattr(getattr(step, "func", None), "__name__", "") == "to_cupy" and key in step.dependencies
-        for step, _ in program.steps
-    )
+def _moved_to_gpu(program: Program) -> set[Any]:
+    """The keys of the results, such as blocks that are read from a file, that a step or a program in it moves there."""
+    moved: set[Any] = set()
+    step: Any
+    for step, _ in program.steps:
+        function: Any = getattr(step, "func", None)
+        if isinstance(function, Program):
+            inside = _moved_to_gpu(function)
+            arguments: Any = zip(function.inputs, step.args, strict=True) if inside else ()
+            moved.update(each.key for name, each in arguments if name in inside and isinstance(each, TaskRef))
+        elif getattr(function, "__name__", "") == "to_cupy":
+            moved |= step.dependencies
+    return moved
 
 
 def _is_delayed(task: GraphNode, program: Program) -> bool:

@@ -12,12 +12,11 @@ loop of its own for each task.
 from __future__ import annotations
 
 import asyncio
-import copy
 import itertools
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -27,38 +26,10 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from dask._task_spec import GraphNode
-from dask.array.core import getter, getter_inline, getter_nofancy
 from dask.base import normalize_token
 from dask.utils import typename
 
 from . import page_locked
-
-_GETTERS = (getter, getter_inline, getter_nofancy)
-_OF_XARRAY = ("xarray.backends.", "xarray.coding.", "xarray.core.indexing")
-"""Modules whose objects read and decode parts of an array in a file."""
-
-
-def with_readers(task: GraphNode, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """What a task gets; if it is Dask's of reading a block, with Zarr arrays, also in xarray's, that are read so."""
-    kind = getattr(sys.modules.get("zarr"), "Array", None)
-    if kind is None or not any(getattr(task, "func", None) is function for function in _GETTERS):
-        return values
-    return {key: _reader(values[key], kind) for key in task.dependencies}
-
-
-def _reader(value: Any, kind: Any) -> Any:
-    if type(value) is kind:
-        return Reader(value, value)
-    if type(value).__module__.startswith(_OF_XARRAY):
-        for name in ("array", "_array"):
-            inside = getattr(value, name, None)
-            reader = _reader(inside, kind)
-            if reader is not inside:
-                changed = copy.copy(value)
-                setattr(changed, name, reader)
-                return changed
-    return value
 
 
 class Reader:
@@ -113,7 +84,7 @@ def _read_files(array: Any, parts: tuple[Any, ...], memory: Any) -> bool:
         place = target[places]
         is_whole = place.shape == array.chunks and place.flags.c_contiguous
         if not is_whole and scratch is None:
-            scratch = _scratch(array.chunks, array.dtype)
+            scratch = page_locked.scratch(array.chunks, array.dtype)
         try:
             if not _read_file(codec, file, place if is_whole else scratch):
                 return False
@@ -127,12 +98,6 @@ def _read_files(array: Any, parts: tuple[Any, ...], memory: Any) -> bool:
     return True
 
 
-def _scratch(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Memory of earlier tasks, where there is some: to get it anew takes as long as to decode a chunk."""
-    memory = page_locked.empty(shape, dtype)
-    return np.empty(shape, dtype) if memory is None else memory
-
-
 class _Chunks(list[tuple[Path, tuple[slice, ...], tuple[slice, ...], bool]]):
     """The chunks of a block: their files, places in the block, places in the chunk, and whether these are all."""
 
@@ -142,24 +107,32 @@ class _Chunks(list[tuple[Path, tuple[slice, ...], tuple[slice, ...], bool]]):
     @classmethod
     def of(cls, array: Any, parts: tuple[Any, ...]) -> _Chunks | None:
         """The chunks of a part of an array; `None` if its store is no folder, or the part is no simple one."""
-        root = _root_of(array.store)
-        is_simple = all(type(part) is int or (type(part) is slice and (part.step or 1) > 0) for part in parts)
-        if root is None or not is_simple or not parts or len(parts) != array.ndim:
+        root, axes = _root_of(array.store), axes_of(parts, array.shape)
+        if root is None or not axes or len(parts) != array.ndim:
             return None
-        axes = [
-            range(*part.indices(size)) if type(part) is slice else range(size)[part : part + 1 or None]
-            for part, size in zip(parts, array.shape, strict=True)
-        ]
         found = cls()
         found.folder = Path(root, array.store_path.path)
         found.shape = list(map(len, axes))
-        for chunk in itertools.product(*map(_pieces, axes, array.chunks, array.shape)):
+        for chunk in itertools.product(*map(pieces, axes, array.chunks, array.shape)):
             number, places, within, are_all = zip(*chunk, strict=True)
             found.append((found.folder / array.metadata.encode_chunk_key(number), places, within, all(are_all)))
         return found
 
 
-def _pieces(axis: range, size: int, length: int) -> Iterator[tuple[int, slice, slice, bool]]:
+def axes_of(key: Any, shape: tuple[int, ...]) -> list[range] | None:
+    """The places of a part of an array along each axis, one for an integer; `None` if the part is no simple one."""
+    parts = key if isinstance(key, tuple) else (key,)
+    is_simple = all(type(part) is int or (type(part) is slice and (part.step or 1) > 0) for part in parts)
+    if not is_simple or len(parts) > len(shape):
+        return None
+    sizes: Any = itertools.zip_longest(parts, shape, fillvalue=slice(None))
+    return [
+        range(*part.indices(size)) if type(part) is slice else range(size)[part : part + 1 or None]
+        for part, size in sizes
+    ]
+
+
+def pieces(axis: range, size: int, length: int) -> Iterator[tuple[int, slice, slice, bool]]:
     """The chunks along an axis: number, places in `axis`, places in the chunk, and whether these are all."""
     for number in range(axis[0] // size, axis[-1] // size + 1) if axis else ():
         start, stop = number * size, min(number * size + size, length)
@@ -284,9 +257,9 @@ def _read_file(codec: Any, path: Path, out: Any) -> bool:
     with path.open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         if codec is False:
-            return size == out.nbytes and _fill(out.reshape(-1).view("u1"), file)
-        data = _scratch((1 << max(size - 1, 0).bit_length(),), np.dtype("u1"))[:size]
-        if not _fill(data, file):
+            return size == out.nbytes and fill(out, file)
+        data = page_locked.scratch((1 << max(size - 1, 0).bit_length(),), np.dtype("u1"))[:size]
+        if not fill(data, file):
             return False
     # A codec that finds less than a chunk in the file returns without an error; then the end is as before.
     end = out.reshape(-1).view("u1")[-8:]
@@ -295,13 +268,14 @@ def _read_file(codec: Any, path: Path, out: Any) -> bool:
     return not np.array_equal(end, before)
 
 
-def _fill(out: Any, file: Any) -> bool:
-    view = memoryview(out)
+def fill(out: Any, file: Any, offset: int = 0) -> bool:
+    """Read an array without gaps from a file; whether the file has as much."""
+    view = memoryview(out.reshape(-1).view("u1"))
     while view:
-        count = file.readinto(view)
+        count = os.preadv(file.fileno(), [view], offset)
         if not count:
             return False
-        view = view[count:]
+        view, offset = view[count:], offset + count
     return True
 
 

@@ -36,7 +36,7 @@ from dask.core import reverse_dict
 from tlz import compose
 
 from .program import as_one_task, with_names, with_programs, without_aliases
-from .subtrees import created_shape
+from .repeated import created_shape
 
 Graph = Mapping[Any, GraphNode]
 

@@ -22,7 +22,9 @@ from .overlap import with_few_overlaps
 from .partitions import fuse_partitions
 from .program import with_programs
 from .rechunk import largest_array
-from .subtrees import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU, ClusterSize, fuse_subtrees, size_for, with_slices_first
+from .repeated import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU
+from .slices import with_slices_first
+from .subtrees import ClusterSize, fuse_subtrees, size_for
 from .workers import WORKER
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 from dask._collections import new_collection
 from dask._task_spec import Task
 from dask.dataframe.dask_expr._expr import Elemwise
-from dask.dataframe.dask_expr.io.io import FromGraph, FromMapProjectable, FromPandas
+from dask.dataframe.dask_expr.io.io import FromGraph, FromMapProjectable, FromPandas, FromPandasDivisions
 from dask.dataframe.dispatch import to_pandas_dispatch
 from dask.dataframe.utils import pyarrow_strings_enabled
 from dask.typing import Key
@@ -73,6 +73,10 @@ class FromPandasOnGpu(FromPandas):
         return Task(name, partition_to_gpu, super()._filtered_task(name, index).value)
 
 
+class FromPandasDivisionsOnGpu(FromPandasDivisions, FromPandasOnGpu):
+    """Dask's expression for a dataframe of pandas that is divided at given values of its index."""
+
+
 class FromMapOnGpu(FromMapProjectable):
     """Dask's expression for partitions that a function reads; this one reads them onto GPUs."""
 
@@ -85,12 +89,14 @@ class FromGraphOnGpu(FromGraph):
     gpudask_place = "gpu"
 
 
+_ON_GPU = {FromPandas: FromPandasOnGpu, FromPandasDivisions: FromPandasDivisionsOnGpu}
+
+
 def frame_to_gpu(collection: Any) -> Any:
     """The same collection with its partitions on GPUs; each worker moves its own."""
     expression = collection.expr
-    if type(expression) is FromPandas:
-        return new_collection(FromPandasOnGpu(*expression.operands))
-    return new_collection(ToGpu(expression))
+    made = _ON_GPU.get(type(expression))
+    return new_collection(ToGpu(expression) if made is None else made(*expression.operands))
 
 
 def frame_to_host(collection: Any) -> Any:
@@ -195,7 +201,7 @@ def _is_of_arrow(column: Any, dtype: Any) -> bool:
 def schema_of(meta: Any) -> Any:
     """The columns of metadata of pandas, their dtypes, and that of the index; a Series or index has one dtype."""
     if meta.ndim > 1:
-        return tuple(meta.columns), tuple(meta.dtypes), _index_dtype(meta)
+        return meta.columns, tuple(meta.dtypes), _index_dtype(meta)
     return None, (meta.dtype,), None if isinstance(meta, pd.Index) else _index_dtype(meta)
 
 
@@ -213,7 +219,8 @@ def conform(frame: Any, schema: Any) -> Any:
         wanted = dtypes[0] if columns is None else dict(zip(columns, dtypes, strict=True)).get(frame.name)
         made = frame if wanted is None else _with_dtype(frame, wanted)
     else:
-        made = _with_dtypes(frame, columns or (frame.columns[0],), dtypes) if frame.shape[1] else frame
+        names = frame.columns[:1] if columns is None else columns
+        made = _with_columns(_with_dtypes(frame, names, dtypes) if frame.shape[1] else frame, names)
     if isinstance(made, pd.Index):
         return made
     if index_dtype is not None and made.index.dtype != index_dtype and not isinstance(made.index, pd.MultiIndex):
@@ -222,6 +229,16 @@ def conform(frame: Any, schema: Any) -> Any:
             made = made.copy(deep=False)
             made.index = index
     return made
+
+
+def _with_columns(frame: Any, columns: pd.Index) -> Any:
+    """A result whose columns, if they are some of these, are an index of the same dtype, such as categories."""
+    known, found = list(columns), list(frame.columns)
+    if frame.columns.dtype == columns.dtype or (found != known and not set(found) < set(known)):
+        return frame
+    frame = frame.copy(deep=False)
+    frame.columns = columns.take(list(map(known.index, found)) if found != known else range(len(known)))
+    return frame
 
 
 def _with_dtypes(frame: Any, columns: Any, dtypes: Any) -> Any:

@@ -166,7 +166,8 @@ def _find_place(expression: Any) -> Place | None:
     if isinstance(expression, FusedIO):
         return place_of_partitions(expression.operand("_expr"))
     try:
-        place = _place_of_data(expression._meta)  # noqa: SLF001
+        meta = expression._meta  # noqa: SLF001
+        place = _place_of_data(meta[0] if isinstance(meta, tuple) else meta)  # that of `align` are two dataframes
     except Exception:  # noqa: BLE001 - cuDF may refuse to reduce no rows, as in metadata of a part of an optimized graph
         return None
     is_moved = place == "host" and any(place_of_partitions(part) == "gpu" for part in expression.dependencies())

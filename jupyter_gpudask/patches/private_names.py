@@ -43,11 +43,13 @@ PRIVATE_NAMES = {
     ),
     "dask.dataframe.dask_expr._rolling": "RollingReduction",
     "dask.dataframe.dask_expr._shuffle": (
-        "AssignPartitioningIndex AssignPartitioningIndex.operation BaseSetIndexSortValues SimpleShuffle TaskShuffle "
-        "_select_columns_or_index"
+        "AssignPartitioningIndex AssignPartitioningIndex.operation BaseSetIndexSortValues SimpleShuffle SortValues "
+        "TaskShuffle _select_columns_or_index"
     ),
     "dask.dataframe.dask_expr._str_accessor": "CatBlockwise CatBlockwise.operation SplitMap",
-    "dask.dataframe.groupby": "_apply_func_to_column _finalize_std _finalize_var _groupby_raise_unaligned",
+    "dask.dataframe.groupby": (
+        "_apply_func_to_column _compute_sum_of_squares _finalize_std _finalize_var _groupby_raise_unaligned"
+    ),
     "dask.dataframe.indexing": "_maybe_partial_time_string",
     "distributed.client": "_get_global_client _set_global_client",
     "distributed.comm.tcp": "_close_comm",

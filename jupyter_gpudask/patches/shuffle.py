@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import dask.config
@@ -80,10 +80,15 @@ def _for_windows(x: Any, chunks: Any) -> Any:
     windows = chunks[x.ndim :] if isinstance(chunks, tuple) else ()
     if not windows or not all(isinstance(each, tuple) for each in chunks) or set(map(len, windows)) != {1}:
         return chunks
-    split = {axis for axis, given in enumerate(x.chunks) if max(chunks[axis]) < max(given)}
+    split = {axis for axis, given in enumerate(x.chunks) if _is_split(given, chunks[axis])}
     kept = [given if axis in split else chunks[axis] for axis, given in enumerate(x.chunks)]
     most = max(_WINDOW_BYTES // x.dtype.itemsize, math.prod(map(max, x.chunks)))
     return tuple(_calculate_new_chunksizes(x.chunks, [*kept, *windows], split, most))
+
+
+def _is_split(given: tuple[int, ...], made: tuple[int, ...]) -> bool:
+    """Whether blocks are split; Dask joins those that are smaller than a window, with a part of the next one."""
+    return len(made) > len(given) and set(accumulate(given)) < set(accumulate(made))
 
 
 def split_in_order(frame: Any, groups: Any, number: int, *, ignore_index: bool) -> dict[int, Any]:

@@ -39,7 +39,9 @@ from ..worker.polars_statistics import begin_statistics, kept_bytes, take_statis
 _STOP_TIME = 0.6
 """Seconds for which an interrupted cell waits until its query has ended."""
 _MORE_TIME = 10.0
-"""Seconds after these in which a worker is restarted if it has not ended."""
+"""Seconds after these in which a worker is restarted if it has not ended, and the next query waits for its thread."""
+_LONGEST_TIME = 60.0
+"""The same if the next query does not wait: hundreds of scans, each with actors, can end slowly beside it."""
 _RESPONSE_MARGIN = 0.4
 _STOP_TIMEOUT = 1.2
 _NAMES = (
@@ -165,10 +167,13 @@ class ClusterClient:
         stuck: list[StuckWorker] = await report
         return stuck
 
-    async def _interrupt(self, id_: str, addresses: Sequence[str], limit: float) -> dict[str, bool | None]:
+    async def _interrupt(
+        self, id_: str, addresses: Sequence[str], limit: float, longest: float = 0
+    ) -> dict[str, bool | None]:
         """Whether a call has ended in each worker; `None` if one does not respond, since the call holds the GIL."""
-        ask = partial(self._client._run, interrupt_rank, id_, limit, on_error="ignore")  # noqa: SLF001
-        asking = (asyncio.wait_for(ask(workers=[address]), limit + _RESPONSE_MARGIN) for address in addresses)
+        ask = partial(self._client._run, interrupt_rank, id_, limit, longest, on_error="ignore")  # noqa: SLF001
+        end = max(limit, longest) + _RESPONSE_MARGIN
+        asking = (asyncio.wait_for(ask(workers=[address]), end) for address in addresses)
         answers = await asyncio.gather(*asking, return_exceptions=True)
         return {
             address: None if isinstance(answer, BaseException) else answer.get(address, True)
@@ -178,7 +183,7 @@ class ClusterClient:
     async def _restart_later(self, id_: str, addresses: Sequence[str]) -> None:
         """A large query ends slowly, because each of its actors has to: that is no reason to lose what Dask holds."""
         with suppress(OSError):  # the connection was lost
-            answers = await self._interrupt(id_, addresses, _MORE_TIME)
+            answers = await self._interrupt(id_, addresses, _MORE_TIME, _LONGEST_TIME)
             busy = [address for address, ended in answers.items() if not ended]
             if busy:
                 await self._client._run_on_scheduler(restart_busy, busy)  # noqa: SLF001

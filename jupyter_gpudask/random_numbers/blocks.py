@@ -17,7 +17,7 @@ BOUNDED = ("integers", "randint")
 """Whole numbers between two bounds, by their names in the two kinds of generator."""
 
 DRAWS_THE_SAME_AGAIN = "_gpudask_draws_the_same_again"
-"""An attribute of functions that draw the same block each time; `graph.subtrees` reads it."""
+"""An attribute of functions that draw the same block each time; `graph.repeated` reads it."""
 
 _RENAMED = {"random": "random_sample"}
 _METHODS = {"XORWOW": "XORWOW", "MRG32k3a": "MRG32K3A", "Philox4x3210": "PHILOX4_32_10"}

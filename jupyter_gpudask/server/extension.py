@@ -67,8 +67,9 @@ class GpuDaskExtension(ExtensionApp):
         self._kernel_events = KernelEventListener(self.manager, app.kernel_manager, app.event_logger)
         self._monitor = Monitor(self.manager)
         archive = Archive(Path(app.runtime_dir) / "gpudask-history")
-        self._history = History(settings.history_seconds, archive)
-        self._broadcaster = Broadcaster(self.manager, self._monitor, self._history)
+        interval = settings.metrics_interval
+        self._history = History(round(settings.history_seconds / interval), archive)
+        self._broadcaster = Broadcaster(self.manager, self._monitor, self._history, interval)
         self._prometheus = PrometheusMetrics(self.manager, self._monitor, REGISTRY)
         self.settings["gpudask_manager"] = self.manager
         self.settings["gpudask_monitor"] = self._monitor

@@ -112,6 +112,13 @@ class ServerSettings(LoggingConfigurable):
         0.0, min=0.0, help="What a GPU costs per hour, for the cost that is shown under each cell; 0 shows none."
     ).tag(config=True)
     currency = Unicode("USD", help="The currency of `price_per_gpu_hour`.").tag(config=True)
+    metrics_interval = Float(
+        1.0,
+        min=0.1,
+        max=1.0,
+        help="""Seconds between two reads of the metrics of GPUs and machine while a page shows them or a cluster works,
+        from 0.1 to 1. The driver averages utilization over a sixth of a second or more.""",
+    ).tag(config=True)
     history_seconds = Int(
         900, min=0, help="Seconds of metrics that the server keeps, for browsers that connect later."
     ).tag(config=True)

@@ -54,12 +54,12 @@ class _Snapshot:
 
 
 class Broadcaster:
-    """Composes one message a second and sends it to all subscribers.
+    """Composes a message every `interval` seconds and sends it to all subscribers.
 
     The GPUs are read, and the messages composed, in a thread that exists only while there are subscribers.
 
     - `history`: keeps the samples for subscribers that connect later, and records those of busy clusters.
-    - `interval`: seconds between two messages.
+    - `interval`: seconds between two messages; clusters report their states each second.
     """
 
     def __init__(self, manager: ClusterManager, monitor: Monitor, history: History, interval: float = INTERVAL) -> None:
@@ -115,7 +115,7 @@ class Broadcaster:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         thread = ThreadPoolExecutor(1, thread_name_prefix="gpudask-broadcaster")
-        self._manager.request_states(self._interval)
+        self._manager.request_states(max(INTERVAL, self._interval))
         self._monitor.max_age = self._interval
         try:
             while True:
@@ -206,7 +206,7 @@ def _message(
 
 
 class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
-    """Sends the full state, then changes, at most one message a second; see `StreamMessage`.
+    """Sends the full state, then changes, one message for each read of the metrics; see `StreamMessage`.
 
     The query argument ``since`` is the start of the requested history, in seconds since the epoch.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -352,6 +353,8 @@ class BackgroundImports:
             raise self._error
 
     def _run(self) -> None:
+        collects = gc.isenabled()
+        gc.disable()  # it takes a tenth of the time of imports
         try:
             from ..client import connect  # noqa: F401
 
@@ -370,6 +373,9 @@ class BackgroundImports:
                         importlib.import_module("cudf_polars.engine.dask")
         except BaseException as error:  # noqa: BLE001 - raised by `wait`
             self._error = error
+        finally:
+            if collects:
+                gc.enable()
 
     def _will_use_gpus(self) -> bool:
         from ..machine.gpus import visible_gpus

@@ -69,8 +69,6 @@ class Session:
         that do not exist, `GpuUnavailableError` says so. Raises `ClusterStartError`, `GpuUnavailableError` or
         `GpuPackagesMissingError` if the cluster did not start.
         """
-        from distributed.client import _set_global_client
-
         from ..protocol.spec import ClusterSpec
 
         spec = ClusterSpec.parse(options)
@@ -95,6 +93,8 @@ class Session:
             if running is not None:
                 self._leave(running if not cluster.ready.found else cluster)
                 if cluster.ready.found:  # the server sees no difference
+                    from distributed.client import _set_global_client
+
                     _set_global_client(running.client)
                     return running, False
             self._take(cluster)

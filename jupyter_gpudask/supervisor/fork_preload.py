@@ -7,6 +7,7 @@ only in the process that `ForkServer.start` starts.
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import os
 import sys
@@ -34,6 +35,7 @@ def prepare(modules: list[str]) -> str:
     die_with_parent()
     if os.environ.get(PARENT_VARIABLE, str(os.getppid())) != str(os.getppid()):
         os._exit(0)  # it has ended before that
+    gc.disable()  # it takes a tenth of the time of imports
     for name in modules:
         try:
             importlib.import_module(name)
@@ -41,6 +43,8 @@ def prepare(modules: list[str]) -> str:
             continue
         except Exception as error:  # noqa: BLE001 - whatever a library raises, it may be half set up
             return f"the import of {name} fails: {type(error).__name__}: {error}"
+    gc.freeze()  # what is imported stays, and forks share it
+    gc.enable()
     sys.stdout.flush()  # else each fork would print it again
     return why_not_forkable()
 

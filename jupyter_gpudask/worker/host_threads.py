@@ -28,13 +28,14 @@ from distributed.worker_state_machine import SecedeEvent
 from ..machine.nvml import count_gpus
 from .memory import has_room
 
-_PATIENCE = 0.003
-"""Seconds after which a part counts as long. To start another task takes the worker a tenth of that."""
+_PATIENCE = 0.001
+"""Seconds after which a part may count as long. To start another task takes the worker a third of that."""
 
 _INTERVAL = 0.004
+_RECENTLY = 0.02
 _INTERRUPTIBLE = 0.1
-_LONG = 0.01
-"""Seconds that the parts of a name take, so that the next one secedes when it begins."""
+_LONG = 0.002
+"""Seconds that the parts of a name take, as to read an image, so that the next one secedes when it begins."""
 
 _MOST_NAMES = 1000
 _TIMES_GIVEN = 4
@@ -127,6 +128,7 @@ class HostThreadsPlugin(WorkerPlugin):
         self._most = cores - worker.state.nthreads
         self._memory = worker.memory_manager.memory_limit or int(psutil.virtual_memory().total) // max(1, gpus)
         self._process = psutil.Process()
+        self._rss = (0.0, 0)
         self._of_thread = _OfThread()
         self.call = Call(self._of_thread)
         # Parts whose threads have their places in the pool. Who takes one from here decides: the thread of its task,
@@ -261,8 +263,10 @@ class HostThreadsPlugin(WorkerPlugin):
             self._hurry.clear()
             self._measure()
             began_before = time.monotonic() - _PATIENCE
-            for part in list(self._running):
-                if part.began <= began_before or part.name in self._long:
+            threads = set()
+            for part in reversed(list(self._running)):
+                if part.thread not in threads and (part.began <= began_before or part.name in self._long):
+                    threads.add(part.thread)  # what contains the part cannot secede where the part cannot
                     with suppress(Exception):  # of NVML, RMM or psutil: it may not secede now
                         self._look_at(part)
 
@@ -270,14 +274,22 @@ class HostThreadsPlugin(WorkerPlugin):
         """Where one part alone has seceded, it may be the reason for which the process grows."""
         computing = self._computing_parts()
         if len(computing) == 1:
-            rss = self._process.memory_info().rss
-            computing[0].growth = max(computing[0].growth, rss - computing[0].rss)
+            computing[0].growth = max(computing[0].growth, self._memory_in_use() - computing[0].rss)
+
+    def _memory_in_use(self) -> int:
+        """Bytes of the process, as they were some milliseconds ago at most."""
+        if time.monotonic() > self._rss[0] + _RECENTLY:
+            self._rss = time.monotonic(), int(self._process.memory_info().rss)
+        return self._rss[1]
 
     def _computing_parts(self) -> list[HostPart]:
         # Those that wait for their places have priority over what would begin now.
         return [part for part in list(self._seceded) if not part.has_ended]
 
     def _look_at(self, part: HostPart) -> None:
+        if part.thread not in self._executor._threads:  # noqa: SLF001 - a part that contains it has seceded
+            self._running.pop(part, None)
+            return
         if part.nbytes is None:
             part.nbytes = _size_of(part)
         secedes = part.nbytes >= 0
@@ -291,7 +303,7 @@ class HostThreadsPlugin(WorkerPlugin):
         computing, given, known = self._computing_parts(), part.nbytes or 0, self._needs.get(part.name)
         if known is None and computing:
             return False  # one alone shows how much they need
-        part.rss, part.need = self._process.memory_info().rss, max(given * _TIMES_GIVEN, known or 0)
+        part.rss, part.need = self._memory_in_use(), max(given * _TIMES_GIVEN, known or 0)
         needs = sum(other.need for other in computing) + 2 * part.need  # and of what begins in its place
         results = sum(other.nbytes or 0 for other in list(self._seceded)) + given  # which go to the device
         return (

@@ -135,8 +135,10 @@ class PolarsRankPlugin(WorkerPlugin):
             rmm.mr.set_current_device_resource(resource)
         return before
 
-    async def interrupt(self, limit: float, id_: str | None = None) -> bool:
+    async def interrupt(self, limit: float, id_: str | None = None, longest: float = 0) -> bool:
         """Interrupt a call, by default the running one; whether it ends within `limit` seconds.
+
+        `longest`: as `limit`, for a call whose thread was left.
 
         A call whose message has not arrived yet, or that waits for the thread, ends when it begins. RapidsMPF's actors
         end when they have computed their current chunks, or wait for memory; if they have not, the thread is left to
@@ -147,7 +149,7 @@ class PolarsRankPlugin(WorkerPlugin):
         end = time.monotonic() + limit
         run = self._run
         if run is None or id_ not in (None, run.key):
-            return await self._left_ends(id_, end)
+            return await self._left_ends(id_, max(end, time.monotonic() + longest))
         refusing: set[asyncio.Task[None]] = set()
         actors: set[int] = set()
         while self._run is run and time.monotonic() < end:
@@ -256,9 +258,9 @@ async def prepare_rank(dask_worker: Worker) -> None:
         await rank_of(dask_worker).call("", partial(importlib.import_module, _ENGINE))
 
 
-async def interrupt_rank(id_: str, limit: float, dask_worker: Worker) -> bool:
+async def interrupt_rank(id_: str, limit: float, longest: float, dask_worker: Worker) -> bool:
     """Interrupt a call in the thread of this worker's rank; whether it does not run any more in `limit` seconds."""
-    return await rank_of(dask_worker).interrupt(limit, id_)
+    return await rank_of(dask_worker).interrupt(limit, id_, longest)
 
 
 async def release_rank(dask_worker: Worker) -> bool:

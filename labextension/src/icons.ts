@@ -1,6 +1,7 @@
 import { LabIcon } from '@jupyterlab/ui-components';
 
 import card from '../style/icons/gpu-card.svg';
+import clock from '../style/icons/history.svg';
 import tiles from '../style/icons/plots.svg';
 import bars from '../style/icons/scale.svg';
 
@@ -8,6 +9,12 @@ import bars from '../style/icons/scale.svg';
 export const gpuDaskIcon = new LabIcon({
   name: 'jupyter-gpudask:gpu-card',
   svgstr: card
+});
+
+/** The icon of the history. */
+export const historyIcon = new LabIcon({
+  name: 'jupyter-gpudask:history',
+  svgstr: clock
 });
 
 /** The icon of the command that scales a cluster. */

@@ -19,7 +19,6 @@ import { IRunningSessionManagers } from '@jupyterlab/running';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { historyIcon } from '@jupyterlab/ui-components';
 import { Token } from '@lumino/coreutils';
 import { Widget } from '@lumino/widgets';
 
@@ -31,7 +30,7 @@ import { LiveWidget } from './components/liveWidget';
 import { dashboardArgs, parseDashboard } from './dashboard/dashboard';
 import { DashboardPages, DashboardTabs } from './dashboard/views';
 import type { HistoryTab } from './history/tab';
-import { gpuDaskIcon } from './icons';
+import { gpuDaskIcon, historyIcon } from './icons';
 import { ICluster } from './model/api';
 import { Connection } from './model/connection';
 import { GpuDaskModel } from './model/model';
@@ -73,7 +72,8 @@ const model: JupyterFrontEndPlugin<IGpuDask> = {
       current,
       commands: app.commands,
       trans: language.load('jupyter_gpudask'),
-      language: language.languageCode
+      // JupyterLab 4.2 and older do not say it.
+      language: language.languageCode || 'en'
     };
   }
 };

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from device import MARKS, cupy
+from distributed.protocol.pickle import dumps, loads
 
 from jupyter_gpudask.fallback.functions import PACKAGES, Twins, with_twin
 from jupyter_gpudask.fallback.missing import reason_to_fall_back
@@ -300,6 +301,62 @@ def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
     assert with_twin(affine_transform) is affine_transform, "coordinates of less precision"
     assert with_twin(zoom) is zoom, "another default gives another result"
     assert with_twin(len) is len
+
+
+def test_functions_of_the_user_that_call_scipy_call_cupy_with_arrays_on_gpus(monkeypatch):
+    ndimage = pytest.importorskip("scipy.ndimage")
+    of_gpu = types.ModuleType("cupyx.scipy.ndimage")
+    of_gpu.label = functools.wraps(ndimage.label)(lambda given, **options: (type(given), options))
+    for name in ("cupyx", "cupyx.scipy"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, of_gpu.__name__, of_gpu)
+    label = ndimage.label
+
+    def of_module(block):
+        return ndimage.label(block, output=int)
+
+    def of_variable(block):
+        return label(block, output=int)
+
+    def imports(block):
+        from scipy import ndimage as images
+
+        return images.label(block, output=int)
+
+    def imports_the_function(block):
+        from scipy.ndimage import label
+
+        return label(block, output=int)
+
+    def calls_another(block, weights=()):
+        assert type(weights) in (tuple, list), "an argument of this name is for SciPy's functions only"
+        return imports(block)
+
+    def calls_itself(block, times=2):
+        return calls_itself(block, times - 1) if times else of_module(block)
+
+    for function in (of_module, of_variable, imports, imports_the_function, calls_another, calls_itself):
+        exchanged = loads(dumps(with_twin(function)))
+        assert exchanged(cupy.ones(2)) == (cupy.ndarray, {"output": int})
+        assert exchanged(np.array([1, 0, 1]))[0].tolist() == [1, 0, 2]
+    assert with_twin(calls_another)(cupy.ones(2), weights=[1])[0] is cupy.ndarray
+
+
+def test_functions_of_the_user_that_set_outer_variables_or_call_no_scipy_are_left_alone():
+    ndimage, count = pytest.importorskip("scipy.ndimage"), 0
+
+    def counts(block):
+        nonlocal count
+        count += 1
+        return ndimage.label(block)
+
+    def sets(block):
+        global CALLED  # noqa: PLW0603
+        CALLED = True
+        return ndimage.label(block)
+
+    for function in (counts, sets, lambda block: (globals(), ndimage.label(block)), lambda block: block + 1, len):
+        assert with_twin(function) is function
 
 
 def test_a_function_of_cupyx_is_that_of_scipy_on_the_host(monkeypatch):

@@ -53,7 +53,10 @@ def test_unused_memory_is_freed_before_there_is_much(pool, monkeypatch):
         assert pool.freed == freed
 
 
-@pytest.mark.parametrize(("move", "copies"), [(to_cupy, 1), (operator.neg, 0)])
+INSIDE = {"moved": Task("moved", to_cupy, TaskRef("given")), "result": Task("result", abs, TaskRef("moved"))}
+
+
+@pytest.mark.parametrize(("move", "copies"), [(to_cupy, 1), (as_one_task("result", INSIDE).func, 1), (operator.neg, 0)])
 def test_a_block_of_a_file_is_read_into_page_locked_memory_if_it_is_moved(pool, move, copies):
     read, moved = ("read", 0), ("moved", 0)
     steps = (Task(read, getter, np.arange(6.0), (slice(1, 4),)), Task(moved, move, TaskRef(read)))

@@ -8,16 +8,13 @@ import device
 import numpy as np
 import pytest
 import zarr
+from blocks import blocks_of
 from dask.array.core import slices_from_chunks
-from dask.core import flatten
 from helpers import small_disk
 from numcodecs import Delta, Zlib
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
 
 from jupyter_gpudask.fallback import page_locked, zarr_blocks
-from jupyter_gpudask.fallback.tasks import with_fallback
-from jupyter_gpudask.graph.optimize import ArrayOptimizer
-from jupyter_gpudask.graph.subtrees import ClusterSize
 
 pytestmark = device.MARKS
 
@@ -46,15 +43,8 @@ def reads(request, monkeypatch):
     monkeypatch.setattr(zarr_blocks, "_read", noted(zarr_blocks._read, blocks))
     monkeypatch.setattr(zarr_blocks, "_read_files", noted(zarr_blocks._read_files, files))
     monkeypatch.setattr(page_locked, "empty", noted(page_locked.empty, arrays))
-    monkeypatch.setattr(zarr_blocks, "_scratch", noted(zarr_blocks._scratch, scratch))
+    monkeypatch.setattr(page_locked, "scratch", noted(page_locked.scratch, scratch))
     return blocks, arrays, files, scratch
-
-
-def blocks_of(array):
-    """The blocks of an array as a worker computes them, by their places."""
-    keys = list(flatten(array.__dask_keys__()))
-    tasks = with_fallback(ArrayOptimizer(ClusterSize(), is_on_gpus=True)(array.__dask_graph__(), keys))
-    return zip(slices_from_chunks(array.chunks), dask.get(tasks, keys), strict=True)
 
 
 def in_file(folder, values=NUMBERS, chunks=(3, 2), **options):

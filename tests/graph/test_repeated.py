@@ -9,7 +9,8 @@ import pytest
 from dask._task_spec import Alias, Task, TaskRef
 
 from jupyter_gpudask.graph.optimize import ArrayOptimizer
-from jupyter_gpudask.graph.subtrees import ELEMENTS_ON_CPU, ClusterSize, with_copies
+from jupyter_gpudask.graph.repeated import ELEMENTS_ON_CPU, with_copies
+from jupyter_gpudask.graph.subtrees import ClusterSize
 from jupyter_gpudask.random_numbers.blocks import BlockGenerator, choose_block, draw_block
 
 ONE = ClusterSize(1, 1)

@@ -8,7 +8,7 @@ from dask._task_spec import _execute_subgraph
 from dask.array.optimization import optimize
 
 from jupyter_gpudask.graph.rechunk import take_contiguous
-from jupyter_gpudask.graph.subtrees import slice_first
+from jupyter_gpudask.graph.slices import slice_first
 
 COMPUTATIONS = {
     "a number added": lambda x: (x + 1)[::2, ::2],

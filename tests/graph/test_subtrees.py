@@ -32,6 +32,16 @@ def twice(array):
     return array + array.T
 
 
+def filtered_images():
+    """Images with a border that mirrors them, of which each block is needed several times for one block."""
+    blocks = da.map_blocks(
+        lambda block_id=None: np.arange(block_id[0], block_id[0] + 400.0).reshape(1, 20, 20),
+        chunks=((1,) * 64, (20,), (20,)),
+        meta=np.empty((0, 0, 0)),
+    )
+    return blocks.map_overlap(lambda block: block * 2 + block.sum(), {1: 3, 2: 3}, "reflect", meta=np.empty((0, 0, 0)))
+
+
 COMPUTATIONS = {
     "sum of every second number plus one": lambda: da.sum((few() + 1)[::2, ::2]),
     "mean over an axis": lambda: (few() ** 2).mean(axis=0),
@@ -51,6 +61,7 @@ COMPUTATIONS = {
     "unique": lambda: da.unique((numbers((4000,), 100) * 10).astype(int)),
     "rechunk": lambda: numbers((400, 400), (400, 10)).rechunk((10, 400)).sum(axis=1),
     "overlap": lambda: few().map_overlap(lambda block: block * 2, depth=1).sum(),
+    "borders of images": lambda: filtered_images().max(axis=0),
     "no reduction": lambda: few() + 1,
     "block info": lambda: few().map_blocks(lambda block, block_info=None: block + len(block_info), dtype=float).sum(),
     "boolean index": lambda: da.sum(few()[few() > 0.5]),
@@ -93,6 +104,13 @@ def test_a_reduction_of_many_blocks_becomes_few_tasks():
     total = da.ones((2500, 10), chunks=(1, 10)).sum()
     assert len(optimized(total)) > 4000
     assert len(fused(total)) < 100
+
+
+def test_what_needs_a_block_several_times_for_one_result_is_one_task_with_it():
+    largest = filtered_images().max(axis=0)
+    assert len(optimized(largest)) > 64 * 4
+    tasks = fused(largest)
+    assert len(tasks) < 64 / 4
 
 
 def test_blocks_of_element_wise_steps_do_not_order_the_steps_anew():

@@ -125,6 +125,23 @@ def test_a_dataframe_with_other_columns_keeps_them(columns):
         assert conform(given, schema_of(pd.DataFrame({"a": [1], "b": [1]}, dtype="int32"))).a.dtype == "int32"
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pd.Index(["a", "b"], dtype=object),
+        pd.CategoricalIndex(["a", "b"], categories=["b", "a"], name="kind"),
+        pd.Index([1.0, 2.0]),
+        pd.Index([], dtype=object),
+    ],
+)
+def test_columns_are_an_index_of_the_dtype_of_the_metadata(columns):
+    meta = pd.DataFrame(columns=columns, dtype="float64")
+    given = pd.DataFrame([range(len(columns))], columns=columns.astype("int64" if columns.dtype == float else "str"))
+    pd.testing.assert_index_equal(conform(given, schema_of(meta)).columns, columns)
+    assert given.columns.dtype != columns.dtype
+    pd.testing.assert_index_equal(conform(given.iloc[:, 1:], schema_of(meta)).columns, columns[1:])
+
+
 def test_columns_of_one_name_are_converted_each():
     meta = pd.DataFrame([[1, "x"]], columns=["a", "a"]).astype("str")
     meta.isetitem(0, pd.Series([1], dtype="int32"))

@@ -118,6 +118,22 @@ def test_the_stream_and_the_states_have_the_metrics_of_gpus_which_only_the_serve
     assert {name for pid, name in ours if pid == server.pid} == {"nvmlDeviceGetMemoryInfo"}  # it stayed open
 
 
+def test_the_metrics_are_read_ten_times_a_second_if_the_administrator_sets_it(own_server):
+    server = own_server(
+        "--GpuDask.metrics_interval=0.1", "--GpuDask.history_seconds=2", environment=fake_gpu_environment()
+    )
+    with contextlib.closing(server.socket("stream")) as stream:
+        times = [sample["time"] for sample in receive(stream)["history"]]
+        end = time.monotonic() + 30
+        while times[-1] - times[0] < 3 and time.monotonic() < end:
+            times += [sample["time"] for sample in receive(stream)["history"]]
+    gaps = sorted(later - earlier for earlier, later in itertools.pairwise(times))
+    assert 0.05 < gaps[len(gaps) // 2] < 0.2
+    with contextlib.closing(server.socket("stream")) as stream:
+        kept = receive(stream)["history"]
+    assert len(kept) == 20
+
+
 class Subscriber:
     """Drops the messages with these numbers, as a slow connection does."""
 

@@ -200,8 +200,14 @@ def test_windows_on_gpus_have_larger_blocks_up_to_a_limit():
         x = da.ones((200, size, 100), chunks=(100, size, 100), dtype=float)
         return sliding_window_view(x, 30, axis=0, **options).numblocks[1:]
 
-    on_cpu = blocks(100)
+    def narrow():
+        x = da.ones((10, 121), chunks=(2, 121))
+        return sliding_window_view(da.pad(x, ((0, 0), (5, 5))), 11, axis=1, automatic_rechunk=True)
+
+    on_cpu, joined = blocks(100), narrow().chunks[1:]
     with switched_to("cupy", "pandas"):
+        assert narrow().chunks[1:] == joined, "blocks that are smaller than a window are joined"
+        assert narrow().sum().compute(scheduler="sync") == 121 * 11 * 10 - 2 * 10 * sum(range(6))
         on_gpu, larger, unchanged = blocks(100), blocks(10_000), blocks(10_000, automatic_rechunk=False)
         windows = sliding_window_view(da.arange(40, chunks=10).reshape(8, 5), 3, axis=0)
         found = windows.mean(axis=-1).compute(scheduler="sync")

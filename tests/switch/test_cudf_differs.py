@@ -20,6 +20,7 @@ import pandas as pd
 import pytest
 from dask.dataframe import dispatch
 from dask.dataframe.dask_expr._groupby import GetGroup, _mean_chunk
+from dask.dataframe.groupby import _compute_sum_of_squares
 
 from jupyter_gpudask.patches.frames import as_pandas, differences
 from jupyter_gpudask.patches.frames.groupby import (
@@ -103,6 +104,13 @@ ROWS = {
     "as_pandas.of_columns_of_numpy": lambda lib: np.sqrt(lib.frame(a=[1.0, NAN], b=[4.0, 9.0])),
     "missing_values.with_one_missing, mean of groups": lambda lib: _computed_nan(lib).groupby("k").y.mean(),
     "missing_values.with_one_missing, count of groups": lambda lib: _computed_nan(lib).groupby("k").y.count(),
+    "missing_values.with_one_missing, sorted": lambda lib: list(
+        _computed_nan(lib).sort_values("y", ascending=False).index.to_numpy()
+    ),
+    "missing_values.with_one_missing, largest": lambda lib: _computed_nan(lib).y.nlargest(1),
+    "missing_values.with_one_missing, bins": lambda lib: (
+        lib.of(pd.DataFrame({"x": [0.0, 1.0, 2.0]}, index=TIMES)).eval("x / x").resample("10D").mean()
+    ),
     "missing_values.CatBlockwiseAsPandas": lambda lib: lib.series([None], dtype="str").str.cat(
         lib.series(["a"], dtype="str")
     ),
@@ -214,6 +222,11 @@ ROWS = {
     "differences.DescribeNonNumeric": lambda lib: _texts(lib, "a", "b", "a").describe(),
     "differences.DescribeNumeric": lambda lib: lib.of(pd.Series(TIMES)).describe(),
     "differences.VarColumns": lambda lib: lib.frame(a=[1.0], b=[2.0]).var(axis=1, ddof=2),
+    "differences._of_partitions": lambda lib: lib.frame(a=[1.0], b=[2.0]).std(axis=1, ddof=2),
+    "differences._labels": lambda lib: lib.of(pd.Series([1], pd.to_datetime(["2024-01-02"]))).add_prefix("a").index[0],
+    "differences._operator, fill_value of integers": lambda lib: lib.frame(x=[0, 1]).floordiv(
+        lib.frame(x=[0, 1]), fill_value=2
+    ),
     "differences._accessor, compiled patterns": lambda lib: _texts(lib, "A").str.count(re.compile("a", re.IGNORECASE)),
     "differences._isin": lambda lib: lib.series(["a", None, "b"], dtype="category").isin(["z"]),
     "differences._replace, booleans": lambda lib: str(lib.series([True, False]).replace(1, 5).dtype),
@@ -259,6 +272,9 @@ ROWS = {
     "as_pandas.with_dtype_of_pandas, days of a year": lambda lib: str(lib.of(pd.Series(TIMES)).dt.dayofyear.dtype),
     "fewer_partitions.distinct, NaN": lambda lib: len(
         (lib.series([0.0, NAN]) / lib.series([0.0, 1.0])).drop_duplicates()
+    ),
+    "groupby.GroupbyAggregationAsPandas, missing keys": lambda lib: len(
+        _compute_sum_of_squares(lib.frame(k=[1.0, NAN], x=[1, 2]).groupby("k", dropna=False), "x")
     ),
     "groupby.GroupbyAggregationAsPandas": lambda lib: np.sqrt(lib.frame(a=[NAN, 4.0], b=[1.0, NAN])),
     "reductions.DescribeAsPandas": lambda lib: lib.series([True, False, True]).std(),

@@ -456,6 +456,8 @@ def with_a_column_of_pandas(frame):
         lambda f: np.sqrt(f.x - 3).groupby(f.k).mean(),
         lambda f: f.assign(z=np.sqrt(f.x - 3)).merge(f.assign(z=np.sqrt(f.x - 3)), on="z").y_x.sum(),
         lambda f: f.groupby("y").agg({"x": ["std", "var"]}),
+        lambda f: f.groupby("x", dropna=False).y.agg(["std", "var", "mean"]).sum(),
+        lambda f: f.assign(z=np.sqrt(f.x - 3)).nlargest(2, "z")[["z", "y"]].reset_index(drop=True),
         lambda f: (f[f.name.isna()][["name"]] != "a").isna(),
         with_a_column_of_pandas,
         lambda f: (f.y * 40 - 120).astype("int8").diff(),
@@ -503,6 +505,8 @@ def test_no_column_row_or_value_is_lost(compute):
     [
         lambda f: f[["x", "y"]].merge(f[["k", "y"]], on="y", how="right").sort_values("y"),
         lambda f: f[["k", "y"]].astype({"k": KNOWN}).sort_values("k").k.astype(int),
+        lambda f: f.assign(z=np.sqrt(f.x - 3))[["z", "y"]].sort_values(["z", "y"], ascending=False),
+        lambda f: f.assign(z=np.sqrt(f.x - 3))[["z", "y"]].sort_values(["z", "y"], na_position="first"),
     ],
 )
 def test_sorted_rows_are_those_of_pandas(compute):

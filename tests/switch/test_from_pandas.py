@@ -34,6 +34,16 @@ def test_partitions_are_on_the_gpu_with_the_tasks_of_dask(frame):
     assert repr(frame.k + 1) == repr(on_host.k + 1)
 
 
+def test_divisions_are_those_that_are_given():
+    on_host = dd.repartition(FRAME, [0, 4, 9])
+    frame = to_gpu(on_host)
+    assert frame.divisions == (0, 4, 9)
+    graphs = [dict(each.__dask_graph__()) for each in (on_host, frame)]
+    assert len(graphs[0]) == len(graphs[1])
+    assert not graphs[0].keys() & graphs[1].keys()
+    assert frame.partitions[1].compute().to_pandas().equals(FRAME.iloc[4:])
+
+
 def test_columns_are_selected_before_they_are_moved(frame):
     leaf = next(frame[["k", "x"]].k.sum().simplify().expr.find_operations(FromPandasOnGpu))
     assert leaf.columns == ["k"]

@@ -15,8 +15,6 @@ from cudf_stand_in import Frame, as_stand_in, gpu_cell
 from dask._expr import FinalizeCompute
 from dask.base import collections_to_expr
 from dask.dataframe.io.parquet.arrow import ArrowDatasetEngine
-from fsspec.implementations.local import LocalFileSystem
-from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow.parquet import ParquetWriter
 
 from jupyter_gpudask.inspection.frames import ToGpu
@@ -158,10 +156,17 @@ def test_a_table_of_which_filters_leave_nothing_is_on_the_gpu(cell, folder):
     assert of_names.b.compute().name == "b"
 
 
-@pytest.mark.parametrize("fs", [LocalFileSystem(), MemoryFileSystem()])
-def test_files_of_cudf_name_the_dtypes_of_the_plan(tmp_path, monkeypatch, fs):
-    def as_cudf(frame, path, fs, filename, *_, **__):
-        table = pa.Table.from_pandas(frame, preserve_index=False)
+@pytest.mark.parametrize("place", ["{}", "memory://{}"])
+def test_files_of_cudf_name_the_dtypes_of_the_plan(tmp_path, monkeypatch, place):
+    def as_cudf(frame, path, fs, filename, partition_on, *_, **__):
+        if partition_on:
+            for value, rows in frame.groupby(partition_on):
+                folder = f"{path}/{partition_on[0]}={value[0]}"
+                fs.makedirs(folder, exist_ok=True)
+                as_cudf(rows.drop(columns=partition_on), folder, fs, filename, [])
+            return
+        named = frame.astype({"a": "Float64", "b": "int64", "c": "boolean"})
+        table = pa.Table.from_pandas(named, preserve_index=False)
         with (
             fs.open(f"{path}/{filename}", "wb") as file,
             ParquetWriter(file, table.schema, store_schema=False) as writer,
@@ -176,9 +181,14 @@ def test_files_of_cudf_name_the_dtypes_of_the_plan(tmp_path, monkeypatch, fs):
         {"a": [1.5, None], "b": pd.array([1, 2], "Int64"), "c": pd.array([True, None], "bool[pyarrow]")}
     )
     plan["d"] = ["x", None]
-    written = plan.astype({"a": "Float64", "b": "int64", "c": "boolean"})
-    GpuEngine.write_partition(written, str(tmp_path), fs, "1.parquet", [], schema=pa.Schema.from_pandas(plan))
-    with fs.open(f"{tmp_path}/1.parquet", "rb") as file:
-        pd.testing.assert_frame_equal(pd.read_parquet(file), plan)
+    folder = place.format(tmp_path)
+    frame = dd.from_pandas(plan, npartitions=1)
+    for append in (False, True):
+        frame.to_parquet(folder, engine=GpuEngine, write_index=False, append=append)
+    for part in (0, 1):
+        pd.testing.assert_frame_equal(pd.read_parquet(f"{folder}/part.{part}.parquet"), frame.compute())
+    frame.to_parquet(f"{folder}/of", engine=GpuEngine, write_index=False, partition_on=["d"])
+    expected = frame.compute()[:1].drop(columns="d")
+    pd.testing.assert_frame_equal(pd.read_parquet(f"{folder}/of/d=x/part.0.parquet"), expected)
     frame = with_nullable_dtypes(plan.astype({"b": "int64", "c": object}), pa.Schema.from_pandas(plan))  # as cuDF reads
     pd.testing.assert_frame_equal(frame, plan)

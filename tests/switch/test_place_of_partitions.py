@@ -38,6 +38,7 @@ COMPUTED = {
     "number": lambda f: f.x.sum(),
     "number of numbers": lambda f: f.x.sum() + 1,
     "distinct": lambda f: f.k.drop_duplicates(),
+    "one of two that are aligned": lambda f: f.x.align(f.k)[1],
 }
 
 

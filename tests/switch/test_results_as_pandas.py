@@ -1,6 +1,7 @@
 """Results of cuDF have the dtypes and columns of pandas, without more tasks. Here cuDF is a subclass of pandas."""
 
 import pickle
+from functools import partial
 from types import SimpleNamespace
 
 import dask.dataframe as dd
@@ -217,6 +218,9 @@ def test_elements_of_lists_are_taken_by_the_accessor_of_lists(dtype):
 DIGITS, TIMES = "cuDF writes nine digits of a number", "cuDF writes times in another format"
 BY_ZERO = "cuDF makes floats of nullable integers that are divided by 0"
 OBJECTS, SEVERAL = "cuDF makes texts of what is converted to objects", "cuDF has no column of several kinds of values"
+FILLED = "cuDF makes floats of integers that are divided by 0 with a fill_value"
+LABELS = "cuDF writes numbers and times of an index in another format"
+OF_ROWS = "cuDF has variances of rows with fewer values than ddof"
 THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
 
 
@@ -261,6 +265,16 @@ THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
         (lambda f: f[["k"]] // np.array([0]), ""),
         (lambda f: f.k.mod(f.k), ""),
         (lambda f: f.k ** f.k.repartition(npartitions=2), ""),
+        (lambda f: f[["k"]].mod(f[["k"]] + 1, fill_value=1), FILLED),
+        (lambda f: f[["k"]].rfloordiv(f[["k"]].repartition(npartitions=2), fill_value=1), FILLED),
+        (lambda f: f[["x"]].mod(f[["x"]], fill_value=1), ""),
+        (lambda f: f[["k"]].mod(0, fill_value=1), ""),
+        (lambda f: f[["k", "x"]].std(axis=1, ddof=2), OF_ROWS),
+        (lambda f: f[["k", "x"]].std(axis=1), ""),
+        (lambda f: f.map_partitions(len), ""),
+        (lambda f: f.set_index("x").k.add_prefix("a"), LABELS),
+        (lambda f: f.set_index("when").k.add_suffix("a"), LABELS),
+        (lambda f: f.k.add_suffix("a"), ""),
     ],
 )
 def test_conversions_and_rows_that_cudf_has_otherwise_are_for_the_host(convert, reason):
@@ -312,6 +326,20 @@ def test_lists_come_to_the_host_as_lists(dtype):
     frame = with_lists(pd.DataFrame({"t": given.to_pandas(), "k": [1, 2, 3]}), Rows())
     assert list(frame.t) == [["a", "b"], None, ["c"]]
     assert list(frame.k) == [1, 2, 3]
+
+
+def test_a_merge_by_the_nearest_index_is_planned_as_in_dask():
+    left, right = (dd.from_pandas(pd.DataFrame({name: [1.5, 2, 3]}, [1, 5, 9]), npartitions=2) for name in "ab")
+    merge = partial(dd.merge_asof, left_index=True, right_index=True)
+    found = merge(to_gpu(left), to_gpu(right))
+    assert place_of(found) == place_of(found.optimize(fuse=False)) == "gpu"
+    assert found.divisions == merge(left, right).divisions
+
+
+def test_numbers_are_not_converted_in_columns_that_are_not_selected():
+    frame = to_gpu(dd.from_pandas(FRAME[["k", "x"]].assign(n=1), npartitions=2))
+    assert frame.diff()[["k"]].simplify()._name == frame[["k"]].diff().simplify()._name
+    assert frame.diff()[["x"]].simplify()._name == frame[["x"]].diff().simplify()._name
 
 
 @pytest.mark.parametrize(

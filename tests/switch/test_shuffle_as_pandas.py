@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from cudf_stand_in import Frame
 from dask.dataframe.dask_expr import _shuffle
-from dask.dataframe.dask_expr._shuffle import TaskShuffle
+from dask.dataframe.dask_expr._shuffle import DiskShuffle, TaskShuffle
 from dask.dataframe.dispatch import group_split_dispatch, hash_object_dispatch
 
 from jupyter_gpudask.inspection.placement import to_gpu
@@ -68,6 +68,24 @@ def test_rows_of_a_group_keep_their_order_through_all_stages(max_branch):
         for _, rows in pd.DataFrame(shuffled).groupby("x"):
             assert rows.index.is_monotonic_increasing
         pd.testing.assert_frame_equal(pd.DataFrame(shuffled).sort_index(), DATA, check_dtype=False)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda frame: frame.shuffle("x"),
+        lambda frame: frame.groupby("x").y.shift(1, meta=("y", "f8")),
+        lambda frame: frame.merge(frame, on="x", broadcast=False, npartitions=3),
+    ],
+)
+def test_no_rows_are_shuffled_by_files(call):
+    frame = dd.from_pandas(DATA.assign(y=1.0), npartitions=3)
+    with dask.config.set({"dataframe.shuffle.method": "disk"}):
+        on_cpu, on_gpu = (
+            list(call(each).optimize(fuse=False).expr.find_operations(DiskShuffle)) for each in (frame, to_gpu(frame))
+        )
+    assert on_cpu
+    assert not on_gpu
 
 
 @pytest.fixture

@@ -130,6 +130,12 @@ COMPUTATIONS = {
     ],
 }
 WITH_DTYPES = {
+    "functions of several columns and a number": [
+        lambda f: np.maximum(f[["x", "k"]], 2),
+        lambda f: np.maximum(2, f[["x", "k"]]),
+        lambda f: np.add(f[["x", "k"]], 1),
+        lambda f: np.negative(f[["x", "k"]]),
+    ],
     "integers in which nothing is replaced remain integers": [
         lambda f: f.k.where(f.k >= 0),
         lambda f: f.k.mask(f.k > 3),

@@ -32,6 +32,12 @@ def on_host(block):
     time.sleep(0.3)
     note("host", began)
     return values * 2
+def briefly_on_host(block):
+    values = np.asarray(block)
+    began = time.monotonic()
+    time.sleep(0.005)
+    note("host", began)
+    return values
 def fails_on_host(block):
     values = np.asarray(block)
     time.sleep(0.3)
@@ -138,6 +144,12 @@ def test_blocks_that_are_on_the_host_overlap(kernel, intervals):
     assert most_at_once(intervals("host")) == 3
 
 
+def test_parts_of_milliseconds_overlap_as_the_reads_of_images(kernel, intervals):
+    kernel.ok("%%gpudask\nda.ones(180, chunks=3).map_blocks(briefly_on_host, dtype=float).compute()")
+    assert len(intervals("host")) == 60
+    assert most_at_once(intervals("host")) == 3
+
+
 def test_the_error_of_a_part_on_the_host_is_that_of_the_cell(kernel):
     reply = kernel.run("%%gpudask\nda.ones(12, chunks=3).map_blocks(fails_on_host, dtype=float).compute()")
     assert (reply.error, reply.error_value) == ("ValueError", "of the user")
@@ -186,6 +198,22 @@ def test_an_interrupt_ends_the_parts_and_the_worker_computes_on(kernel, interval
     assert all(ended <= began for (_, ended), (began, _) in pairwise(device))
     assert most_at_once(intervals("host")) == 3
     assert kernel.ok("(pid,) = client.run(os.getpid).values()\npid").value == before
+
+
+def test_blocks_of_an_hdf5_file_are_read_without_hdf5(kernel, tmp_path):
+    pytest.importorskip("h5py")
+    kernel.ok(
+        "import h5py\nfrom jupyter_gpudask.fallback import hdf5_blocks\n"
+        "values = np.arange(160_000.0).reshape(400, 400)\n"
+        f"with h5py.File({str(tmp_path / 'x.h5')!r}, 'w') as file:\n"
+        "    data = file.create_dataset('x', data=values, chunks=(100, 200), compression='gzip', shuffle=True)"
+    )
+    value = kernel.ok(
+        f"%%gpudask\nwith h5py.File({str(tmp_path / 'x.h5')!r}) as file:\n"
+        "    read = da.from_array(file['x'], chunks=(100, 200))\n(cupy.asnumpy(read.compute()) == values).all()"
+    ).value
+    assert value == "np.True_"
+    assert kernel.ok("list(client.run(lambda: hdf5_blocks._layout_of.cache_info().hits).values())").value == "[7]"
 
 
 def test_a_profile_measures_parts_that_overlap(kernel, intervals):

@@ -24,6 +24,7 @@ from dask.base import get_scheduler, is_dask_collection, normalize_token
 from distributed import Client, Future, futures_of, wait
 from distributed.protocol.pickle import dumps
 
+from ...fallback.hdf5_blocks import Hdf5Dataset, path_of
 from ...fallback.values import to_gpu
 from ...fallback.zarr_blocks import Target, with_threads
 from ...inspection.arguments import bind, first_argument
@@ -48,35 +49,6 @@ def read_open_file(original: Callable[..., Any], args: tuple[Any, ...], kwargs: 
     first = next(iter(call.arguments))
     call.arguments[first] = kind(given)
     return original(*call.args, **call.kwargs)
-
-
-class Hdf5Dataset:
-    """A dataset of h5py that can be sent to workers, which open its file for themselves.
-
-    - `dataset`: a dataset in a file. What was written into it before it is sent is written to the file then.
-    """
-
-    def __init__(self, dataset: Any) -> None:
-        self.filename, self.name = _path_of(dataset), dataset.name
-        self.shape, self.dtype, self.chunks, self.ndim = dataset.shape, dataset.dtype, dataset.chunks, dataset.ndim
-        self._token = normalize_token(dataset)
-        self._dataset = dataset  # only in the process that has opened it
-
-    def __getitem__(self, key: Any) -> Any:
-        """The elements, as h5py reads them."""
-        if self._dataset is not None:
-            return self._dataset[key]
-        h5py = import_module("h5py")
-        with h5py.File(self.filename, "r", locking=False) as file:  # the kernel may have it open for writing
-            return file[self.name][key]
-
-    def __dask_tokenize__(self) -> Any:
-        return self._token
-
-    def __getstate__(self) -> dict[str, Any]:
-        if self._dataset:  # and not closed
-            self._dataset.file.flush()
-        return {**vars(self), "_dataset": None}
 
 
 class TiffImages:
@@ -119,7 +91,7 @@ def reads_file_of(target: Any, source: Array) -> bool:
     values = (value for layer in layers for value in getattr(layer, "mapping", {}).values())
     inlined = (value for layer in layers for value, _ in getattr(layer, "indices", ()))
     datasets = (value for value in (*values, *inlined) if isinstance(value, Hdf5Dataset))
-    return any(dataset.filename == _path_of(target) for dataset in datasets)
+    return any(dataset.filename == path_of(target) for dataset in datasets)
 
 
 def _is_of_hdf5(value: Any) -> bool:
@@ -136,10 +108,6 @@ def _is_of_tiff(value: Any) -> bool:
     if zarr is None or tiff is None or not isinstance(value, zarr.Array) or type(value.store) is not tiff.ZarrTiffStore:
         return False
     return any(level in series.levels for level in value.store._data for series in level.parent.series)  # noqa: SLF001
-
-
-def _path_of(dataset: Any) -> str:
-    return str(Path(dataset.file.filename).resolve())
 
 
 _WRITTEN_BY_WORKERS = ("zarr.", "xarray.backends.")

@@ -133,6 +133,14 @@ class Converted(SameColumns):
 
     _parameters = ["frame", "dtypes"]  # noqa: RUF012 - as in Dask
 
+    def _simplify_down(self) -> Any:
+        """With the dtypes of the columns that are selected."""
+        given = self.operand("dtypes")
+        if self.frame.ndim == 1:
+            return None
+        left = {name: dtype for name, dtype in given.items() if name in self.frame.columns}
+        return converted(self.frame, left) if len(left) < len(given) else None
+
     @staticmethod
     def operation(frame: Any, dtypes: Any) -> Any:
         """The result for one partition; `dtypes` are those of columns, or is that of a Series."""

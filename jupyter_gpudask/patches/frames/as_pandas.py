@@ -21,7 +21,9 @@ from dask.dataframe.dask_expr._groupby import GetGroup, GroupbyAggregation, Grou
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
+from dask.dataframe.dask_expr._shuffle import SortValues
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise, SplitMap
+from dask.dataframe.tseries.resample import ResampleReduction
 from pandas.api.types import is_object_dtype
 
 from ...inspection.frames import has_lists
@@ -83,13 +85,23 @@ from .rules import SameColumns, meta_of, with_operation
 from .texts import SplitMapAsPandas, called, is_checked
 
 _COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
+_BY_MISSING = (GroupByBase, NLargest, ResampleReduction, SortValues)
+"""Expressions for which cuDF takes NaN for the greatest number, or has NaN as the result of a group with it."""
 
 
 def as_pandas(expression: Any) -> Any:
     """An expression on GPUs with the results of pandas."""
-    if isinstance(expression, GroupByBase) or (isinstance(expression, Merge) and _has_float_keys(expression)):
+    expression = _without_files(expression)
+    if isinstance(expression, _BY_MISSING) or (type(expression) is Merge and _has_float_keys(expression)):
         expression = with_one_missing(expression)
     return with_sums_of_nothing(replaced(expression))
+
+
+def _without_files(expression: Any) -> Any:
+    """An expression that shuffles by tasks, if by files: Dask's methods of groups take that from the configuration."""
+    given = [name for name in ("method", "shuffle_method") if name in expression._parameters]  # noqa: SLF001
+    changed = {name: "tasks" for name in given if expression.operand(name) == "disk"}
+    return expression.substitute_parameters(changed) if changed else expression
 
 
 def replaced(expression: Any) -> Any:
@@ -107,7 +119,8 @@ def of_columns_of_numpy(expression: Any) -> Any:
     function: Any = COMPARED_BY_UFUNC.get(expression.func.__name__, expression.func)
     if expression.func.__name__ in OPERATORS_OF_NUMPY and (is_converted(expression) or expression.func is np.divide):
         function = Arithmetic(function)
-    return with_nullable_dtypes(expression.substitute_parameters({"func": OfColumns(function)}))
+    made = with_nullable_dtypes(expression.substitute_parameters({"func": OfColumns(function)}))
+    return with_floats(made) if expression.func.nin > 1 and expression.ndim > 1 else made
 
 
 # Arithmetic and comparisons

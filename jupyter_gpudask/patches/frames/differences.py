@@ -16,6 +16,7 @@ from dask.dataframe.dask_expr._expr import Expr, Index
 from dask.dataframe.dask_expr._groupby import GroupByBase
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._reductions import DropDuplicates, Unique, ValueCounts
+from dask.utils import M
 
 from ...inspection.frames import FromPandasOnGpu, ToGpu
 from .concat import is_outer
@@ -216,12 +217,17 @@ def _operator(expression: Any) -> str:
     """For an operator as a method, or of two dataframes that Dask aligns first."""
     names = expression._parameters  # noqa: SLF001
     name = expression.operand("op" if "op" in names else "name").strip("_")
+    is_filled = "fill_value" in names and expression.operand("fill_value") is not None
     if name in ("floordiv", "mod", "rfloordiv", "rmod"):
         sides = [expression.operand(side) for side in names if side in ("left", "right", "frame", "other")]
-        return _by_zero(*(sides[::-1] if name.startswith("r") else sides))
-    filled = name in ("pow", "rpow") and "fill_value" in names and expression.operand("fill_value") is not None
-    return "cuDF's pow fills values that both operands lack" if filled else ""
+        frames = expression.dependencies()
+        may_be_zero = is_filled and len(frames) > 1 and any(_kinds(frame) & set("iu") for frame in frames)
+        reason = _by_zero(*(sides[::-1] if name.startswith("r") else sides))
+        return reason or (_FILLED if may_be_zero else "")
+    return "cuDF's pow fills values that both operands lack" if name in ("pow", "rpow") and is_filled else ""
 
+
+_FILLED = "cuDF makes floats of integers that are divided by 0 with a fill_value"
 
 _WITH_ALL_COLUMNS = {"Count", "First", "Last", "Max", "Min", "NUnique", "Prod", "Size", "Sum"}
 """Methods of groups by which cuDF keeps a column that has the name of a computed key."""
@@ -341,6 +347,22 @@ def _variance(expression: Any) -> str:
     return "cuDF has no variance of no columns" if frame.ndim > 1 and not len(frame.columns) else ""
 
 
+_FEWER_THAN_DDOF = "cuDF has variances of rows with fewer values than ddof"
+
+
+def _of_partitions(expression: Any) -> str:
+    """For the standard deviation of rows, which Dask calls as a method of the partitions."""
+    options = expression.kwargs or {}
+    is_of_rows = expression.func in (M.std, M.var) and options.get("axis") in (1, "columns")
+    return _FEWER_THAN_DDOF if is_of_rows and options.get("ddof", 1) > 1 else ""
+
+
+def _labels(expression: Any) -> str:
+    dtype = expression.frame._meta.index.dtype  # noqa: SLF001
+    is_written = getattr(dtype, "kind", "O") in "fcmM"
+    return "cuDF writes numbers and times of an index in another format" if is_written else ""
+
+
 def _isin(expression: Any) -> str:
     dtypes = map(str, dtypes_of(expression.frame._meta).values())  # noqa: SLF001
     return "cuDF finds a missing category among any values" if "category" in dtypes else ""
@@ -395,6 +417,7 @@ def _by_zero(left: Any, right: Any) -> str:
 
 _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     **dict.fromkeys(_ACCESSORS, _accessor),
+    **dict.fromkeys(("AddPrefixSeries", "AddSuffixSeries"), _labels),
     "AsType": _as_text,
     "Clip": lambda found: _rounded(found.frame, [found.lower, found.upper]),
     "CatBlockwise": _cat,
@@ -408,6 +431,7 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "FloorDiv": lambda found: _by_zero(found.left, found.right),
     "GetCategories": lambda _: "cuDF has categories in the order of a hash table",
     "Isin": _isin,
+    "MapPartitions": _of_partitions,
     "Merge": _merge,
     "MethodOperator": _operator,
     "Mod": lambda found: _by_zero(found.left, found.right),
@@ -423,5 +447,5 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "UFuncAlign": _ufunc,
     "UFuncElemwise": _elemwise,
     "Var": _variance,
-    "VarColumns": lambda found: "cuDF has variances of rows with fewer values than ddof" if found.ddof > 1 else "",
+    "VarColumns": lambda found: _FEWER_THAN_DDOF if found.ddof > 1 else "",
 }

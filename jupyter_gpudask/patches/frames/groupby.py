@@ -24,7 +24,13 @@ from dask.dataframe.dask_expr._groupby import (
 )
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
-from dask.dataframe.groupby import _apply_func_to_column, _finalize_std, _finalize_var, _groupby_raise_unaligned
+from dask.dataframe.groupby import (
+    _apply_func_to_column,
+    _compute_sum_of_squares,
+    _finalize_std,
+    _finalize_var,
+    _groupby_raise_unaligned,
+)
 from dask.dataframe.tseries.resample import ResampleReduction
 
 from .merge_metadata import KnownMetadata
@@ -181,6 +187,13 @@ def standard_deviation(*args: Any, **kwargs: Any) -> Any:
     return OfColumns(np.sqrt)(result).astype(result.dtype)
 
 
+def sum_of_squares(groups: Any, column: str) -> Any:
+    """The sums of squares of one partition; of groups of cuDF, Dask always leaves out that of missing keys."""
+    if not type(groups).__module__.startswith("cudf."):
+        return _compute_sum_of_squares(groups, column)
+    return groups.obj[column].pow(2).groupby(groups.grouping.keys, dropna=groups._dropna).sum()  # noqa: SLF001
+
+
 _AT_ONCE = frozenset({"count", "max", "min", "sum"})
 _RESULTS = "_gpudask_results"
 
@@ -234,6 +247,10 @@ class DecomposedAsPandas(DecomposableGroupbyAggregation):
     def agg_args(self) -> dict[str, Any]:
         """Override: the functions of partitions, of their results, and of the sums of those."""
         made = super().agg_args
+        made["chunk_funcs"] = [
+            (name, sum_of_squares if function is _compute_sum_of_squares else function, options)
+            for name, function, options in made["chunk_funcs"]
+        ]
         together = {name: _at_once(made[name], self._by_columns) for name in ("chunk_funcs", "aggregate_funcs")}
         return {**made, **together}
 

@@ -1,3 +1,5 @@
+import { Signal } from '@lumino/signaling';
+
 import { distinctName } from '../cluster/names';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
@@ -162,5 +164,27 @@ describe('the model', () => {
     model.subscribe();
     FakeSocket.last.send({});
     expect(changes).toBe(3);
+  });
+
+  it.each([
+    [1, [1]],
+    [0.1, [0.1, 0.2, 0.3, 0.4, 0.5, 1, 1.1]]
+  ])('emits metrics every %p s', (refresh, expected) => {
+    const seen: number[] = [];
+    model.settings.follow({
+      composite: { refresh },
+      changed: new Signal<object, void>({})
+    });
+    model.subscribe();
+    FakeSocket.last.send({ time: 1000 });
+    model.changed.connect(() => seen.push(model.now - 1000));
+    for (const after of [0.1, 0.2, 0.3, 0.4, 0.5, 1, 1.1]) {
+      FakeSocket.last.send({
+        type: 'changes',
+        time: 1000 + after,
+        history: [sample(1000 + after, 1)]
+      });
+    }
+    expect(seen.map(each => Math.round(each * 10) / 10)).toEqual(expected);
   });
 });

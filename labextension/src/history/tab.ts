@@ -1,13 +1,12 @@
 /**
  * The tab with the history, loaded when it is first opened.
  */
-import { historyIcon } from '@jupyterlab/ui-components';
-
 import 'uplot/dist/uPlot.min.css';
 import '../../style/history.css';
 
 import { LiveTab } from '../components/liveTab';
 import { LiveWidget } from '../components/liveWidget';
+import { historyIcon } from '../icons';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { IGpuDask } from '../tokens';

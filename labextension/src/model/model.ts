@@ -182,7 +182,8 @@ export class GpuDaskModel implements IDisposable {
 
   /** Whether the refresh interval is over, within the accuracy of the server's ticks. */
   private _isDue(time: number): boolean {
-    return time - this._lastEmit > this.settings.value.refresh - 0.5;
+    const { refresh } = this.settings.value;
+    return time - this._lastEmit > Math.max(refresh - 0.5, refresh / 2);
   }
 
   /** Replace the clusters; returns whether `clustersChanged` was emitted. */

@@ -69,8 +69,8 @@ def with_nullable_dtypes(frame: Any, schema: Any) -> Any:
     return frame.astype(nullable) if nullable else frame
 
 
-def name_dtypes(fs: Any, path: str, schema: Any) -> None:
-    """Let the metadata for pandas, in a file that cuDF has written, name the dtypes of a schema.
+def name_dtypes(fs: Any, path: str, dtypes: dict[str, str]) -> None:
+    """Let the metadata for pandas, in a file that cuDF has written, name these dtypes of its columns.
 
     cuDF 26.10 names a nullable dtype for each column of which values are missing, and one of NumPy for any other. The
     metadata are in the footer, at the end of the file: a text that follows its length, as in Thrift's compact protocol.
@@ -83,9 +83,8 @@ def name_dtypes(fs: Any, path: str, schema: Any) -> None:
         footer = file.read(length)
     given = metadata.get(b"pandas", b"{}")
     written = json.loads(given)
-    wanted = {column["name"]: column["numpy_type"] for column in schema.pandas_metadata["columns"]}
     for column in written.get("columns", ()):
-        dtype = wanted.get(column["name"], "")
+        dtype = dtypes.get(column["name"], "")
         if dtype != column["numpy_type"] and _plain(dtype) == _plain(column["numpy_type"]):
             column["numpy_type"] = dtype
     if written == json.loads(given):

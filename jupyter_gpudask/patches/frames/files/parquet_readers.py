@@ -7,6 +7,7 @@ costs more than all else; docs/architecture.md, "Decisions".
 from __future__ import annotations
 
 import functools
+import glob
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice, pairwise
@@ -60,17 +61,26 @@ class GpuEngine(ArrowDatasetEngine):
         return PandasIndexEngine.read_partition(*args, **kwargs)
 
     @classmethod
+    def initialize_write(cls, df: Any, *args: Any, **kwargs: Any) -> Any:
+        """Plan to write; the dtypes are passed on, because the schema of Dask has no metadata for pandas."""
+        *found, options = super().initialize_write(df, *args, **kwargs)
+        return *found, options | {"dtypes": {name: str(dtype) for name, dtype in df.dtypes.items()}}
+
+    @classmethod
     def write_partition(cls, *args: Any, **kwargs: Any) -> Any:
         """Write a partition, with the dtypes of the plan in the metadata for pandas."""
         from .cudf_engine import PandasIndexEngine
 
-        schema = kwargs.pop("schema", None)
+        kwargs.pop("schema", None)
+        dtypes = kwargs.pop("dtypes")
         partition, path, fs, filename, partition_on, *others = args
         written = PandasIndexEngine.write_partition(
             partition_to_gpu(partition), path, fs, filename, partition_on, *others, **kwargs
         )
-        if schema is not None and schema.pandas_metadata and not partition_on:
-            name_dtypes(fs, fs.sep.join([path, filename]), schema)
+        folders = ["*"] * len(partition_on or ())
+        file = fs.sep.join([glob.escape(path), *folders, filename])
+        for each in fs.glob(file) if folders else [fs.sep.join([path, filename])]:
+            name_dtypes(fs, each, dtypes)
         return written
 
     @classmethod

@@ -1,0 +1,50 @@
+"""Arrays in files, as objects that read blocks in the thread of their task."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from dask._task_spec import GraphNode
+from dask.array.core import getter, getter_inline, getter_nofancy
+from dask.utils import typename
+
+from .hdf5_blocks import Hdf5Dataset, reader_class
+from .zarr_blocks import Reader
+
+_GETTERS = (getter, getter_inline, getter_nofancy)
+_OF_XARRAY = ("xarray.backends.", "xarray.coding.", "xarray.core.indexing")
+"""Modules whose objects read and decode parts of an array in a file."""
+
+_OF_NETCDF = {"xarray.backends.h5netcdf_.H5NetCDFArrayWrapper", "xarray.backends.netCDF4_.NetCDF4ArrayWrapper"}
+
+
+def with_readers(task: GraphNode, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """What a task gets; if it is Dask's of reading a block, with such objects for arrays in files, also in xarray's."""
+    if not any(getattr(task, "func", None) is function for function in _GETTERS):
+        return values
+    return {key: _reader(values[key]) for key in task.dependencies}
+
+
+def _reader(value: Any) -> Any:
+    kind: Any = type(value)
+    if kind is getattr(sys.modules.get("zarr"), "Array", None):
+        return Reader(value, value)
+    if kind is Hdf5Dataset:
+        return value.reader()
+    if not kind.__module__.startswith(_OF_XARRAY):
+        return value
+    if typename(kind) in _OF_NETCDF:
+        changed = copy.copy(value)
+        changed.__class__ = reader_class(kind)
+        return changed
+    for name in ("array", "_array"):
+        inside = getattr(value, name, None)
+        reader = _reader(inside)
+        if reader is not inside:
+            changed = copy.copy(value)
+            setattr(changed, name, reader)
+            return changed
+    return value
