@@ -288,6 +288,7 @@ def _twin_of(function: Any) -> Callable[..., Any] | None:
         return None
 
 
+@functools.lru_cache(maxsize=1024)
 def _parameters(function: Any) -> list[tuple[str, Any]]:
     """The names and defaults of its parameters; of an element-wise function (a ufunc), its number of arguments."""
     if hasattr(function, "nin"):

@@ -35,8 +35,8 @@ _LEAST_USED = 4
 """One in so many elements of the chunks of a block are in the block; for less, HDF5 may still have the chunk."""
 
 _OF_FILTERS = {1: "deflate", 2: "shuffle", 32015: "zstd"}
-_AT_ONCE = 2**16
-"""Bytes that are decompressed, and numbers that are put together from their bytes, while they are in the cache."""
+_AT_ONCE = 2**18
+"""Bytes that are decompressed, and numbers that are put together from their bytes, before the next ones."""
 
 _finding = threading.Lock()
 
@@ -168,7 +168,7 @@ class _Layout:
         is_shuffled = self.filters[0] == "shuffle"
         decoded = page_locked.scratch((out.nbytes,), np.dtype("u1")) if is_shuffled else out.reshape(-1).view("u1")
         if self.filters[-1] == "zstd":
-            codec: Any = import_module("pyarrow").Codec("zstd")
+            codec: Any = import_module("pyarrow").Codec("zstd")  # one for each thread
             decoded[:] = np.frombuffer(codec.decompress(data, out.nbytes), "u1")
         elif not _inflate(data, decoded):
             return False
@@ -178,7 +178,11 @@ class _Layout:
 
 
 def _inflate(data: Any, out: Any) -> bool:
-    """Decompress `data`; whether it fills `out`. In pieces, for which the process has memory."""
+    """Decompress `data`; whether it fills `out`.
+
+    In pieces, for which the process has memory, but not in too many, as the threads may wait for Python's lock after
+    each.
+    """
     stream, end = zlib.decompressobj(), 0
     for start in range(0, len(data), _AT_ONCE):
         piece = stream.decompress(data[start : start + _AT_ONCE])

@@ -123,7 +123,7 @@ def fuse_subtrees(
     if originals:
         copied = set(originals.values())
         leaves = copied.union(key for key in leaves if copied.isdisjoint(dependencies[key]))
-    if len(leaves) < enough:
+    if len(leaves) < enough and size.workers > 1:
         workers = choose_workers(order, dependencies, size.workers, others)
         return on_one(dependencies, workers) or (dict(given), _to_place(given, workers), False)
     if originals:
@@ -156,7 +156,7 @@ def fuse_subtrees(
         workers,
         size.workers,
         wanted=wanted,
-        most_leaves=min(_MOST_LEAVES, 2 * len(leaves) // enough),
+        most_leaves=max(1, min(_MOST_LEAVES, 2 * len(leaves) // enough)),
         originals=originals,
         most_sources=math.inf if has_room(largest, size.memory) else _MOST_INPUTS,
     )

@@ -69,6 +69,10 @@ class FromPandasOnGpu(FromPandas):
 
     gpudask_place = "gpu"
 
+    @functools.cached_property
+    def _name(self) -> str:  # shown in the representation of dataframes; the token is that of this class
+        return f"frompandas-{self.deterministic_token}"
+
     def _filtered_task(self, name: Key, index: int) -> Task:  # type: ignore[override]
         return Task(name, partition_to_gpu, super()._filtered_task(name, index).value)
 
@@ -199,14 +203,10 @@ def _is_of_arrow(column: Any, dtype: Any) -> bool:
 
 
 def schema_of(meta: Any) -> Any:
-    """The columns of metadata of pandas, their dtypes, and that of the index; a Series or index has one dtype."""
-    if meta.ndim > 1:
-        return meta.columns, tuple(meta.dtypes), _index_dtype(meta)
-    return None, (meta.dtype,), None if isinstance(meta, pd.Index) else _index_dtype(meta)
-
-
-def _index_dtype(meta: Any) -> Any:
-    return None if isinstance(meta.index, pd.MultiIndex) else meta.index.dtype
+    """The columns of metadata of pandas, their dtypes, and the index; a Series or index has one dtype."""
+    index = meta if isinstance(meta, pd.Index) else meta.index
+    index = None if isinstance(index, pd.MultiIndex) else index[:0]
+    return (meta.columns, tuple(meta.dtypes), index) if meta.ndim > 1 else (None, (meta.dtype,), index)
 
 
 def conform(frame: Any, schema: Any) -> Any:
@@ -214,31 +214,50 @@ def conform(frame: Any, schema: Any) -> Any:
 
     It may have some of the columns only.
     """
-    columns, dtypes, index_dtype = schema
+    columns, dtypes, wanted_index = schema
     if frame.ndim == 1:
         wanted = dtypes[0] if columns is None else dict(zip(columns, dtypes, strict=True)).get(frame.name)
         made = frame if wanted is None else _with_dtype(frame, wanted)
     else:
         names = frame.columns[:1] if columns is None else columns
         made = _with_columns(_with_dtypes(frame, names, dtypes) if frame.shape[1] else frame, names)
-    if isinstance(made, pd.Index):
+    if wanted_index is None:
         return made
-    if index_dtype is not None and made.index.dtype != index_dtype and not isinstance(made.index, pd.MultiIndex):
-        index = _with_dtype(made.index, index_dtype)
-        if index is not made.index:
-            made = made.copy(deep=False)
-            made.index = index
+    if isinstance(made, pd.Index):
+        return _as_index(made, wanted_index)
+    index = _as_index(made.index, wanted_index)
+    if index is not made.index:
+        made = made.copy(deep=False)
+        made.index = index
     return made
+
+
+def _as_index(index: Any, wanted: Any) -> Any:
+    """An index with the dtype of another one, and its frequency if that is the one of its times."""
+    if isinstance(index, pd.MultiIndex):
+        return index
+    made: Any = _with_dtype(index, wanted.dtype)
+    freq = getattr(wanted, "freq", None)
+    if freq is None or type(made) is not type(wanted) or made.freq is not None:
+        return made
+    try:
+        return type(made)(made, freq=freq)
+    except ValueError:  # some of the times are missing
+        return made
 
 
 def _with_columns(frame: Any, columns: pd.Index) -> Any:
     """A result whose columns, if they are some of these, are an index of the same dtype, such as categories."""
     known, found = list(columns), list(frame.columns)
-    if frame.columns.dtype == columns.dtype or (found != known and not set(found) < set(known)):
+    if _dtypes_of(frame.columns) == _dtypes_of(columns) or (found != known and not set(found) < set(known)):
         return frame
     frame = frame.copy(deep=False)
     frame.columns = columns.take(list(map(known.index, found)) if found != known else range(len(known)))
     return frame
+
+
+def _dtypes_of(index: pd.Index) -> list[Any]:
+    return list(index.dtypes) if isinstance(index, pd.MultiIndex) else [index.dtype]
 
 
 def _with_dtypes(frame: Any, columns: Any, dtypes: Any) -> Any:
@@ -266,7 +285,12 @@ def _with_dtype(values: Any, dtype: Any) -> Any:
     """A Series or index with the dtype; as it is if it has it, or has values that the dtype cannot hold."""
     given = values.dtype
     if isinstance(dtype, pd.CategoricalDtype):  # whose categories may be unknown, or those of another partition
-        return values if isinstance(given, pd.CategoricalDtype) else values.astype("category")
+        if not isinstance(given, pd.CategoricalDtype):
+            return values.astype("category")
+        same = pd.CategoricalDtype(given.categories, dtype.ordered)
+        return values if given == same else values.astype(same)
+    if isinstance(given, pd.DatetimeTZDtype) and given == dtype and given.tz != dtype.tz:
+        return getattr(values, "dt", values).tz_convert(dtype.tz)
     if given == dtype or not _may_convert(values, dtype):
         return values
     try:

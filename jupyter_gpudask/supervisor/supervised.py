@@ -27,7 +27,7 @@ from ..scheduler.cells import (
 )
 from ..scheduler.graph_router import GraphRouter
 from ..scheduler.results import SpanRetentionPlugin, bytes_by_worker, held_results, release_results, total_bytes
-from ..scheduler.settings import SchedulerPathPlugin, SendIntervalPlugin
+from ..scheduler.settings import DEFAULT_SATURATION, SaturationPlugin, SchedulerPathPlugin, SendIntervalPlugin
 from ..scheduler.workers import WorkerFailuresPlugin, read_worker, reported_gpu
 from ..worker.cuda_context import CONTEXT_LOST, ContextPlugin
 from ..worker.first_kernels import FirstKernelsPlugin
@@ -54,6 +54,8 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
     scheduler.handlers[CONTEXT_LOST] = failures.lose_context
     scheduler.add_plugin(SpanRetentionPlugin(scheduler))
     scheduler.add_plugin(SendIntervalPlugin(scheduler))
+    if scheduler.WORKER_SATURATION == DEFAULT_SATURATION:
+        scheduler.add_plugin(SaturationPlugin(scheduler))
     await scheduler.register_scheduler_plugin(SchedulerPathPlugin(path), idempotent=True)
     plugins: list[Any] = [PathPlugin(path), PatchPlugin(), InterruptionPlugin(), MetricsRetentionPlugin()]
     if has_gpus(engine):

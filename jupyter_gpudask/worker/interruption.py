@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from operator import call
 from typing import Any
@@ -54,9 +56,10 @@ class TaskRun:
     def interrupt(self) -> None:
         """Raise `TaskInterruptedError` in the thread when it next runs Python code; called from one other thread.
 
-        It can be called again, because an exception in a finalizer is ignored; frequent calls do nothing.
+        It can be called again, because an exception in a finalizer is ignored; frequent calls do nothing, nor do calls
+        while the thread imports a module, which would be half set up.
         """
-        if time.monotonic() < self._next:
+        if time.monotonic() < self._next or _imports(self._thread):
             return
         self._is_setting = True
         if not self._ends:
@@ -71,6 +74,12 @@ class TaskRun:
         while self._is_setting:
             time.sleep(0)
         _set_exception(self._thread, None)
+
+
+def _imports(thread: int) -> bool:
+    innermost = sys._current_frames().get(thread)  # noqa: SLF001 - documented
+    codes = [frame.f_code for frame, _ in traceback.walk_stack(innermost)] if innermost is not None else []
+    return any(code.co_name == "_find_and_load" and code.co_filename.startswith("<frozen importlib") for code in codes)
 
 
 def _set_exception(thread: int, exception: type[BaseException] | None) -> None:

@@ -5,26 +5,14 @@ import clock from '../style/icons/history.svg';
 import tiles from '../style/icons/plots.svg';
 import bars from '../style/icons/scale.svg';
 
+const icon = (name: string, svgstr: string): LabIcon =>
+  new LabIcon({ name: `jupyter-gpudask:${name}`, svgstr });
+
 /** The icon of the extension. */
-export const gpuDaskIcon = new LabIcon({
-  name: 'jupyter-gpudask:gpu-card',
-  svgstr: card
-});
-
-/** The icon of the history. */
-export const historyIcon = new LabIcon({
-  name: 'jupyter-gpudask:history',
-  svgstr: clock
-});
-
+export const gpuDaskIcon = icon('gpu-card', card);
+/** The icon of the history; that of JupyterLab is missing in 4.0. */
+export const historyIcon = icon('history', clock);
 /** The icon of the command that scales a cluster. */
-export const scaleIcon = new LabIcon({
-  name: 'jupyter-gpudask:scale',
-  svgstr: bars
-});
-
+export const scaleIcon = icon('scale', bars);
 /** The icon of the command that opens the plots of a cluster. */
-export const plotsIcon = new LabIcon({
-  name: 'jupyter-gpudask:plots',
-  svgstr: tiles
-});
+export const plotsIcon = icon('plots', tiles);

@@ -72,8 +72,7 @@ const model: JupyterFrontEndPlugin<IGpuDask> = {
       current,
       commands: app.commands,
       trans: language.load('jupyter_gpudask'),
-      // JupyterLab 4.2 and older do not say it.
-      language: language.languageCode || 'en'
+      language: language.languageCode || 'en' // not in JupyterLab 4.2
     };
   }
 };

@@ -1,5 +1,8 @@
 """Results of cuDF get the dtypes, and the order of columns, of the metadata of pandas, as far as no value changes."""
 
+import datetime as dt
+from zoneinfo import ZoneInfo
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -125,6 +128,14 @@ def test_a_dataframe_with_other_columns_keeps_them(columns):
         assert conform(given, schema_of(pd.DataFrame({"a": [1], "b": [1]}, dtype="int32"))).a.dtype == "int32"
 
 
+def test_columns_of_several_levels_have_the_dtypes_of_the_metadata():
+    columns = pd.MultiIndex.from_product([["z"], pd.CategoricalIndex(["b", "a"], name="kind")])
+    given = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("z", "b"), ("z", "a")]))
+    for found in (given, given.set_axis(pd.Index(list(columns), tupleize_cols=False), axis=1)):
+        made = conform(found, schema_of(pd.DataFrame(columns=columns, dtype="int64")))
+        pd.testing.assert_index_equal(made.columns, columns)
+
+
 @pytest.mark.parametrize(
     "columns",
     [
@@ -160,6 +171,26 @@ def test_an_index_has_the_dtype_of_the_metadata():
     assert conform(pairs, schema_of(pd.DataFrame({"x": [1]}))) is pairs
     levels = pd.DataFrame({"x": [1]}, index=pd.MultiIndex.from_tuples([(1, "a")]))
     assert conform(levels, schema_of(levels)) is levels
+
+
+def test_categories_have_the_order_of_the_metadata():
+    wanted = pd.CategoricalDtype(["b", "a"], ordered=True)
+    meta = pd.DataFrame({"c": pd.Series(dtype=wanted)}, index=pd.CategoricalIndex([], dtype=wanted))
+    given = pd.DataFrame({"c": pd.Categorical(["a"], ["b", "a"])}, index=pd.CategoricalIndex(["a"], ["b", "a"]))
+    found = conform(given, schema_of(meta))
+    assert found.c.dtype == found.index.dtype == wanted
+    assert not given.c.cat.ordered
+    assert not conform(found, schema_of(given)).index.ordered
+
+
+def test_times_have_the_zone_and_the_frequency_of_the_metadata():
+    plan = pd.date_range("2024", periods=3, freq="h", tz=dt.UTC)
+    given = pd.DataFrame({"t": plan}, index=plan).tz_convert("UTC").assign(t=plan.tz_convert(ZoneInfo("UTC")))
+    given.index = pd.DatetimeIndex(given.index.tz_convert(ZoneInfo("UTC")), freq=None)
+    found = conform(given, schema_of(pd.DataFrame({"t": plan}, index=plan)))
+    assert found.t.dt.tz is found.index.tz is dt.UTC
+    assert found.index.freq == plan.freq
+    assert conform(given[::2], schema_of(found)).index.freq is None
 
 
 class OfCudf:

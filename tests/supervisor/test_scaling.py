@@ -179,7 +179,7 @@ def test_a_start_does_not_get_gpus_that_somebody_waits_for(folder, waiting, opti
         ({"gpus": "free", "adapt": "1,4"}, {}, "4 workers need 4 GPUs, and this cluster has 3"),
         ({"engine": "cpu", "workers": 1, "adapt": "1,3"}, {"max_workers": 2}, "workers of a cluster to 2; 3 were"),
         ({"gpus": 2}, {"max_workers": 1}, "This server limits the workers of a cluster to 1; 2 were requested"),
-        ({"gpus": 1}, {"max_gpus": 1}, r"limits the GPUs of a user to 1; this cluster needs 1, and .* have reserved 1\."),
+        ({"gpus": 1}, {"max_gpus": 1}, r"limits the GPUs of a user to 1; this cluster needs 1, and .* reserved 1\."),
     ],
 )
 @pytest.mark.usefixtures("folder")

@@ -114,6 +114,7 @@ ROWS = {
     "missing_values.CatBlockwiseAsPandas": lambda lib: lib.series([None], dtype="str").str.cat(
         lib.series(["a"], dtype="str")
     ),
+    "missing_values.NotNullAsPandas": lambda lib: list(map(bool, lib.frame(x=[1, 2]).index.notnull())),  # noqa: PD004 - the other name
     "missing_values.ReplaceAsPandas": lambda lib: str(lib.series([1, 2]).replace(5, 0.5).dtype),
     "missing_values.found": lambda lib: lib.series([1.0, NAN]).isin([1.0, NAN]),
     "missing_values.found, floats of 32 bits": lambda lib: lib.series([0.1], dtype="float32").isin([0.1]),
@@ -222,6 +223,10 @@ ROWS = {
     "differences.DescribeNonNumeric": lambda lib: _texts(lib, "a", "b", "a").describe(),
     "differences.DescribeNumeric": lambda lib: lib.of(pd.Series(TIMES)).describe(),
     "differences.VarColumns": lambda lib: lib.frame(a=[1.0], b=[2.0]).var(axis=1, ddof=2),
+    "as_pandas.with_frequency": lambda lib: lib.of(pd.Series(1, pd.date_range("2024", periods=2))).index.shift(1)[0],
+    "differences.GetDummies": lambda lib: lib.module.get_dummies(
+        lib.series([1, None], dtype="category"), dummy_na=True
+    ).shape[1],
     "differences._of_partitions": lambda lib: lib.frame(a=[1.0], b=[2.0]).std(axis=1, ddof=2),
     "differences._labels": lambda lib: lib.of(pd.Series([1], pd.to_datetime(["2024-01-02"]))).add_prefix("a").index[0],
     "differences._operator, fill_value of integers": lambda lib: lib.frame(x=[0, 1]).floordiv(

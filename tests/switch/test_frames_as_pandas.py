@@ -456,6 +456,11 @@ def with_a_column_of_pandas(frame):
         lambda f: np.sqrt(f.x - 3).groupby(f.k).mean(),
         lambda f: f.assign(z=np.sqrt(f.x - 3)).merge(f.assign(z=np.sqrt(f.x - 3)), on="z").y_x.sum(),
         lambda f: f.groupby("y").agg({"x": ["std", "var"]}),
+        lambda f: (h := f.index.to_series())[h.notnull()],  # noqa: PD004 - the other name
+        lambda f: f[f.x.astype("double[pyarrow]").isin([1.0, np.nan])].y,
+        lambda f: np.isnan(f.x.astype("double[pyarrow]")),
+        lambda f: (np.sqrt(f.x - 3) != f.x.astype("Float64")).isna(),
+        lambda f: f.astype({"y": "Float64"}).groupby(f.y // 2).y.var().isna(),
         lambda f: f.groupby("x", dropna=False).y.agg(["std", "var", "mean"]).sum(),
         lambda f: f.assign(z=np.sqrt(f.x - 3)).nlargest(2, "z")[["z", "y"]].reset_index(drop=True),
         lambda f: (f[f.name.isna()][["name"]] != "a").isna(),
@@ -509,6 +514,7 @@ def test_no_column_row_or_value_is_lost(compute):
         lambda f: f.assign(z=np.sqrt(f.x - 3))[["z", "y"]].sort_values(["z", "y"], na_position="first"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy
 def test_sorted_rows_are_those_of_pandas(compute):
     """With another index, of one partition or of rows with equal keys."""
     expected, result = of_both(compute, HOLES, 1, 4)

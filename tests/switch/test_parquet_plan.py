@@ -6,10 +6,12 @@ from types import SimpleNamespace
 
 import dask
 import dask.dataframe as dd
+import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.fs
+import pyarrow.parquet as pq
 import pytest
 from cudf_stand_in import Frame, as_stand_in, gpu_cell
 from dask._expr import FinalizeCompute
@@ -192,3 +194,23 @@ def test_files_of_cudf_name_the_dtypes_of_the_plan(tmp_path, monkeypatch, place)
     pd.testing.assert_frame_equal(pd.read_parquet(f"{folder}/of/d=x/part.0.parquet"), expected)
     frame = with_nullable_dtypes(plan.astype({"b": "int64", "c": object}), pa.Schema.from_pandas(plan))  # as cuDF reads
     pd.testing.assert_frame_equal(frame, plan)
+
+
+def test_a_file_of_metadata_has_one_of_the_schema_beside_it(tmp_path, monkeypatch):
+    of_cudf = SimpleNamespace(
+        write_partition=lambda *_, **__: [{"meta": "of a file"}], write_metadata=lambda parts, *_, **__: parts
+    )
+    engine = SimpleNamespace(PandasIndexEngine=of_cudf)
+    monkeypatch.setitem(sys.modules, f"{parquet_readers.__package__}.cudf_engine", engine)
+    monkeypatch.setattr(parquet_readers, "partition_to_gpu", lambda frame: frame)
+    monkeypatch.setattr(parquet_readers, "name_dtypes", lambda *_: None)
+    frame, fs = pd.DataFrame({"a": [1.5]}), fsspec.filesystem("file")
+    schema = pa.Schema.from_pandas(frame)
+    parts = [
+        GpuEngine.write_partition(frame, str(tmp_path), fs, "1.parquet", [], schema=schema, dtypes={"a": "float64"})
+    ]
+    assert GpuEngine.write_metadata(parts, None, fs, str(tmp_path), append=False)[0][0]["meta"] == "of a file"
+    assert pq.read_schema(tmp_path / "_common_metadata") == schema
+    (tmp_path / "_common_metadata").unlink()
+    GpuEngine.write_metadata(parts, None, fs, str(tmp_path), append=True)
+    assert not (tmp_path / "_common_metadata").exists()

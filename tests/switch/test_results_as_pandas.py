@@ -19,7 +19,7 @@ from dask.dataframe.dispatch import to_pandas_dispatch
 from jupyter_gpudask.errors import MixedBackendsError
 from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.inspection.frames import partition_to_host, schema_of, with_lists
-from jupyter_gpudask.inspection.placement import place_of, to_gpu
+from jupyter_gpudask.inspection.placement import place_of, to_gpu, to_host
 from jupyter_gpudask.overlay import CellRecord
 from jupyter_gpudask.patches.frames import methods
 from jupyter_gpudask.patches.frames.arithmetic import Converted, with_floats
@@ -219,6 +219,7 @@ DIGITS, TIMES = "cuDF writes nine digits of a number", "cuDF writes times in ano
 BY_ZERO = "cuDF makes floats of nullable integers that are divided by 0"
 OBJECTS, SEVERAL = "cuDF makes texts of what is converted to objects", "cuDF has no column of several kinds of values"
 FILLED = "cuDF makes floats of integers that are divided by 0 with a fill_value"
+DUMMIES = "cuDF has another column for missing values, or none"
 LABELS = "cuDF writes numbers and times of an index in another format"
 OF_ROWS = "cuDF has variances of rows with fewer values than ddof"
 THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
@@ -272,6 +273,8 @@ THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
         (lambda f: f[["k", "x"]].std(axis=1, ddof=2), OF_ROWS),
         (lambda f: f[["k", "x"]].std(axis=1), ""),
         (lambda f: f.map_partitions(len), ""),
+        (lambda f: dd.get_dummies(f.k.astype("category").cat.as_known(), dummy_na=True), DUMMIES),
+        (lambda f: dd.get_dummies(f.k.astype("category").cat.as_known()), ""),
         (lambda f: f.set_index("x").k.add_prefix("a"), LABELS),
         (lambda f: f.set_index("when").k.add_suffix("a"), LABELS),
         (lambda f: f.k.add_suffix("a"), ""),
@@ -326,6 +329,22 @@ def test_lists_come_to_the_host_as_lists(dtype):
     frame = with_lists(pd.DataFrame({"t": given.to_pandas(), "k": [1, 2, 3]}), Rows())
     assert list(frame.t) == [["a", "b"], None, ["c"]]
     assert list(frame.k) == [1, 2, 3]
+
+
+@pytest.mark.filterwarnings("ignore:isinstance:Warning")  # of pandas 3.1, in Dask
+def test_an_index_of_times_is_shifted_by_its_frequency(monkeypatch):
+    frame = dd.from_pandas(pd.DataFrame({"x": range(6)}, pd.date_range("2024", periods=6, freq="2h")), npartitions=2)
+    expected = frame.index.shift(2)
+    found = to_gpu(frame).index.shift(2)
+    assert found.divisions == expected.divisions
+    result = expected.compute()
+    assert found.expr.freq == result.freq
+
+    def without_frequency(index, *args, **options):  # as cuDF's index, which is moved to the host
+        return index._with_freq(None).shift(*args, **options)
+
+    monkeypatch.setattr(type(found.expr), "operation", staticmethod(without_frequency))
+    assert to_host(found).compute().equals(result)
 
 
 def test_a_merge_by_the_nearest_index_is_planned_as_in_dask():

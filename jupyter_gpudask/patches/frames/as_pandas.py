@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from dask.dataframe.dask_expr import _expr
+from dask.dataframe.dask_expr import _expr, _groupby
 from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
 from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._describe import DescribeNumeric
@@ -56,6 +56,7 @@ from .missing_values import (
     Logical,
     MaskAlignAsPandas,
     MaskAsPandas,
+    NotNullAsPandas,
     OfColumns,
     OneMissing,
     ReplaceAsPandas,
@@ -120,6 +121,10 @@ def of_columns_of_numpy(expression: Any) -> Any:
     if expression.func.__name__ in OPERATORS_OF_NUMPY and (is_converted(expression) or expression.func is np.divide):
         function = Arithmetic(function)
     made = with_nullable_dtypes(expression.substitute_parameters({"func": OfColumns(function)}))
+    if isinstance(function, Comparison) and expression.func.__name__ not in OPERATORS_OF_NUMPY:
+        dtypes = [getattr(meta_of(part), "dtype", None) for part in made.dependencies()]
+        # Of Arrow's numbers pandas makes floats.
+        return _expr.Fillna(made, function.missing) if any(isinstance(one, pd.ArrowDtype) for one in dtypes) else made
     return with_floats(made) if expression.func.nin > 1 and expression.ndim > 1 else made
 
 
@@ -257,6 +262,14 @@ def filtered(expression: _expr.Filter) -> Any:
 
 
 # Conversions
+
+
+def with_frequency(expression: _expr.ShiftIndex) -> Any:
+    """A shift of an index of times by their frequency, which cuDF does not know."""
+    freq = getattr(meta_of(expression.frame), "freq", None)
+    return (
+        expression if freq is None or expression.freq is not None else type(expression)(*expression.operands[:2], freq)
+    )
 
 
 def without_rows(expression: _expr.ToDatetime) -> Any:
@@ -452,8 +465,9 @@ RULES: dict[Any, Any] = {
     NSmallest: NSmallestAsPandas,
     Size: lambda found: in_order(SizeAsPandas(*found.operands)),
     SplitMap: SplitMapAsPandas,
-    Std: lambda found: in_order(StdAsPandas(*found.operands)),
+    Std: lambda found: in_order(with_nullable_dtypes(StdAsPandas(*found.operands), "f")),
     Var: VarianceAsPandas,
+    _groupby.Var: lambda found: in_order(with_nullable_dtypes(found, "f")),
     _expr.And: _made(_expr.And, Logical(_expr.And.operation, deciding=False)),
     _expr.AsType: as_type,
     _expr.Eval: functools.partial(evaluated_text, replaced=replaced),
@@ -465,9 +479,11 @@ RULES: dict[Any, Any] = {
     _expr.MaskAlign: MaskAlignAsPandas,
     _expr.MethodOperatorAlign: AlignedMethodAsPandas,
     _expr.OpAlignPartitions: AlignedAsPandas,
+    _expr.NotNull: NotNullAsPandas,
     _expr.Or: _made(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
     _expr.Query: functools.partial(selected_by_text, replaced=replaced),
     _expr.Replace: ReplaceAsPandas,
+    _expr.ShiftIndex: with_frequency,
     _expr.ToDatetime: without_rows,
     _expr.Where: WhereAsPandas,
     _expr.WhereAlign: WhereAlignAsPandas,

@@ -25,7 +25,7 @@ from .texts import reason_of_arguments
 
 _OBJECTS = {
     "str": {"encode", "findall"},
-    "dt": {"date", "freq", "time", "timetz", "to_pytimedelta"},
+    "dt": {"date", "freq", "time", "timetz", "to_pytimedelta", "tz"},
 }
 """Methods and properties of accessors whose results are Python objects, which cuDF has not, or returns otherwise."""
 
@@ -429,6 +429,7 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     ),
     "DropnaFrame": _dropna,
     "FloorDiv": lambda found: _by_zero(found.left, found.right),
+    "GetDummies": lambda found: "cuDF has another column for missing values, or none" if found.dummy_na else "",
     "GetCategories": lambda _: "cuDF has categories in the order of a hash table",
     "Isin": _isin,
     "MapPartitions": _of_partitions,

@@ -40,6 +40,8 @@ class Comparison:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result for one partition."""
+        if any(map(_keeps_missing, args[:2])):  # beside a nullable dtype, NaN is a missing value
+            args = (*map(OneMissing.operation, args[:2]), *args[2:])
         result = self.operation(*args, **kwargs)
         operands = args[:2]
         if not hasattr(result, "fillna") or not any(is_type_of_gpu(type(operand)) for operand in operands):
@@ -270,6 +272,14 @@ def _is_float_of_integers(result: Any, given: Any) -> bool:
     return kinds in (("i", "f"), ("u", "f")) and bool((result == given).all())
 
 
+def not_missing(frame: Any) -> Any:
+    """Whether values are not missing, by ``notna``: in cuDF 26.10 ``notnull`` of a range of rows is ``isna``."""
+    return frame.notna()
+
+
+NotNullAsPandas = with_operation(_expr.NotNull, not_missing, __name__)
+
+
 def isin(frame: Any, values: Any) -> Any:
     """Whether values are among others, of which one may be missing: cuDF 26.10 finds no NaN."""
     if not is_type_of_gpu(type(frame)) or is_type_of_gpu(type(values)):
@@ -304,7 +314,11 @@ def _with_missing(result: Any, column: Any, values: Any) -> Any:
 def found(expression: _expr.Isin) -> Any:
     """The expression for texts, or dtypes whose missing values are NaN or NaT: all of them are equal in ``isin``."""
     meta = expression.frame._meta  # noqa: SLF001
-    are_plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biufmM" for dtype in dtypes_of(meta).values())
+    are_plain = all(
+        (isinstance(dtype, np.dtype) and dtype.kind in "biufmM")
+        or (isinstance(dtype, pd.ArrowDtype) and dtype.kind == "f")
+        for dtype in dtypes_of(meta).values()
+    )
     are_texts = isinstance(meta, pd.Series) and isinstance(meta.dtype, pd.StringDtype)
     return IsinAsPandas(*expression.operands) if are_plain or are_texts else expression
 

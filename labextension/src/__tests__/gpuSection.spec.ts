@@ -155,7 +155,7 @@ describe('the section of GPUs', () => {
       clusters: [cluster()]
     });
     expect(shown.texts('.jp-GpuDask-holders li')).toEqual([
-      'analysis.ipynb3.0 GiB',
+      'analysis3.0 GiB',
       'trainer, pid 812bob, 2.0 GiB',
       'Kernel of other.ipynb, pid 813ada, 1.0 GiB'
     ]);

@@ -323,13 +323,9 @@ function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
       </button>
       <span className="jp-GpuDask-secondary">
         {props.isNow || props.time === null
-          ? [
-              trans.__('Now'),
-              props.since &&
-                trans.__('since %1', formatDuration(props.since, trans))
-            ]
-              .filter(Boolean)
-              .join(', ')
+          ? props.since
+            ? trans.__('Now, %1 so far', formatDuration(props.since, trans))
+            : trans.__('Now')
           : timesIn(language).time(props.time)}
       </span>
       <span className="jp-GpuDask-spacer" />

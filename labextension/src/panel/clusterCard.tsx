@@ -310,8 +310,6 @@ const ALL: MenuGroups = [
   [CommandIDs.stop]
 ];
 
-type CommandButtonProps = React.ComponentProps<typeof CommandButton>;
-
 interface IActionsProps {
   cluster: ICluster;
   /** What starts it again. */
@@ -324,16 +322,8 @@ export function ClusterActions({
   starts
 }: IActionsProps): JSX.Element {
   const { trans } = useGpuDask();
-  const shared = {
-    args: { kernelId: cluster.kernel_id },
-    target: cluster.name
-  };
-  const limited = (
-    command: string
-  ): Pick<CommandButtonProps, 'command' | 'limit'> => ({
-    command,
-    limit: limitOf(command, cluster)
-  });
+  const { kernel_id: kernelId, name: target } = cluster;
+  const shared = { args: { kernelId }, target };
   const isReady = cluster.status === 'ready';
   return (
     <div className="jp-GpuDask-actions">
@@ -341,13 +331,15 @@ export function ClusterActions({
         <span className="jp-GpuDask-split">
           <CommandButton
             {...shared}
-            {...limited(CommandIDs.openPlots)}
+            command={CommandIDs.openPlots}
+            limit={limitOf(CommandIDs.openPlots, cluster)}
             label={trans.__('Plots')}
             icon={plotsIcon}
           />
           <CommandButton
             {...shared}
-            {...limited(CommandIDs.choosePlot)}
+            command={CommandIDs.choosePlot}
+            limit={limitOf(CommandIDs.choosePlot, cluster)}
             label={trans.__('Choose a plot')}
             icon={caretDownIcon}
             variant="icon"
@@ -369,7 +361,8 @@ export function ClusterActions({
         <span className="jp-GpuDask-apart">
           <CommandButton
             {...shared}
-            {...limited(CommandIDs.stop)}
+            command={CommandIDs.stop}
+            limit={limitOf(CommandIDs.stop, cluster)}
             label={trans.__('Stop')}
             icon={stopIcon}
           />

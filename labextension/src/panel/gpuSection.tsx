@@ -212,10 +212,7 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
 function HolderLink({
   kernelId,
   children
-}: {
-  kernelId: string;
-  children: React.ReactNode;
-}): JSX.Element {
+}: React.PropsWithChildren<{ kernelId: string }>): JSX.Element {
   const { model, trans } = useGpuDask();
   const name = model.clusters.get(kernelId)?.name;
   return name ? (
@@ -369,9 +366,8 @@ export function GpuUsers({ gpu }: { gpu: IGpu }): JSX.Element | null {
   const bytes = (memory: number | null): string =>
     memory ? formatBytes(memory, units) : '';
   const clusters = gpu.holders.map(holder => {
-    const own = gpu.users.filter(
-      user => user.kernel_id && user.kernel_id === holder.kernel_id
-    );
+    const { kernel_id: id } = holder;
+    const own = gpu.users.filter(user => id && user.kernel_id === id);
     return {
       kind: 'cluster',
       title: holder.name,
@@ -416,7 +412,9 @@ export function GpuUsers({ gpu }: { gpu: IGpu }): JSX.Element | null {
     >
       {rows.map(({ kind, title, name, details }, index) => (
         <li key={`${name} ${index}`} data-kind={kind} title={title}>
-          <span className="jp-GpuDask-holder">{name}</span>
+          <span className="jp-GpuDask-holder">
+            {kind === 'cluster' ? <ShortName name={name} /> : name}
+          </span>
           <span className="jp-GpuDask-secondary">
             {details.filter(Boolean).join(', ')}
           </span>

@@ -60,7 +60,7 @@ test('cells that ran while no page was open are in the history and in the card, 
   const history = page.locator('#jupyter-gpudask-history');
   const cells = history.getByRole('list', { name: 'Cells' });
   await expect(cells).toContainText(/\[2\].*analysis/);
-  await expect(history.getByText(/since \d+ s|since \d+ min/)).toBeVisible();
+  await expect(history.getByText(/Now, \d+ (s|min) so far/)).toBeVisible();
   const csv = page.waitForEvent('download');
   await history.getByRole('button', { name: 'Save CSV' }).click();
   const stream = await (await csv).createReadStream();

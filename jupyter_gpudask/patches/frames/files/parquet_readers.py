@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any
 
+import pyarrow.parquet as pq
 from dask._collections import new_collection
 from dask._task_spec import Task
 from dask.dataframe.dask_expr._repartition import RepartitionToFewer
@@ -71,8 +72,7 @@ class GpuEngine(ArrowDatasetEngine):
         """Write a partition, with the dtypes of the plan in the metadata for pandas."""
         from .cudf_engine import PandasIndexEngine
 
-        kwargs.pop("schema", None)
-        dtypes = kwargs.pop("dtypes")
+        schema, dtypes = kwargs.pop("schema", None), kwargs.pop("dtypes")
         partition, path, fs, filename, partition_on, *others = args
         written = PandasIndexEngine.write_partition(
             partition_to_gpu(partition), path, fs, filename, partition_on, *others, **kwargs
@@ -81,14 +81,18 @@ class GpuEngine(ArrowDatasetEngine):
         file = fs.sep.join([glob.escape(path), *folders, filename])
         for each in fs.glob(file) if folders else [fs.sep.join([path, filename])]:
             name_dtypes(fs, each, dtypes)
-        return written
+        return [{**each, "schema": schema} for each in written or ()]
 
     @classmethod
-    def write_metadata(cls, *args: Any, **kwargs: Any) -> Any:
-        """Write the metadata of all partitions."""
+    def write_metadata(cls, parts: Any, meta: Any, fs: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+        """Write the metadata of all partitions, and their schema."""
         from .cudf_engine import PandasIndexEngine
 
-        return PandasIndexEngine.write_metadata(*args, **kwargs)
+        schemas = [part[0]["schema"] for part in parts or () if part]
+        if schemas and schemas[0] is not None and not kwargs.get("append"):
+            with fs.open(fs.sep.join([path, "_common_metadata"]), "wb") as file:
+                pq.write_metadata(schemas[0], file)
+        return PandasIndexEngine.write_metadata(parts, meta, fs, path, *args, **kwargs)
 
 
 class ReadParquetOnGpu(ReadParquetFSSpec):
