@@ -105,7 +105,7 @@ class SaturationPlugin(SchedulerPlugin):
             return
         self._unknown.discard(task.group.name)
         self._seconds = max(_seconds_of(message.get("startstops") or ()), 0.75 * self._seconds)
-        self._bytes = max(task.get_nbytes(), 0.75 * self._bytes)
+        self._bytes = max(task.get_nbytes(), self._bytes)  # of any task: those in the queue may be as large
         if not self._unknown:
             workers = self._scheduler.workers.values()
             room = min((worker.memory_limit / worker.nthreads / _PART for worker in workers), default=0)
