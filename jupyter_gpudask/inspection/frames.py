@@ -18,7 +18,7 @@ from dask._task_spec import Task
 from dask.dataframe.dask_expr._expr import Elemwise
 from dask.dataframe.dask_expr.io.io import FromGraph, FromMapProjectable, FromPandas, FromPandasDivisions
 from dask.dataframe.dispatch import to_pandas_dispatch
-from dask.dataframe.utils import pyarrow_strings_enabled
+from dask.dataframe.utils import UNKNOWN_CATEGORIES, pyarrow_strings_enabled
 from dask.typing import Key
 from pandas.api.types import infer_dtype, is_object_dtype
 
@@ -266,7 +266,9 @@ def _with_dtype(values: Any, dtype: Any) -> Any:
     """A Series or index with the dtype; as it is if it has it, or has values that the dtype cannot hold."""
     given = values.dtype
     if isinstance(dtype, pd.CategoricalDtype):  # whose categories may be unknown, or those of another partition
-        return values if isinstance(given, pd.CategoricalDtype) else values.astype("category")
+        if not isinstance(given, pd.CategoricalDtype):
+            return values.astype("category")
+        return _with_order(values, dtype)
     if given == dtype or not _may_convert(values, dtype):
         return values
     try:
@@ -275,6 +277,16 @@ def _with_dtype(values: Any, dtype: Any) -> Any:
         return values
     is_exact = getattr(dtype, "kind", "O") not in "iu" or bool((made == values).all())
     return made if is_exact else values
+
+
+def _with_order(values: Any, dtype: pd.CategoricalDtype) -> Any:
+    """Categories in the order of the metadata, which cuDF 26.10 loses when it concatenates partitions."""
+    given = values.dtype
+    if not dtype.ordered or given.ordered:
+        return values
+    if UNKNOWN_CATEGORIES in dtype.categories:
+        return values.astype(pd.CategoricalDtype(given.categories, ordered=True))
+    return values.astype(dtype) if set(given.categories) == set(dtype.categories) else values
 
 
 def _may_convert(values: Any, wanted: Any) -> bool:
