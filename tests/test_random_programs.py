@@ -121,3 +121,16 @@ def test_equal_differences_are_one_group_that_shows_its_smallest_program():
     assert [[row.seed for row in group] for group in groups(rows)] == [[2, 1], [3]]
     assert counts(rows)[kinds.VALUE] == 2
     assert "## another value: merge (2)" in list(table(rows))
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("v = v.merge(w, on='x')", "TypeError: dtype of categories must be the same; now 1"),
+        ("v = v[['x', 'y']].std()", "TypeError: float() argument must be a number, not 'NAType'; now 1"),
+    ],
+)
+def test_only_the_cause_that_is_documented_is_no_finding(text, note):
+    program = replace(WRONG, steps=(Step("last", text + ".astype('category')"),))
+    assert kinds.documented(program, kinds.NO_ERROR, note, on_gpu=True)
+    assert not kinds.documented(program, kinds.NO_ERROR, "KeyError: category; now 1", on_gpu=True)

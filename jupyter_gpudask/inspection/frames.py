@@ -18,7 +18,7 @@ from dask._task_spec import Task
 from dask.dataframe.dask_expr._expr import Elemwise
 from dask.dataframe.dask_expr.io.io import FromGraph, FromMapProjectable, FromPandas, FromPandasDivisions
 from dask.dataframe.dispatch import to_pandas_dispatch
-from dask.dataframe.utils import pyarrow_strings_enabled
+from dask.dataframe.utils import UNKNOWN_CATEGORIES, pyarrow_strings_enabled
 from dask.typing import Key
 from pandas.api.types import infer_dtype, is_object_dtype
 
@@ -287,8 +287,7 @@ def _with_dtype(values: Any, dtype: Any) -> Any:
     if isinstance(dtype, pd.CategoricalDtype):  # whose categories may be unknown, or those of another partition
         if not isinstance(given, pd.CategoricalDtype):
             return values.astype("category")
-        same = pd.CategoricalDtype(given.categories, dtype.ordered)
-        return values if given == same else values.astype(same)
+        return _with_order(values, dtype)
     if isinstance(given, pd.DatetimeTZDtype) and given == dtype and given.tz != dtype.tz:
         return getattr(values, "dt", values).tz_convert(dtype.tz)
     if given == dtype or not _may_convert(values, dtype):
@@ -299,6 +298,16 @@ def _with_dtype(values: Any, dtype: Any) -> Any:
         return values
     is_exact = getattr(dtype, "kind", "O") not in "iu" or bool((made == values).all())
     return made if is_exact else values
+
+
+def _with_order(values: Any, dtype: pd.CategoricalDtype) -> Any:
+    """Categories with the order of the metadata, if any, which cuDF 26.10 loses when it concatenates partitions."""
+    given = values.dtype
+    if bool(dtype.ordered) == bool(given.ordered):
+        return values
+    if not dtype.ordered or UNKNOWN_CATEGORIES in dtype.categories:
+        return values.astype(pd.CategoricalDtype(given.categories, dtype.ordered))
+    return values.astype(dtype) if set(given.categories) == set(dtype.categories) else values
 
 
 def _may_convert(values: Any, wanted: Any) -> bool:

@@ -24,8 +24,8 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._cumulative": "CumProd CumSum CumulativeAggregations TakeLast TakeLast.operation",
     "dask.dataframe.dask_expr._describe": "DescribeNumeric",
     "dask.dataframe.dask_expr._expr": (
-        "Add And And.operation AsType Assign Between Blockwise Diff Div Elemwise Eval Expr Fillna Filter FloorDiv "
-        "Fused Index Isin MapPartitions Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul NotNull "
+        "Add And And.operation AsType Assign Between Blockwise Diff Div DropnaSeries Elemwise Eval Expr Fillna Filter "
+        "FloorDiv Fused Index Isin MapPartitions Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul NotNull "
         "OpAlignPartitions Or Or.operation Pow Projection Query Replace ResetIndex Round Shift ShiftIndex Sqrt Sub "
         "ToBackend ToDatetime UFuncAlign UFuncElemwise Where WhereAlign determine_column_projection rewrite_filters"
     ),
@@ -43,8 +43,8 @@ PRIVATE_NAMES = {
     ),
     "dask.dataframe.dask_expr._rolling": "RollingReduction",
     "dask.dataframe.dask_expr._shuffle": (
-        "AssignPartitioningIndex AssignPartitioningIndex.operation BaseSetIndexSortValues SimpleShuffle SortValues "
-        "TaskShuffle _select_columns_or_index"
+        "AssignPartitioningIndex AssignPartitioningIndex.operation BaseSetIndexSortValues Shuffle SimpleShuffle "
+        "SortValues SortValuesBlockwise TaskShuffle _SetPartitionsPreSetIndex _get_divisions _select_columns_or_index"
     ),
     "dask.dataframe.dask_expr._str_accessor": "CatBlockwise CatBlockwise.operation SplitMap",
     "dask.dataframe.groupby": (

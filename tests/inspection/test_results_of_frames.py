@@ -226,3 +226,21 @@ def test_an_index_of_numbers_stays_one_where_the_metadata_has_objects():
     schema = schema_of(pd.DataFrame({"x": []}, index=pd.Index([], dtype=object)))
     assert conform(pd.DataFrame({"x": [1.0, 2.0]}, index=index), schema).index.dtype == "int64"
     assert conform(index, schema_of(pd.Index([], dtype=object))).dtype == "int64"
+
+
+@pytest.mark.parametrize("categories", [["b", "a"], [UNKNOWN_CATEGORIES]], ids=str)
+def test_categories_are_ordered_as_the_metadata(categories):
+    dtype = pd.CategoricalDtype(categories, ordered=True)
+    given = series(["a", None, "b"], pd.CategoricalDtype(["b", "a"]))
+    frame = given.to_frame().set_index(pd.CategoricalIndex(["b", "b", "a"], ["b", "a"], name="i"))
+    schema = schema_of(pd.DataFrame({"x": series([], dtype)}, pd.CategoricalIndex([], dtype=dtype, name="i")))
+    found = conform(frame, schema)
+    ordered = pd.CategoricalDtype(["b", "a"], ordered=True)
+    assert (found.x.dtype, found.index.dtype) == (ordered, ordered)
+    assert found.x.tolist()[::2] == ["a", "b"]
+    assert found.index.tolist() == ["b", "b", "a"]
+
+
+def test_categories_other_than_those_of_the_metadata_keep_their_order():
+    given = series(["a"], pd.CategoricalDtype(["a"]))
+    assert conform(given, schema_of(series([], pd.CategoricalDtype(["b", "a"], ordered=True)))) is given

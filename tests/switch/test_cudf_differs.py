@@ -271,6 +271,9 @@ ROWS = {
         lib.module.read_csv(io.BytesIO(b"s,n\na,1\n,2\n"), dtype={"s": "string"}).s.str.contains("a").isna().any()
     ),
     "fewer_partitions.distinct, categories": lambda lib: len(lib.series(["a"], dtype="category")[:0].value_counts()),
+    "fewer_partitions.distinct, categories beside missing values": lambda lib: len(
+        lib.series(["a", None], dtype=pd.CategoricalDtype(["a", "b"])).value_counts(dropna=False)
+    ),
     "concat.concatenation, booleans": lambda lib: str(
         lib.module.concat([lib.frame(a=[True]), lib.frame(b=[1])]).a.dtype
     ),
@@ -344,6 +347,10 @@ OF_DASK = {
     "reductions.NLargestAsPandas": (lambda frame: frame.nlargest(1, "k")["k"], [2]),
     "reductions.NSmallestAsPandas": (lambda frame: frame.nsmallest(1, "k")["k"], [1]),
     "reductions.of_variance": (lambda frame: dask.delayed([str(frame.astype("Float64").std().dtype)]), ["float64"]),
+    "sorting.SortValuesAsPandas": (
+        lambda frame: dd.concat([frame, frame + 2]).sort_values("x", na_position="first").k,
+        [2, 4, 1, 3],
+    ),
     "as_pandas.without_rows": (lambda frame: dd.to_datetime(frame.k), []),
 }
 """What Dask alone does otherwise on the CPU: the answer of pandas for `MADE`, or the rows of the metadata."""

@@ -136,3 +136,27 @@ def test_categories_without_rows_are_counted():
             counts = to_gpu_as(WithoutCategories, chosen.c).value_counts().compute()
         expected = chosen.c.value_counts().compute()
         pd.testing.assert_series_equal(pd.Series(counts).sort_index(), expected.sort_index())
+
+
+class WithoutZeros(Series):
+    """As cuDF, which counts no category without rows if missing values are counted."""
+
+    __module__ = Series.__module__
+
+    @property
+    def _constructor(self):
+        return WithoutZeros
+
+    def value_counts(self, dropna=True, **options):
+        counts = pd.Series(self).value_counts(dropna=dropna, **options)
+        return Series(counts if dropna else counts[counts > 0])
+
+
+def test_categories_without_rows_are_counted_beside_missing_values():
+    dtype = pd.CategoricalDtype(["r", "p", "q"])
+    frame = dd.from_pandas(pd.Series(["p", None, "p", "q"] * 2, dtype=dtype, name="c").to_frame(), npartitions=2)
+    with gpu_cell(fallback="host", results="gpu"):
+        counts = to_gpu_as(WithoutZeros, frame.c).value_counts(dropna=False).compute()
+    expected = frame.c.value_counts(dropna=False).compute()
+    assert len(expected) == 4
+    pd.testing.assert_series_equal(pd.Series(counts).sort_index(), expected.sort_index())

@@ -83,6 +83,7 @@ from .reductions import (
     of_variance,
 )
 from .rules import SameColumns, meta_of, with_operation
+from .sorting import SortValuesAsPandas
 from .texts import SplitMapAsPandas, called, is_checked
 
 _COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
@@ -464,6 +465,7 @@ RULES: dict[Any, Any] = {
     NLargest: NLargestAsPandas,
     NSmallest: NSmallestAsPandas,
     Size: lambda found: in_order(SizeAsPandas(*found.operands)),
+    SortValues: SortValuesAsPandas,
     SplitMap: SplitMapAsPandas,
     Std: lambda found: in_order(with_nullable_dtypes(StdAsPandas(*found.operands), "f")),
     Var: VarianceAsPandas,

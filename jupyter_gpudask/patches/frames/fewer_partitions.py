@@ -65,10 +65,15 @@ class DropDuplicatesInFewer(_InFewer, DropDuplicates):
 
 
 def count_values(values: Any, **options: Any) -> Any:
-    """The counts of one partition; of one without rows, cuDF 26.10 has none of its categories."""
-    is_empty = not len(values) and str(values.dtype) == "category" and len(values.dtype.categories)
-    if is_empty and is_type_of_gpu(type(values)):
-        raise DifferentResultError("cuDF counts no categories of a partition without rows")
+    """The counts of one partition; cuDF 26.10 leaves out categories without rows if missing values are counted, too.
+
+    Of a partition without rows it has none of the categories.
+    """
+    if is_type_of_gpu(type(values)) and str(values.dtype) == "category" and len(values.dtype.categories):
+        if not len(values):
+            raise DifferentResultError("cuDF counts no categories of a partition without rows")
+        if options.get("dropna") is False and values.isna().any():
+            raise DifferentResultError("cuDF leaves out categories beside missing values")
     return values.value_counts(**options)
 
 
