@@ -36,8 +36,12 @@ def measured():
     settings |= {
         f"distributed.worker.memory.{limit}": False for limit in ("target", "spill", "pause")
     }  # of this process
-    local = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
-    with dask.config.set(settings), LocalCluster(memory_limit=MEMORY, **local) as cluster, Client(cluster) as client:
+    local = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    with (
+        dask.config.set(settings),
+        LocalCluster(memory_limit=MEMORY, **local) as cluster,
+        Client(cluster) as client,
+    ):
         plugin = Recorder(cluster.scheduler)
         client.sync(add, plugin, cluster.scheduler)
 
