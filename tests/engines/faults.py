@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from servers import NotebookKernel
 
-_START_LIMIT = 30.0  # of starts with a timeout of at most 10 s, with what an import of Dask takes on a busy machine
+_START_LIMIT = 60.0  # of starts with a timeout of at most 10 s, with what an import of Dask takes on a busy machine
 
 
 class SilentServer:

@@ -162,7 +162,7 @@ def test_a_cluster_that_does_not_start_is_a_sentence_and_leaves_nothing(servers,
     with kernel_of(server) as kernel:
         began = time.monotonic()
         reply = kernel.run(f"%gpudask start --preset {preset}", timeout=LIMIT)
-        assert time.monotonic() - began < 30  # the limits are 3 and 5 seconds, and an import of Dask takes some
+        assert time.monotonic() - began < 90  # the limits are 3 and 5 seconds; Dask itself would wait for 600
         assert reply.status == "error"
         assert sentence in reply.error_value + reply.printed
     wait_until(lambda: api.cluster is None and not api.processes, 60)
