@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
+from distributed.comm.core import CommClosedError
 from distributed.protocol.pickle import dumps
 
 from ..errors import GpuUnavailableError
@@ -65,10 +66,13 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
             plugins.append(HostThreadsPlugin())
     handle_beginnings(scheduler, pass_on=has_gpus(engine))
     placement.install(scheduler)  # the last plugin, because the others count tasks before they begin
-    for plugin in plugins:
-        await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=plugin.name, idempotent=True)
     reports = ExitReportPlugin()
-    await scheduler.register_nanny_plugin(comm=None, plugin=dumps(reports), name=reports.name, idempotent=True)
+    a_worker_has_gone = suppress(CommClosedError)  # and the others have the plugin
+    for plugin in plugins:
+        with a_worker_has_gone:
+            await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=plugin.name, idempotent=True)
+    with a_worker_has_gone:
+        await scheduler.register_nanny_plugin(comm=None, plugin=dumps(reports), name=reports.name, idempotent=True)
 
 
 def without_gpus(spec: ClusterSpec) -> str:

@@ -47,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given, others = parser.parse_known_args(arguments)
     try:
         command = _dask_worker() if given.cpu else _dask_cuda_worker()
+        if "DASK_GATEWAY_CLUSTER_NAME" in os.environ and not given.cpu:
+            _use_one_gpu()
         options = [*worker_options(gpu=not given.cpu), *others]
         # Only the command knows which options have values.
         parameters = command.make_context(_PROGRAM, list(options), resilient_parsing=True).params
@@ -71,6 +73,18 @@ def _hide_gpus() -> None:
 
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     dask.config.set({"distributed.diagnostics.nvml": False})  # Dask's metrics would be those of the first GPU
+
+
+def _use_one_gpu() -> None:
+    """Let this process see one of the GPUs that it sees, the one with most free memory.
+
+    dask-gateway knows a worker by its name, and closes those that it has not asked for; ``dask cuda worker`` gives each
+    of several workers another name.
+    """
+    from ..machine.gpus import require_gpus, select_gpus
+
+    [gpu] = select_gpus(1, require_gpus())
+    os.environ["CUDA_VISIBLE_DEVICES"] = gpu.uuid
 
 
 def _serve_no_pages() -> None:

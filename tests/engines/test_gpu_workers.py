@@ -72,18 +72,19 @@ def slurm_preset(folder, slurm):
 
 @pytest.fixture(params=[ssh_preset, gateway_preset, slurm_preset], ids=["ssh", "gateway", "slurm"])
 def server(request, tmp_path):
-    """A Jupyter server with one preset; the GPUs of its own machine are others."""
+    """A Jupyter server with one preset, and how many workers it has; the GPUs of its own machine are others."""
     slurm = (request.getfixturevalue("slurm"),) if request.param is slurm_preset else ()
     with tempfile.TemporaryDirectory() as folder, request.param(Path(folder), *slurm) as (preset, variables):
         presets = {"gpus": preset | {"engine": "cuda", "start_timeout": 90}}
         environment = fake_gpu_environment(cupy=True, **variables)
         server = Server(tmp_path, f"--GpuDask.presets={presets!r}", environment=environment)
-        yield server
+        yield server, 1 if request.param is gateway_preset else 2
         server.stop()
 
 
 def test_workers_with_gpus_compute_on_them_and_their_metrics_reach_the_panel(server):
-    # A worker of the Gateway has all GPUs of this machine, and so is two of Dask's; of the others two are asked for.
+    # The Gateway is asked for one worker, which has one of the two GPUs; of the others two workers are asked for.
+    server, count = server
     with kernel_of(server) as kernel:
         kernel.ok("started = %gpudask start --preset gpus", timeout=LIMIT)
         assert server.cluster(kernel)["engine"] == "cuda"
@@ -91,13 +92,15 @@ def test_workers_with_gpus_compute_on_them_and_their_metrics_reach_the_panel(ser
         def workers():
             return server.cluster(kernel)["state"]["workers"]
 
-        wait_until(lambda: len(workers()) == 2 and all(worker["utilization"] for worker in workers()), LIMIT)
-        assert {(worker["gpu_index"], worker["utilization"]) for worker in workers()} == {(0, 37), (1, 37)}
+        wait_until(lambda: len(workers()) == count and all(worker["utilization"] for worker in workers()), LIMIT)
+        assert {(worker["gpu_index"], worker["utilization"]) for worker in workers()} == {
+            (index, 37) for index in range(count)
+        }
         assert {worker["device_memory_total"] for worker in workers()} == {140 * 2**30}
-        assert len({worker["gpu_uuid"] for worker in workers()}) == 2
+        assert len({worker["gpu_uuid"] for worker in workers()}) == count
         # The workers are those of dask-cuda: each sees its GPU first.
         seen = kernel.ok("import os\nsorted(started.client.run(os.getenv, 'CUDA_VISIBLE_DEVICES').values())").value
-        assert seen == "['0,1', '1,0']"
+        assert seen == "['0,1', '1,0']" if count == 2 else str([workers()[0]["gpu_uuid"]])
         cell = "%%gpudask --dataframe pandas\nimport dask.array as da\nx = da.ones((40, 40), chunks=10)\n"
         assert kernel.ok(f"{cell}type(x._meta), float(x.sum().compute())", timeout=LIMIT).value == (
             "(cupy.ndarray, 1600.0)"
@@ -107,5 +110,5 @@ def test_workers_with_gpus_compute_on_them_and_their_metrics_reach_the_panel(ser
             shown = json.loads(browser.recv())["clusters"][0]["state"]["workers"]
         finally:
             browser.close()
-        assert sorted(worker["gpu_index"] for worker in shown) == [0, 1]
+        assert sorted(worker["gpu_index"] for worker in shown) == list(range(count))
         kernel.ok("%gpudask stop", timeout=LIMIT)

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from distributed import Client, Security
+from distributed import Client, LocalCluster, Security
+from distributed.comm import CommClosedError
 
 from jupyter_gpudask.errors import ClusterLostError, LimitError
 from jupyter_gpudask.launcher.cluster import ClusterProcess
@@ -17,6 +18,7 @@ from jupyter_gpudask.protocol.spec import ClusterClass, ClusterSpec
 from jupyter_gpudask.protocol.verbs import Start
 from jupyter_gpudask.supervisor.engines import has_remote_scheduler
 from jupyter_gpudask.supervisor.remote_cluster import RemoteCluster
+from jupyter_gpudask.supervisor.supervised import register_plugins
 
 ELSEWHERE = "elsewhere.ElsewhereCluster"
 
@@ -116,3 +118,20 @@ def test_the_kernel_gets_the_credentials_of_the_class():
         assert (found.ca, found.certificate, found.key) == expected
     cluster._cluster = SimpleNamespace(security=Security())
     assert cluster._credentials() is None
+
+
+def test_plugins_are_registered_although_a_worker_goes_meanwhile():
+    async def register():
+        async with LocalCluster(n_workers=1, processes=False, dashboard_address=":0", asynchronous=True) as cluster:
+            ask = cluster.scheduler.broadcast
+
+            async def broadcast(**options):
+                await ask(**options)
+                raise CommClosedError("in <TLS Scheduler Broadcast>: Stream is closed")
+
+            cluster.scheduler.broadcast = broadcast
+            await register_plugins([], "cpu", None, cluster.scheduler)
+            [worker] = cluster.workers.values()
+            return {name for name in worker.plugins if name.startswith("gpudask-")}
+
+    assert {"gpudask-path", "gpudask-patches"} <= asyncio.run(register())
