@@ -58,8 +58,10 @@ def on_side(side: Side) -> Iterator[dict[str, int]]:
             stack.enter_context(_optimized_graphs(on_gpus=side.graphs == "gpu"))
         if side.name == "switch":
             from jupyter_gpudask.overlay import CellRecord
+            from jupyter_gpudask.patches.apply import patches
             from jupyter_gpudask.switch.context import switched_to
 
+            patches.apply("worker")  # this process is both
             record = CellRecord(results=side.results, fallback=side.fallback)
             stack.enter_context(switched_to(side.array, side.dataframe, record))
         try:

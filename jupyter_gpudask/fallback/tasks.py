@@ -23,10 +23,10 @@ from dask.delayed import Delayed
 from ..graph.program import Program, evaluated
 from . import page_locked
 from .file_readers import with_readers
-from .functions import with_twin
 from .host_call import DelayedCall, HostFallback, PackageFallback, lacking
 from .host_parts import host_task
 from .missing import implemented, reason_to_fall_back
+from .twins import with_twin
 from .values import has_function_of_user, is_of_installed_package, is_of_linear_algebra
 
 RunStep = Callable[[GraphNode, Mapping[Any, Any]], Any]

@@ -205,8 +205,7 @@ def _is_of_arrow(column: Any, dtype: Any) -> bool:
 def schema_of(meta: Any) -> Any:
     """The columns of metadata of pandas, their dtypes, and the index; a Series or index has one dtype."""
     index = meta if isinstance(meta, pd.Index) else meta.index
-    index = None if isinstance(index, pd.MultiIndex) else index[:0]
-    return (meta.columns, tuple(meta.dtypes), index) if meta.ndim > 1 else (None, (meta.dtype,), index)
+    return (meta.columns, tuple(meta.dtypes), index[:0]) if meta.ndim > 1 else (None, (meta.dtype,), index[:0])
 
 
 def conform(frame: Any, schema: Any) -> Any:
@@ -221,8 +220,6 @@ def conform(frame: Any, schema: Any) -> Any:
     else:
         names = frame.columns[:1] if columns is None else columns
         made = _with_columns(_with_dtypes(frame, names, dtypes) if frame.shape[1] else frame, names)
-    if wanted_index is None:
-        return made
     if isinstance(made, pd.Index):
         return _as_index(made, wanted_index)
     index = _as_index(made.index, wanted_index)
@@ -235,6 +232,9 @@ def conform(frame: Any, schema: Any) -> Any:
 def _as_index(index: Any, wanted: Any) -> Any:
     """An index with the dtype of another one, and its frequency if that is the one of its times."""
     if isinstance(index, pd.MultiIndex):
+        has_levels = isinstance(wanted, pd.MultiIndex) and wanted.nlevels == index.nlevels
+        return _with_ordered_levels(index, wanted) if has_levels else index
+    if isinstance(wanted, pd.MultiIndex):
         return index
     made: Any = _with_dtype(index, wanted.dtype)
     freq = getattr(wanted, "freq", None)
@@ -244,6 +244,18 @@ def _as_index(index: Any, wanted: Any) -> Any:
         return type(made)(made, freq=freq)
     except ValueError:  # some of the times are missing
         return made
+
+
+def _with_ordered_levels(index: Any, wanted: Any) -> Any:
+    """An index of several levels, whose categories have the order of those of another one."""
+    given = [index.get_level_values(number) for number in range(index.nlevels)]
+    dtypes = [level.dtype for level in wanted.levels]
+    made = [
+        _with_order(values, dtype) if str(values.dtype) == str(dtype) == "category" else values
+        for values, dtype in zip(given, dtypes, strict=True)
+    ]
+    is_changed = any(new is not old for new, old in zip(made, given, strict=True))
+    return pd.MultiIndex.from_arrays(made, names=index.names) if is_changed else index
 
 
 def _with_columns(frame: Any, columns: pd.Index) -> Any:
@@ -286,7 +298,8 @@ def _with_dtype(values: Any, dtype: Any) -> Any:
     given = values.dtype
     if isinstance(dtype, pd.CategoricalDtype):  # whose categories may be unknown, or those of another partition
         if not isinstance(given, pd.CategoricalDtype):
-            return values.astype("category")
+            is_unknown = UNKNOWN_CATEGORIES in dtype.categories or not values.dropna().isin(dtype.categories).all()
+            return values.astype("category" if is_unknown else dtype)
         return _with_order(values, dtype)
     if isinstance(given, pd.DatetimeTZDtype) and given == dtype and given.tz != dtype.tz:
         return getattr(values, "dt", values).tz_convert(dtype.tz)

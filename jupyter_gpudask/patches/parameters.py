@@ -116,6 +116,7 @@ PARAMETERS = {
         "submit num_workers dsk result cache get_id rerun_exceptions_locally pack_exception raise_exception callbacks "
         "dumps loads chunksize **kwargs"
     ),
+    "dask_cudf.backends:concat_cudf": "dfs axis join uniform filter_warning sort ignore_index **kwargs",
     "dask_image.ndfilters._conv:convolve": "image weights mode cval origin",
     "dask_image.ndfilters._conv:correlate": "image weights mode cval origin",
     "dask_ml.wrappers:_get_output_dask_ar_meta_for_estimator": "model_fn estimator input_dask_ar",

@@ -413,6 +413,16 @@ PATCHES = (
         test="fallback/test_host_fallback.py::test_a_delayed_function_of_the_user_may_convert_its_blocks",
     ),
     Patch(
+        "categories of several partitions",
+        (_code("dask_cudf.backends:concat_cudf", "frames.categories:concatenate"),),
+        process="worker",
+        module="dask_cudf.backends",
+        reason="cuDF drops the order of categories when it concatenates dataframes, so that comparisons, minima and "
+        "merges of the result fail. A Series gets the categories of its first part only, and so other values.",
+        upstream=("cudf-concatenated-categories",),
+        test="switch/test_categories.py::test_concatenated_categories_are_those_of_pandas",
+    ),
+    Patch(
         "interruption of tasks",
         (Change("distributed.worker:_run_task_simple", "jupyter_gpudask.worker.interruption:run_task"),),
         process="worker",

@@ -25,8 +25,9 @@ from dask.utils import funcname
 from distributed import client as distributed_client
 
 from ..errors import NotOnGpuError
-from ..fallback.functions import names_gpu_library, with_twin
+from ..fallback.functions import names_gpu_library
 from ..fallback.host_call import HostFallback
+from ..fallback.twins import with_twin
 from ..fallback.values import frame_to_gpu, has_function_of_user, has_gpu_data, has_results_on_host, on_host, to_gpu
 from ..inspection.arguments import bind
 from ..inspection.placement import Place, can_move, place_of, to_host

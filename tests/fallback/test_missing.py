@@ -12,8 +12,8 @@ import pytest
 from device import MARKS, cupy
 from distributed.protocol.pickle import dumps, loads
 
-from jupyter_gpudask.fallback.functions import PACKAGES, Twins, with_twin
 from jupyter_gpudask.fallback.missing import reason_to_fall_back
+from jupyter_gpudask.fallback.twins import PACKAGES, Twins, with_twin
 from jupyter_gpudask.fallback.values import on_host
 from jupyter_gpudask.inspection.user_code import library_behind
 from jupyter_gpudask.overlay import DEFAULT_FALLBACK

@@ -73,6 +73,24 @@ def test_texts_become_categories_without_a_lost_value():
         assert found.isna().tolist() == [False, False, True]
 
 
+def test_texts_have_all_categories_that_are_known_in_their_order():
+    dtype = pd.CategoricalDtype(["c", "b", "a"], ordered=True)
+    assert conform(series(["a", None, "c"]), schema_of(series([], dtype))).dtype == dtype
+    assert list(conform(series([None], object), schema_of(series([], UNKNOWN))).dtype.categories) == []
+
+
+def test_categories_of_an_index_of_several_levels_keep_their_order():
+    dtype = pd.CategoricalDtype(["low", "high"], ordered=True)
+    levels = [pd.Categorical(["high", "low", "high"], dtype=dtype), [2, 1, 3]]
+    expected = pd.Series(range(3), pd.MultiIndex.from_arrays(levels, names=["c", "n"]))
+    given = expected.set_axis(pd.MultiIndex.from_arrays([levels[0].as_unordered(), levels[1]], names=["c", "n"]))
+    pd.testing.assert_series_equal(conform(given, schema_of(expected[:0])), expected)
+    assert conform(expected, schema_of(expected[:0])) is expected
+    of_other = schema_of(expected[:0].reset_index("n", drop=True))
+    assert conform(given, of_other) is given
+    assert list(conform(expected.reset_index(drop=True), schema_of(expected[:0])).index) == [0, 1, 2]
+
+
 class Column(pd.Series):
     """Stands for a column of cuDF, which is no pandas and gives its values to Arrow."""
 

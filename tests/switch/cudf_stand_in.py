@@ -4,6 +4,7 @@ import operator
 import re
 import sys
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO, StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +26,7 @@ from jupyter_gpudask.inspection.frames import conform
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.overlay import CellRecord, Overlay
 from jupyter_gpudask.patches.apply import patches
+from jupyter_gpudask.patches.frames.categories import concatenate
 
 FRAME = pd.DataFrame(
     {
@@ -301,23 +303,36 @@ class Frame(pd.DataFrame):
         return pd.DataFrame(self)
 
 
-@concat_dispatch.register((Series, Frame))
-def concatenate(parts, axis=0, join="outer", *_, **__):
-    """As in dask_cudf, which has no other join."""
+def concat_alone(dfs, axis=0, join="outer", ignore_index=False, **_):
+    """As in dask_cudf, which has no other join, and whose categories have no order."""
     assert join == "outer"
-    plain = [part.to_pandas() for part in parts]
-    if axis in (0, "index"):
-        plain = with_booleans_of_all(with_categories_of_all(plain))
-    return as_stand_in(pd.concat(plain, axis=axis))
+    plain = [part.to_pandas() for part in dfs]
+    options = {"axis": axis, "ignore_index": ignore_index}
+    if axis not in (0, "index"):
+        return as_stand_in(pd.concat(plain, **options))
+    names = [name for name, dtype in pd.DataFrame(plain[0]).dtypes.items() if dtype == "category"]
+    made = pd.concat(with_booleans_of_all(with_categories_of_all(plain, names)), **options)
+    if made.ndim == 1 and names:  # its codes are those of all categories, the names those of the first part
+        codes = made.cat.codes.where(made.cat.codes < len(plain[0].dtype.categories), -1)
+        made = pd.Series(pd.Categorical.from_codes(codes, dtype=plain[0].dtype), made.index, name=made.name)
+    elif made.ndim == 2:
+        made = made.assign(**{name: made[name].cat.as_unordered() for name in names})
+    if made.index.dtype == "category":
+        made.index = made.index.as_unordered()
+    return as_stand_in(made)
 
 
-def with_categories_of_all(parts):
+concat_dispatch.register((Series, Frame), partial(concatenate, concat_alone))
+
+
+def with_categories_of_all(parts, names):
+    """Categories of each column are those of the parts that have a value."""
     frames = [part.to_frame("only") if part.ndim == 1 else part for part in parts]
-    names = {name for frame in frames for name, dtype in frame.dtypes.items() if dtype == "category"}
-    for name in names:
-        known = dict.fromkeys(each for frame in frames if name in frame for each in frame[name].cat.categories)
+    for name in ["only"] if names and parts[0].ndim == 1 else names:
+        having = [each for each in frames if name in each and each[name].notna().any()] or frames[:1]
+        known = dict.fromkeys(each for frame in having for each in frame[name].cat.categories)
         frames = [
-            frame.assign(**{name: frame[name].cat.set_categories(list(known))}) if name in frame else frame
+            frame.assign(**{name: pd.Categorical(frame[name], list(known))}) if name in frame else frame
             for frame in frames
         ]
     return [

@@ -277,6 +277,12 @@ ROWS = {
     "concat.concatenation, booleans": lambda lib: str(
         lib.module.concat([lib.frame(a=[True]), lib.frame(b=[1])]).a.dtype
     ),
+    "categories.concatenate, order": lambda lib: (
+        lib.module.concat([lib.frame(c=pd.Categorical(["a"], dtype=ORDERED))] * 2).c.dtype.ordered
+    ),
+    "categories.concatenate, Series": lambda lib: len(
+        getattr(lib.module.concat([lib.series([one], dtype="category") for one in "ab"]).dtype, "categories", "ab")
+    ),
     "as_pandas.with_dtype_of_pandas, days of a year": lambda lib: str(lib.of(pd.Series(TIMES)).dt.dayofyear.dtype),
     "fewer_partitions.distinct, NaN": lambda lib: len(
         (lib.series([0.0, NAN]) / lib.series([0.0, 1.0])).drop_duplicates()

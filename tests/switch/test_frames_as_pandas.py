@@ -17,6 +17,7 @@ from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.inspection.results import results_to_host
 from jupyter_gpudask.overlay import CellRecord
+from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:\\s*You did not provide metadata")]
@@ -60,6 +61,14 @@ def assert_same(compute, fallback=None):
         pd.testing.assert_series_equal(result, expected, check_dtype=False, check_index_type=False, check_freq=False)
     else:
         assert result == expected
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _workers():
+    """What workers patch is patched here: this process is the worker."""
+    patches.apply("worker")
+    yield
+    patches.undo("worker")
 
 
 @pytest.fixture
@@ -330,6 +339,7 @@ def test_frames_of_a_users_function_are_on_the_gpu_whatever_its_metadata_is():
 
 
 KNOWN = pd.CategoricalDtype([1, 2, 3])
+ORDERED = pd.CategoricalDtype([3, 1, 2], ordered=True)
 
 HOLES = pd.DataFrame(
     {
@@ -339,6 +349,10 @@ HOLES = pd.DataFrame(
         "name": pd.array(["a", None, "b", None, "a", "c", None, "a"], dtype="string"),
     }
 )
+
+
+def ordered(frame):
+    return frame.assign(k=frame.k.astype(ORDERED))
 
 
 def with_a_column_of_pandas(frame):
@@ -426,6 +440,13 @@ def with_a_column_of_pandas(frame):
         lambda f: f.astype({"y": "Int8"})[["y"]].cumsum(),
         lambda f: (f.y * 50).astype("uint8").cumprod(),
         lambda f: f[["k", "y"]].astype({"k": KNOWN}).set_index("k").y.sum(),
+        lambda f: ordered(f).repartition(npartitions=1).k > 3,
+        lambda f: ordered(f).shuffle("k").k.max(),
+        lambda f: ordered(f).groupby("k", observed=False).y.sum().reset_index().k.cat.codes,
+        lambda f: ordered(f).groupby(["k", "y"], observed=True).x.sum().index.to_frame().k.max(),
+        lambda f: (
+            dd.concat([f[f.y < 3].name.astype("category"), f[f.y > 3].name.astype("category")]).astype("str") == "a"
+        ),
         lambda f: f[np.isnan(f.x)].y,
         lambda f: f[~np.isfinite(f.x) | np.not_equal(f.x, 2)].y,
         lambda f: np.fmax(f.x, 3),

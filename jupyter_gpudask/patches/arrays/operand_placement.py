@@ -25,7 +25,7 @@ from dask.array.creation import eye
 from dask.base import is_dask_collection
 from dask.highlevelgraph import HighLevelGraph
 
-from ...fallback.functions import with_twin
+from ...fallback.twins import with_twin
 from ...inspection.arguments import bind, calling_frame, first_argument, is_own_frame
 from ...inspection.placement import can_move, place_of, to_gpu, to_host
 from .storing import read_open_file
