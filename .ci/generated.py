@@ -86,7 +86,12 @@ def files() -> Iterator[tuple[str, str]]:
     yield "docs/versions.md", with_tables("docs/versions.md", versions=versions_page.table())
     yield (
         "docs/what-runs-where.md",
-        with_tables("docs/what-runs-where.md", differences=tables.differences(), csv=tables.csv_keywords()),
+        with_tables(
+            "docs/what-runs-where.md",
+            differences=tables.differences(),
+            csv=tables.csv_keywords(),
+            remaining=tables.remaining_differences(),
+        ),
     )
     metrics = {"server": tables.metrics("prometheus.py"), "waiting": tables.metrics("commands.py")}
     yield "docs/server.md", with_tables("docs/server.md", **metrics)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import tomllib
 from pathlib import Path
 
 from jupyter_gpudask.errors import ProtocolError
@@ -45,6 +46,13 @@ def _text(node: ast.AST) -> str:
     if isinstance(node, ast.FormattedValue):
         return f"<{re.findall(r'[a-z]+', ast.unparse(node.value))[-1]}>"
     return "".join(map(_text, node.values)) if isinstance(node, ast.JoinedStr) else ""
+
+
+def remaining_differences() -> str:
+    """The statements of docs/differences.toml, whose proofs are run by tests/switch/test_differences.py."""
+    rows = tomllib.loads((ROOT / "docs" / "differences.toml").read_text())["row"]
+    lines = [f"| {row['what']} | {' '.join(part['text'] for part in row['part'])} |" for row in rows]
+    return "\n".join(["| What | How it differs from the CPU |", "| --- | --- |", *lines])
 
 
 def programs(folder: str) -> str:

@@ -141,6 +141,19 @@ def test_the_recipe_requires_constrains_and_builds_with_what_the_package_does():
     assert RECIPE["build"]["entry_points"] == [f"{name} = {target}" for name, target in PROJECT["scripts"].items()]
 
 
+@pytest.mark.parametrize("extra", ["cu12", "cu13", "polars-cu12", "polars-cu13"])
+def test_the_extras_for_gpus_take_both_lines_of_rapids_and_no_other(extra):
+    required = pip_requirements(PROJECT["optional-dependencies"][extra])
+    of_rapids = {
+        name: wanted for name, wanted in required.items() if re.match("cudf|dask-c|rmm|distributed-ucxx", name)
+    }
+    assert of_rapids
+    for name, wanted in of_rapids.items():
+        allowed = ("0.52.0", "0.53.0", "0.53.0a3") if "ucxx" in name else ("26.10.2", "26.12.0", "26.12.0a3")
+        others = ("0.51.0", "0.54.0") if "ucxx" in name else ("26.8.1", "27.2.0")
+        assert list(wanted.filter((*allowed, *others), prereleases=True)) == list(allowed), name
+
+
 def test_binder_has_the_packages_of_the_extras_for_the_notebooks():
     extras = PROJECT["optional-dependencies"]
     notebooks = {*extras["notebooks"], *extras["notebooks-cpu"]} - {"jupyter_gpudask[notebooks]"}

@@ -323,7 +323,7 @@ class ClusterSpec(BaseModel):
         Literal["unix", "tcp", "ucx"],
         Option(
             "NAME",
-            "how workers communicate: unix (sockets of this user), tcp (with TLS), or ucx (NVLink, no TLS)",
+            "how workers communicate: unix (sockets of this user), tcp (with TLS), or ucx (no TLS)",
             engine="cuda",
         ),
     ] = Field("unix", title="Protocol", description="unix, tcp or ucx")

@@ -1561,7 +1561,7 @@ export type components = {
           adapt: null | number[];
           /**
            * Protocol
-           * @description how workers communicate: unix (sockets of this user), tcp (with TLS), or ucx (NVLink, no TLS)
+           * @description how workers communicate: unix (sockets of this user), tcp (with TLS), or ucx (no TLS)
            * @default unix
            * @enum {string}
            */
