@@ -50,6 +50,11 @@ export function formatUsage(
   );
 }
 
+/** Format a number of things: "4,093", as in the notebook. */
+export function formatCount(count: number): string {
+  return count.toLocaleString('en');
+}
+
 /** Format a duration that is only estimated: "40 s", "3 min", "1.5 h". */
 export function formatDuration(
   seconds: number,

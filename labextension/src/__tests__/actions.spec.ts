@@ -2,6 +2,7 @@ import { acceptDialog, dismissDialog } from '@jupyterlab/testing';
 import { nullTranslator } from '@jupyterlab/translation';
 
 import { ClusterActions } from '../cluster/actions';
+import { lossWarning } from '../cluster/warnings';
 import { ICluster } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
@@ -56,10 +57,22 @@ describe('stopping a cluster', () => {
   it('asks for confirmation if the server reports unfinished tasks', async () => {
     const stopping = actionsOn(replyWith(3)).stop(cluster(state(0)));
     await dialogShown();
-    expect(document.body.textContent).toContain('3 tasks are not finished');
+    // As the card says.
+    expect(document.body.textContent).toContain('23 of 144 blocks are done.');
     await dismissDialog();
     await stopping;
     expect(requests).toEqual(['GET']);
+  });
+
+  it('names the unfinished tasks while no progress is known', () => {
+    const work = { tasks: 0, blocks: 0, done: 0, seconds_left: null };
+    const changed = { ...cluster().state, work, tasks_unfinished: 4096 };
+    const text = lossWarning(
+      { ...cluster(), state: changed } as ICluster,
+      'GiB',
+      nullTranslator.load('jupyter_gpudask')
+    );
+    expect(text).toContain('4,096 tasks are not finished.');
   });
 
   it.each(['stop', 'restart'] as const)(

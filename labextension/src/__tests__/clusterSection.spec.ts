@@ -5,6 +5,8 @@ import { ICluster } from '../model/api';
 import { cluster, details, GIB, gpu, rendered } from './fakeServer';
 import { gpuList, ShownPanel } from './shownPanel';
 
+const NO_WORK = { tasks: 0, blocks: 0, done: 0, seconds_left: null };
+
 let shown: ShownPanel;
 
 beforeEach(() => (shown = new ShownPanel()));
@@ -286,7 +288,7 @@ describe('the section of clusters', () => {
     expect(
       shown.texts('.jp-GpuDask-workerHost, .jp-GpuDask-workerName')
     ).toEqual(['10.0.0.2', 'GPU 0', 'GPU 1', '10.0.0.3', 'GPU 2']);
-    expect(shown.texts('.jp-GpuDask-workerMemory').at(-1)).toContain(
+    expect(shown.texts('.jp-GpuDask-workerLoad').at(-1)).toContain(
       '42 %, 30 of 80 GiB'
     );
   });
@@ -304,6 +306,43 @@ describe('the section of clusters', () => {
       'GPU 1, worker 1',
       'GPU 1, worker 2'
     ]);
+  });
+
+  it('does not offer free GPUs that have been reserved since the start failed', async () => {
+    shown.show();
+    const holders = [{ name: 'b.ipynb', kernel_id: 'kernel-2', share: false }];
+    const error = details({
+      reason: 'GPU 0 is reserved.',
+      field: 'gpus',
+      actions: ['start-on-free', 'wait', 'use-cpu']
+    });
+    await shown.receive({
+      gpus: gpuList({ gpus: [gpu({ holders })] }),
+      clusters: [cluster({ status: 'failed', error, workers_total: 0 })]
+    });
+    expect(shown.names(buttons)).toEqual(
+      ['Wait for GPUs', 'Start on the CPU', 'Change options…'].map(
+        name => `${name}: analysis.ipynb`
+      )
+    );
+  });
+
+  it('separates the thousands of the numbers of tasks', async () => {
+    shown.show();
+    const { state } = cluster();
+    const [worker] = state?.workers ?? [];
+    const workers = [{ ...worker, executing: 1000, waiting: 2048 }];
+    const more = { workers, tasks_unfinished: 5093, work: NO_WORK };
+    await shown.receive({
+      gpus: gpuList(),
+      clusters: [cluster({ state: state && { ...state, ...more } })]
+    });
+    expect(shown.texts('.jp-GpuDask-stateLine')[0]).toContain(
+      '1,000 running, 4,093 waiting'
+    );
+    expect(shown.texts('.jp-GpuDask-workerLoad')[0]).toContain(
+      '1,000 running, 2,048 assigned'
+    );
   });
 
   it('shows what a start waits for, and hosts that are lost', async () => {
@@ -490,11 +529,12 @@ describe('the section of clusters', () => {
         workers_total: 0
       },
       'failed',
+      // The last one is below the details.
       [
+        'Change options…',
         'Start on the free GPUs',
         'Share GPUs',
-        'Wait for GPUs',
-        'Change options…'
+        'Wait for GPUs'
       ]
     ],
     [

@@ -97,6 +97,24 @@ describe('a dashboard tab', () => {
     expect(isOld()).toBe(false);
   });
 
+  it('says that the dashboard is loading until its plots are drawn', async () => {
+    const isLoading = (): boolean =>
+      tab.node.querySelector('.jp-GpuDask-loading') !== null;
+    open();
+    const frame = tab.node.querySelector('iframe') as HTMLIFrameElement;
+    const page = document.implementation.createHTMLDocument();
+    page.body.innerHTML = '<div data-root-id="p1"></div>';
+    jest.spyOn(frame, 'contentDocument', 'get').mockReturnValue(page);
+    await receive(cluster());
+    expect(isLoading()).toBe(true);
+    frame.dispatchEvent(new Event('load'));
+    await rendered();
+    expect(isLoading()).toBe(true);
+    page.querySelector('div')?.append(page.createElement('canvas'));
+    await rendered();
+    expect(isLoading()).toBe(false);
+  });
+
   it('shows a notice when its cluster is closed, and marks the page as stale', async () => {
     open();
     await receive(cluster());

@@ -106,6 +106,28 @@ describe('the section of GPUs', () => {
     expect(shown.panel.node.querySelector('.jp-GpuDask-sparkline')).toBeNull();
   });
 
+  it('leaves out the folders of notebooks that letters distinguish', async () => {
+    shown.show();
+    const clusters = ['a', 'b'].map(folder =>
+      cluster({
+        kernel_id: folder,
+        name: 'train.ipynb',
+        notebooks: [`${folder}/train.ipynb`]
+      })
+    );
+    const holders = ['a', 'b'].map(id => ({
+      name: 'train.ipynb',
+      kernel_id: id,
+      share: true
+    }));
+    const gpus = [gpu({ holders })];
+    await shown.receive({ gpus: gpuList({ gpus }), clusters });
+    expect(shown.texts('.jp-GpuDask-gpuUser')).toEqual(['ABtrain, train']);
+    expect(shown.names('.jp-GpuDask-toggle')).toEqual([
+      'GPU 0: a/train.ipynb, b/train.ipynb'
+    ]);
+  });
+
   it('shows the details of two GPUs at first', async () => {
     shown.show();
     await shown.receive({

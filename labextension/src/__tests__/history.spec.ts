@@ -189,7 +189,7 @@ describe('the history', () => {
       ],
       [
         'workers',
-        ['GPU 0, analysis.ipynb'],
+        ['GPU 0, analysis'],
         [
           ['tasks', [[null, 1]]],
           ['cpu', [[42, 42]]],

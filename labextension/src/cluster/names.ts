@@ -45,6 +45,11 @@ export function distinctName(path: string, others: readonly string[]): string {
   return endOf(path, parts);
 }
 
+/** A name, or several, without the suffix of notebooks. */
+export function shortName(name: string): string {
+  return name.replace(/\.ipynb(?=,|$)/g, '');
+}
+
 /** The last parts of a path. */
 function endOf(path: string, parts: number): string {
   return path.split('/').slice(-parts).join('/');

@@ -7,7 +7,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../commandIDs';
 import { endReason, ISentences } from '../errors';
-import { formatDuration, percentage, sum } from '../format';
+import { formatCount, formatDuration, percentage, sum } from '../format';
 import {
   ICluster,
   IGpu,
@@ -137,7 +137,11 @@ export function snapshot(
     return { ...off, ...common, reason, starts: startsOf([], false, trans) };
   }
   const reason = endReason(cluster, trans);
-  const { field = '', actions = [] } = cluster.error ?? {};
+  const { field = '', actions: all = [] } = cluster.error ?? {};
+  // Free GPUs may have been reserved since.
+  const isNoneFree =
+    gpus.length > 0 && gpus.every(({ holders }) => holders.length > 0);
+  const actions = all.filter(each => each !== 'start-on-free' || !isNoneFree);
   const problem = hasStarted(cluster) ? null : { ...reason, kind: '', field };
   const starts = startsOf(actions, Boolean(problem?.field), trans);
   return { ...common, reason, problem, starts };
@@ -177,7 +181,7 @@ function stateOf(
 }
 
 /** What is done of the work of a cluster; null if there is none. */
-function progressOf(
+export function progressOf(
   { status, state }: ICluster,
   trans: TranslationBundle
 ): IProgress | null {
@@ -185,7 +189,7 @@ function progressOf(
   if (status !== 'ready' || !state?.tasks_unfinished || done >= blocks) {
     return null;
   }
-  const counts = [done, blocks].map(count => count.toLocaleString('en'));
+  const counts = [done, blocks].map(formatCount);
   return {
     percent: Math.floor(percentage(done, blocks)),
     done:

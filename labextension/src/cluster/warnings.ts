@@ -3,12 +3,12 @@
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { formatBytes, Units } from '../format';
+import { formatBytes, formatCount, Units } from '../format';
 import { ICluster } from '../model/api';
 import { timesIn } from '../times';
 import { IGpuDask } from '../tokens';
 import { workerNames } from './names';
-import { resultBytes, taskCounts } from './snapshot';
+import { progressOf, resultBytes, taskCounts } from './snapshot';
 
 /** What closing a cluster would lose; empty if nothing. */
 export function lossWarning(
@@ -18,11 +18,19 @@ export function lossWarning(
 ): string {
   const { running, waiting } = taskCounts(cluster);
   const tasks = running + waiting;
+  const progress = progressOf(cluster, trans);
   const held = resultBytes(cluster);
   return [
     cluster.busy && trans.__('Its notebook is running a cell.'),
+    progress && trans.__('%1 are done.', progress.done),
     tasks > 0 &&
-      trans._n('%1 task is not finished.', '%1 tasks are not finished.', tasks),
+      !progress &&
+      trans._n(
+        '%2 task is not finished.',
+        '%2 tasks are not finished.',
+        tasks,
+        formatCount(tasks)
+      ),
     held > 0 &&
       trans.__(
         'Its workers hold %1 of results, which will be lost.',

@@ -1,10 +1,11 @@
 import React from 'react';
 
+import { shortName } from '../cluster/names';
 import { useGpuDask } from './liveWidget';
 
 /** A name without the suffix of notebooks, which is cut in its middle if there is no room. */
 export function ShortName({ name }: { name: string }): JSX.Element {
-  const short = name.replace(/\.ipynb(?=,|$)/g, '');
+  const short = shortName(name);
   const cut = short.length - (short.length > SHORT ? END : 0);
   return (
     <span className="jp-GpuDask-shortName">

@@ -63,10 +63,13 @@ export class DashboardTab extends MainAreaWidget<Panel> {
     ));
     this.content.addWidget(this._notice);
     this.content.addWidget(this._frame);
-    this._frame.node.querySelector('iframe')?.addEventListener('load', () => {
-      this._isLoading = false;
-      this._notice.update();
-    });
+    const frame = this._frame.node.querySelector('iframe');
+    frame?.addEventListener('load', () =>
+      whenDrawn(frame.contentDocument, () => {
+        this._isLoading = false;
+        this._notice.update();
+      })
+    );
     _gpuDask.model.changed.connect(this._update, this);
     this._setTitle();
     this._update();
@@ -135,6 +138,26 @@ export class DashboardTab extends MainAreaWidget<Panel> {
   private readonly _frame = new IFrame({ sandbox: JOINED_SANDBOX });
   /** The process of the cluster whose dashboard is loaded. */
   private _process = '';
+}
+
+/**
+ * Call a function once the plots of a page are drawn, which Bokeh does after it has loaded, into elements of the page.
+ *
+ * @param page - the page; null for one of another origin, of which only the end of loading is known
+ * @param callback - the function
+ */
+function whenDrawn(page: Document | null, callback: () => void): void {
+  const isDrawn = (): boolean => !page?.querySelector('[data-root-id]:empty');
+  if (!page || isDrawn()) {
+    return callback();
+  }
+  const observer = new MutationObserver(() => {
+    if (isDrawn()) {
+      observer.disconnect();
+      callback();
+    }
+  });
+  observer.observe(page, { childList: true, subtree: true });
 }
 
 /** Identifies the process that serves the dashboard of a cluster. */

@@ -3,9 +3,9 @@
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { formerName, workerNames } from '../cluster/names';
+import { formerName, shortName, workerNames } from '../cluster/names';
 import { isShown } from '../cluster/offered';
-import { formatBytes, Units } from '../format';
+import { formatBytes, formatCount, Units } from '../format';
 import { GpuDaskModel } from '../model/model';
 import { HistoryStore, MetricId, Series } from './store';
 
@@ -123,7 +123,9 @@ export function formatValue(
     case 'speed':
       return trans.__('%1/s', formatBytes(value, units));
     case 'rate':
-      return value.toFixed(value > 0 && value < 10 ? 1 : 0);
+      return value > 0 && value < 10
+        ? value.toFixed(1)
+        : formatCount(Math.round(value));
   }
 }
 
@@ -182,7 +184,9 @@ export function sourcesOf(
       .map(([key, { kernelId, id }]) => ({
         key,
         name: names.get(kernelId)?.get(id) ?? formerName(id, gpus, trans),
-        details: clusters.get(kernelId)?.name ?? trans.__('an earlier cluster'),
+        details: shortName(
+          clusters.get(kernelId)?.name ?? trans.__('an earlier cluster')
+        ),
         kernelId,
         id
       })),

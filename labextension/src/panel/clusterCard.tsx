@@ -27,7 +27,7 @@ import { useKeptFocus } from '../components/focus';
 import { useGpuDask } from '../components/liveWidget';
 import { CodeText } from '../components/notice';
 import { StateIcon, StateLabel } from '../components/stateLabel';
-import { formatBytes, joinItems, sum } from '../format';
+import { formatBytes, formatCount, joinItems, sum } from '../format';
 import { plotsIcon } from '../icons';
 import { ICluster, IWorker } from '../model/api';
 import { WorkerList } from './workerList';
@@ -111,22 +111,28 @@ export function ClusterCard({
           <strong>
             <CodeText text={now.reason.message} />
           </strong>
-          {now.reason.fix &&
-            (now.starts.length > 2 ? (
-              <details>
-                <summary>{trans.__('Details')}</summary>
-                <CodeText text={now.reason.fix} />
-              </details>
-            ) : (
-              <CodeText text={` ${now.reason.fix}`} />
-            ))}
+          {now.starts.length > 2 ? (
+            <details>
+              <summary>{trans.__('Details')}</summary>
+              <CodeText text={now.reason.fix} />
+              <StartButtons
+                cluster={cluster}
+                starts={now.starts.slice(MOST_STARTS)}
+              />
+            </details>
+          ) : (
+            now.reason.fix && <CodeText text={` ${now.reason.fix}`} />
+          )}
         </div>
       )}
       <Notes cluster={cluster} />
       <Wanted cluster={cluster} />
       {!isShort && (
         <Unchanged by={[version, dashboard, joined, log]}>
-          <ClusterActions cluster={cluster} starts={now.starts} />
+          <ClusterActions
+            cluster={cluster}
+            starts={now.starts.slice(0, MOST_STARTS)}
+          />
         </Unchanged>
       )}
       {cluster.status === 'ready' &&
@@ -139,6 +145,25 @@ export function ClusterCard({
           />
         )}
     </Card>
+  );
+}
+
+/** What else starts a cluster again is below its details. */
+const MOST_STARTS = 3;
+
+/** The buttons that start a cluster again. */
+function StartButtons({ cluster, starts }: IActionsProps): JSX.Element {
+  return (
+    <div className="jp-GpuDask-actions">
+      {starts.map(button => (
+        <CommandButton
+          key={button.command}
+          args={{ kernelId: cluster.kernel_id }}
+          target={cluster.name}
+          {...button}
+        />
+      ))}
+    </div>
   );
 }
 
@@ -235,7 +260,10 @@ function TaskStatus({ cluster, progress }: ITaskStatusProps): JSX.Element {
   const parts = progress
     ? [progress.done, progress.left]
     : running + waiting > 0
-      ? [trans.__('%1 running', running), trans.__('%1 waiting', waiting)]
+      ? [
+          trans.__('%1 running', formatCount(running)),
+          trans.__('%1 waiting', formatCount(waiting))
+        ]
       : inQuery > 0
         ? [
             trans.__(

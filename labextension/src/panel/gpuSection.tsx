@@ -160,6 +160,10 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
   const { kind, text } = userSummary(gpu, gpuDask);
   const Caret = isExpanded ? caretDownIcon : caretRightIcon;
   const ids = gpu.holders.map(({ kernel_id: id }) => id ?? '');
+  // The letters distinguish notebooks in several folders in less room.
+  const short = ids.some(id => model.numberOf(id) !== null)
+    ? text.replace(/[^,\s][^,]*\//g, '')
+    : text;
   return (
     <Card
       version={`${text} ${isExpanded}`}
@@ -195,7 +199,7 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
               <ClusterBadge key={index} kernelId={id} />
             ))}
             <HolderLink kernelId={ids[0] ?? ''}>
-              <ShortName name={text} />
+              <ShortName name={short} />
             </HolderLink>
           </span>
         </Unchanged>

@@ -3,7 +3,13 @@ import React from 'react';
 import { workerNames } from '../cluster/names';
 import { spilledBytes } from '../cluster/snapshot';
 import { useGpuDask } from '../components/liveWidget';
-import { formatBytes, formatUsage, joinItems, percentage } from '../format';
+import {
+  formatBytes,
+  formatCount,
+  formatUsage,
+  joinItems,
+  percentage
+} from '../format';
 import { IWorker } from '../model/api';
 import { IGpuDask } from '../tokens';
 
@@ -68,16 +74,18 @@ function WorkerRow({ worker, name }: IWorkerRowProps): JSX.Element {
   return (
     <li title={pid}>
       <span className="jp-GpuDask-workerName">{name}</span>
-      <span className="jp-GpuDask-workerTasks">
-        {tasks}
-        {worker.status !== 'running' && (
-          <strong className="jp-GpuDask-workerStatus">
-            {' '}
-            {worker.status.replace(/_/g, ' ')}
-          </strong>
-        )}
-      </span>
-      <span className="jp-GpuDask-workerMemory">{joinItems(memory)}</span>
+      <div className="jp-GpuDask-workerLoad">
+        <span>
+          {tasks}
+          {worker.status !== 'running' && (
+            <strong className="jp-GpuDask-workerStatus">
+              {' '}
+              {worker.status.replace(/_/g, ' ')}
+            </strong>
+          )}
+        </span>
+        <span>{joinItems(memory)}</span>
+      </div>
     </li>
   );
 }
@@ -90,8 +98,10 @@ function taskText(
   if (executing + waiting === 0) {
     return trans.__('idle');
   }
-  const running = trans.__('%1 running', executing);
-  return waiting > 0 ? trans.__('%1, %2 assigned', running, waiting) : running;
+  const running = trans.__('%1 running', formatCount(executing));
+  return waiting > 0
+    ? trans.__('%1, %2 assigned', running, formatCount(waiting))
+    : running;
 }
 
 /**

@@ -250,7 +250,7 @@ test('a cluster on the CPU is started with options, used, looked at and stopped'
     await submitTasks(page, 9);
     await expect(card.getByText(/0\sof\s9\stasks/)).toBeVisible();
     await card.getByRole('button', { name: 'Stop' }).click();
-    await expect(dialog).toContainText('9 tasks are not finished');
+    await expect(dialog).toContainText('0 of 9 tasks are done.');
     await dialog.getByRole('button', { name: 'Stop' }).click();
     await expect(card).toBeHidden();
     await expect(

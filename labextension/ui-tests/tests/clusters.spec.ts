@@ -107,7 +107,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
     await expect(ours.getByText('0 of 3 tasks')).toBeVisible();
     const [before, others] = [await pid(), await pid('other.ipynb')];
     await chooseAction(ours, 'Restart Cluster');
-    await expect(dialog).toContainText('3 tasks are not finished');
+    await expect(dialog).toContainText('0 of 3 tasks are done.');
     await dialog.getByRole('button', { name: 'Cancel' }).click();
     expect(await pid()).toBe(before);
     await chooseAction(ours, 'Restart Cluster');

@@ -110,9 +110,7 @@ test.describe('with 15 minutes of metrics', () => {
       await expect(tab(page).getByText('Now', { exact: true })).toBeHidden();
 
       const lines = (await saved('Save CSV')).toString().trim().split('\r\n');
-      expect(lines[0]).toContain(
-        '"GPU 1 (train.ipynb): Tasks per second [1/s]"'
-      );
+      expect(lines[0]).toContain('"GPU 1 (train): Tasks per second [1/s]"');
       // A third of 15 minutes, a line a second.
       expect(Math.abs(lines.length - 300)).toBeLessThan(10);
       const png = await saved('Save PNG');
