@@ -15,7 +15,9 @@ import numpy as np
 import pandas as pd
 from dask._collections import new_collection
 from dask._task_spec import Task
-from dask.dataframe.dask_expr._expr import Elemwise
+from dask.dataframe.dask_expr._expr import Elemwise, ResetIndex
+from dask.dataframe.dask_expr._repartition import Repartition
+from dask.dataframe.dask_expr._shuffle import SortValues
 from dask.dataframe.dask_expr.io.io import FromGraph, FromMapProjectable, FromPandas, FromPandasDivisions
 from dask.dataframe.dispatch import to_pandas_dispatch
 from dask.dataframe.utils import UNKNOWN_CATEGORIES, pyarrow_strings_enabled
@@ -58,6 +60,17 @@ class ToHost(_Move):
         """One partition; `missing` takes the place of lists that are missing."""
         made = partition_to_host(partition, schema)
         return made if missing is None else _with_missing_lists(made, missing)
+
+    def _simplify_up(self, parent: Any, dependents: Any) -> Any:
+        """Rows that ``sort_values(ignore_index=True)`` numbers are numbered again when they become one partition.
+
+        Dask would number them as one: it sorts the only partition then.
+        """
+        becomes_one = isinstance(parent, Repartition) and parent.operand("new_partitions") == 1
+        if becomes_one and isinstance(self.frame, SortValues) and self.frame.ignore_index:
+            rows = self.frame.substitute_parameters({"ignore_index": False})
+            return ResetIndex(Repartition(self.substitute_parameters({"frame": rows}), 1), drop=True)
+        return super()._simplify_up(parent, dependents)
 
 
 class FromPandasOnGpu(FromPandas):

@@ -304,6 +304,7 @@ ROWS = {
 
 
 OF_TESTS = {
+    "as_pandas.first_rows": "test_the_first_rows_of_files_are_those_of_pandas",
     "differences._operator, fill_value": "test_no_column_row_or_value_is_lost",
     "differences.GetCategories": "test_categories_that_are_found_have_the_order_of_the_rows",
     "groupby.SizeAsPandas": "test_no_column_row_or_value_is_lost",

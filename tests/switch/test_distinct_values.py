@@ -11,7 +11,7 @@ from cudf_stand_in import Series, gpu_cell, to_gpu_as
 from dask._expr import FinalizeCompute
 from distributed import Client
 
-from jupyter_gpudask.inspection.placement import to_gpu
+from jupyter_gpudask.inspection.placement import to_gpu, to_host
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
@@ -60,6 +60,13 @@ def test_they_are_those_of_pandas_with_fewer_tasks(name, partitions):
         assert result == expected
     assert tasks_of(collection) < tasks_of(plain) or partitions == 1
     assert collection.npartitions == plain.npartitions
+
+
+@pytest.mark.parametrize("name", ["value_counts", "drop_duplicates", "of a column"])
+def test_so_are_those_whose_result_is_moved_to_the_host(name):
+    moved = to_host(CALLS[name](on_gpu(16)))
+    assert tasks_of(moved) < tasks_of(CALLS[name](dd.from_pandas(DATA, npartitions=16)))
+    assert in_order(moved.compute()) == in_order(CALLS[name](DATA))
 
 
 def test_the_counts_of_up_to_15_partitions_are_sorted():

@@ -110,6 +110,11 @@ def test_parts_of_files_have_the_index_that_pandas_has(files):
     assert_same(lambda: dd.read_parquet(path, split_row_groups=2).compute())
 
 
+def test_the_first_rows_of_files_are_those_of_pandas(files):
+    path = files([pd.DataFrame({"v": np.arange(500.0) + 500 * number}) for number in range(4)])
+    assert_same(lambda: dd.read_parquet(path).head(700, npartitions=3))
+
+
 def test_parts_of_a_time_become_columns():
     def compute():
         frame = dd.from_pandas(HOURS, npartitions=2)

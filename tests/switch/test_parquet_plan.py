@@ -214,3 +214,11 @@ def test_a_file_of_metadata_has_one_of_the_schema_beside_it(tmp_path, monkeypatc
     (tmp_path / "_common_metadata").unlink()
     GpuEngine.write_metadata(parts, None, fs, str(tmp_path), append=True)
     assert not (tmp_path / "_common_metadata").exists()
+
+
+def test_the_first_rows_of_files_that_are_fewer_partitions_are_those_of_all(folder, cell):
+    cell(1)
+    rows = dd.read_parquet(folder)
+    for frame, start in ((rows, 0), (rows[rows.a > 5], 6), (rows.assign(d=rows.b + 1), 0)):
+        for number in (3, FILES, FILES + 1):
+            assert list(frame.head(1500, npartitions=number).a) == list(range(start, start + 1500))

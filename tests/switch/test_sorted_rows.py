@@ -6,6 +6,8 @@ import pandas as pd
 import pytest
 from cudf_stand_in import Frame, Series, gpu_cell, to_gpu_as
 
+from jupyter_gpudask.inspection.placement import place_of, to_gpu, to_host
+
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
 ROWS = pd.DataFrame(
@@ -61,3 +63,27 @@ def test_missing_values_are_the_first_or_the_last_rows(name, ascending, na_posit
         result = rows.map_partitions(Rows, meta=rows._meta).compute()  # else Dask sorts one partition
     assert list(result.n) == list(ROWS.sort_values(**options).n)
     assert np.array_equal(result[name].isna(), ROWS.sort_values(**options)[name].isna())
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+def test_rows_that_become_one_partition_are_numbered_through(ascending):
+    def compute(frame):
+        return frame[["n", "x"]].sort_values(["x", "n"], ascending=ascending, ignore_index=True)
+
+    frame = dd.from_pandas(ROWS, npartitions=4)
+    rows = compute(to_gpu(frame))
+    assert place_of(rows) == "gpu"
+    assert rows.npartitions > 1
+    result = to_host(rows).compute()
+    pd.testing.assert_frame_equal(result, compute(frame).compute())
+    assert list(result.index) == list(range(len(ROWS)))
+    partitions = to_host(rows).map_partitions(lambda part: part.index.min(), meta=("first", int)).compute()
+    assert set(partitions) == {0}, "as in Dask"
+
+
+def test_more_partitions_than_there_are_have_no_first_rows():
+    with gpu_cell(fallback="host", results="host"):
+        frame = dd.from_pandas(ROWS, npartitions=4)
+        assert list(frame.n.head(12, npartitions=2)) == list(range(12))
+        with pytest.raises(ValueError, match="only 4 partitions, head received 5"):
+            frame.head(3, npartitions=5)

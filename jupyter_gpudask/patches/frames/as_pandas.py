@@ -26,7 +26,7 @@ from dask.dataframe.dask_expr._str_accessor import CatBlockwise, SplitMap
 from dask.dataframe.tseries.resample import ResampleReduction
 from pandas.api.types import is_object_dtype
 
-from ...inspection.frames import has_lists
+from ...inspection.frames import FromMapOnGpu, has_lists
 from ...inspection.placement import is_type_of_gpu
 from .arithmetic import (
     OPERATORS_OF_NUMPY,
@@ -39,6 +39,7 @@ from .arithmetic import (
 )
 from .concat import concatenation
 from .fewer_partitions import DISTINCT
+from .files.parquet_readers import ReadParquetOnGpu
 from .groupby import (
     GetGroupAsPandas,
     GroupbyAggregationAsPandas,
@@ -262,6 +263,32 @@ def filtered(expression: _expr.Filter) -> Any:
     return FilterByAlternatives(*made.operands) if by_alternatives and made is expression else made
 
 
+class HeadAsPandas(_expr.Head):
+    """The first rows of files, of all partitions if they are read in fewer than the user names."""
+
+    def _simplify_down(self) -> Any:
+        made = super()._simplify_down()
+        if made is None or isinstance(made, _expr.Head):
+            return made
+        return type(made)(
+            *(HeadAsPandas(*each.operands) if type(each) is _expr.Head else each for each in made.operands)
+        )
+
+    def _lower(self) -> Any:
+        fewer = min(self.operand("npartitions"), self.frame.npartitions)
+        return _expr.Head(self.frame, self.n, fewer)._lower()  # noqa: SLF001
+
+
+def first_rows(expression: _expr.Head) -> Any:
+    """The first rows; raises the error of Dask if there are fewer partitions, which Dask raises later."""
+    number, most = expression.operand("npartitions"), expression.frame.npartitions
+    if any(isinstance(part, FromMapOnGpu | ReadParquetOnGpu) for part in expression.walk()):
+        return HeadAsPandas(*expression.operands[:2], min(number, most))
+    if number > most:
+        raise ValueError(f"only {most} partitions, head received {number}")
+    return expression
+
+
 # Conversions
 
 
@@ -475,6 +502,7 @@ RULES: dict[Any, Any] = {
     _expr.Eval: functools.partial(evaluated_text, replaced=replaced),
     _expr.Fillna: filled,
     _expr.Filter: filtered,
+    _expr.Head: first_rows,
     _expr.Isin: found,
     _expr.MapPartitions: lambda found: in_order(of_variance(found)),
     _expr.Mask: MaskAsPandas,

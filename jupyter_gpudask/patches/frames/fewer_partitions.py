@@ -20,6 +20,7 @@ from dask.dataframe.dask_expr._repartition import Repartition
 from distributed import Client
 
 from ...fallback.missing import DifferentResultError
+from ...inspection.frames import ToHost
 from ...inspection.placement import is_type_of_gpu
 from .groupby import computes_partitions
 from .missing_values import with_one_missing
@@ -111,7 +112,7 @@ def _is_seen_as_one(expression: Any, dependents: Mapping[str, Sequence[ref[Any]]
     """Whether all that is made of the expression has one partition, and no function of the user among it."""
     made = [each for each in (found() for found in dependents[expression._name]) if each is not None]  # noqa: SLF001
     return bool(made) and all(
-        _is_seen_as_one(each, dependents) if isinstance(each, ToBackend) else _is_one(each) for each in made
+        _is_seen_as_one(each, dependents) if isinstance(each, ToBackend | ToHost) else _is_one(each) for each in made
     )
 
 
