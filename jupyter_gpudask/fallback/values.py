@@ -285,7 +285,8 @@ def is_of_installed_package(value: Any) -> bool:
     # A function that wraps another one has its ``__module__``.
     code = getattr(value, "__globals__", None)
     module = code.get("__name__", "") if code else getattr(value, "__module__", None) or type(value).__module__
-    inner = (getattr(value, name, None) for name in ("__self__", "__wrapped__", "pyfunc"))  # `numpy.vectorize.pyfunc`
+    names = ("__self__", "__wrapped__", *(("pyfunc",) if isinstance(value, np.vectorize) else ()))
+    inner = (getattr(value, name, None) for name in names)  # not any name: a delayed object has all
     return _is_installed(str(module).partition(".")[0]) and all(
         is_of_installed_package(part) for part in inner if part is not None
     )

@@ -369,6 +369,7 @@ class Estimator(types.SimpleNamespace):
         (np.vectorize(len), True),
         (np.random.default_rng(0).normal, True),
         (Estimator().__eq__, False),
+        (dask.delayed(np.sum)([1]), True),
     ],
 )
 def test_what_a_function_of_an_installed_package_is(function, is_installed):

@@ -9,6 +9,7 @@ import dask.array as da
 import device
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.overlay import CellRecord
@@ -198,3 +199,30 @@ def test_a_search_of_dask_ml_falls_back_to_the_host():
         expected = best()
         with switched_to("cupy", "pandas", CellRecord(fallback="host", results="host")):
             assert best() == expected
+
+
+IMAGE = np.zeros((12, 12), "uint8")
+IMAGE[1:3, 2:8] = IMAGE[6:9, 5:7] = IMAGE[10:, :4] = 1
+
+
+def number_of_objects(block):
+    return np.array([[len(ndimage.find_objects(block))]])
+
+
+@pytest.mark.parametrize("chunks", [12, 5])
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda labels: labels.map_blocks(number_of_objects, chunks=(1, 1), dtype=int),
+        dask.delayed(ndimage.find_objects),
+        lambda labels: pytest.importorskip("dask_image.ndmeasure").find_objects(labels),
+    ],
+    ids=["map_blocks", "delayed", "dask-image"],
+)
+def test_objects_of_an_image_are_found(compute, chunks):
+    labels = np.cumsum(IMAGE.any(axis=1) & ~np.roll(IMAGE.any(axis=1), 1))[:, None] * IMAGE
+
+    def found():
+        return compute(da.from_array(labels, chunks=chunks)).compute()
+
+    assert repr(in_cell(found)) == repr(found())

@@ -1,0 +1,188 @@
+"""Inputs of public notebooks and bug reports whose results differed on GPUs: they are those of the CPU.
+
+With a GPU they are computed by CuPy and cuDF; elsewhere by the stand-ins for both.
+"""
+
+import re
+import warnings
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import device
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from cudf_stand_in import gpu_cell, in_use
+
+from jupyter_gpudask.overlay import CellRecord
+from jupyter_gpudask.patches.apply import patches
+from jupyter_gpudask.switch.context import switched_to
+
+pytestmark = device.MARKS
+
+GROUPS = pd.DataFrame({"g": [1.0, 2.0, np.nan, 1.0, np.nan, 3.0] * 10, "p": np.arange(60) * 1.5})
+GROUPS["k"] = pd.array(["a", "b", None, "a", "c", None] * 10, "str")
+ROWS = pd.DataFrame({"a": [1, 1, 2, 2, 3, 1], "b": [5.0, 6, 7, 8, np.nan, 5], "s": ["x", "y", "x", None, "z", "x"]})
+BINS = pd.DataFrame(
+    {"v": np.arange(40.0), "m": list("abcd") * 10}, pd.date_range("2024-01-01", periods=40, freq="37min")
+)
+TEXTS = ["this is. an? example", "a1-b22", None, "", "Straße İstanbul ß", "łódź", "  pad", "x.y.z", "CamelCase9", "½ ²"]
+NULLABLE = pd.DataFrame({"q": pd.array([1, None, 3], "Int64"), "b": pd.array([True, None, False], "boolean")})
+NULLABLE["u"] = pd.array([1, None, 255], "UInt8")
+NULLABLE["w"] = pd.array([1, None, 2**62 + 1], "int64[pyarrow]")
+
+
+def of(data, npartitions=3):
+    return dd.from_pandas(data, npartitions=npartitions)
+
+
+def texts():
+    return of(pd.DataFrame({"s": pd.array(TEXTS, "str")})).s
+
+
+def lists(frame, name):
+    return {
+        key: sorted(map(str, values)) for key, values in frame.groupby("a").agg({name: list}).compute()[name].items()
+    }
+
+
+def replaced():
+    frame = of(pd.DataFrame({"age": ["12", "> 89", "33", "> 89"] * 3}))
+    frame["age"] = frame.age.replace(to_replace="> 89", value="90")
+    return [frame.age, frame.age.astype(float).sum()]
+
+
+def joined(groups):
+    return groups.apply(lambda values: ",".join(sorted(values.dropna())))
+
+
+def joined_again(groups):
+    return groups.apply(lambda values: ",".join(each for each in values if each))
+
+
+def aligned():
+    other = of(pd.DataFrame({"k": [0, 1, 2, 3, 0, 1], "c": range(6)}))
+    return of(pd.DataFrame({"a": range(6)})).assign(z=other.groupby("k").c.sum())
+
+
+FRAMES = {
+    "isin of NaN": lambda: of(GROUPS)[of(GROUPS).g.isin([1.0, np.nan])],
+    "groups of missing keys": lambda: of(GROUPS).groupby("k", dropna=False).size(),
+    "reciprocals of -0.0": lambda: 1 / of(pd.Series([-0.0, 0.0, 2.0])),
+    "nullable dtypes": lambda: [of(NULLABLE), of(NULLABLE).q + 1],
+    "the order of transformed rows": lambda: of(GROUPS).groupby("k").p.transform("mean", meta=("p", "f8")),
+    "empty bins": lambda: [getattr(of(BINS, 1).v.resample("15min"), name)() for name in ("sum", "count", "prod")],
+    "different values of empty bins": lambda: of(BINS).m.resample("15min").nunique(),
+    "days, weeks and quarters": lambda: [of(BINS, 1).v.resample(rule).mean() for rule in ("1D", "W", "QE")],
+    "a backreference": lambda: texts().str.contains(r"(.)\1"),
+    "flags": lambda: texts().str.contains("STRASSE|camel", flags=re.IGNORECASE),
+    "classes beyond ASCII": lambda: [texts().str.replace(r"\w", "w", regex=True), texts().str.contains(r"\d")],
+    "groups in a replacement": lambda: texts().str.replace(r"([a-z])(\d)", r"\2\1", regex=True),
+    "case beyond ASCII": lambda: [getattr(texts().str, name)() for name in ("upper", "lower", "swapcase", "title")],
+    "parts and joins": lambda: [texts().str.extract(r"(\d)", expand=False), texts().str.join("-")],
+    "a text that is replaced": replaced,
+    "a list that is replaced": lambda: texts().replace(["x.y.z", "CamelCase9"], "q"),
+    "lists of texts": lambda: lists(of(ROWS), "s"),
+    "lists of numbers": lambda: lists(of(ROWS), "b"),
+    "exploded lists": lambda: (
+        of(ROWS).groupby("a").agg({"s": list}).explode("s").s.value_counts().compute().sort_index()
+    ),
+    "an aggregation of texts": lambda: of(ROWS).groupby("a").s.agg(dd.Aggregation("j", joined, joined_again)),
+    "another dataframe's column": aligned,
+    "counts of Arrow's texts": lambda: (
+        of(pd.DataFrame({"t": pd.array(["p", None, "q", "p"], pd.ArrowDtype(pa.string()))})).t.value_counts().compute()
+    ).sort_index(),
+    "delayed values and dataframes together": lambda: list(
+        dask.compute(dask.delayed(len)([1]), of(ROWS).b.sum(), of(ROWS))
+    ),
+    "groups of parts of a time": lambda: (
+        (frame := of(BINS.reset_index(names="t").assign(t=lambda d: d.t.where(d.v > 3))))
+        .groupby(frame.t.dt.hour)
+        .v.sum()
+    ),
+}
+
+
+def of_xarray(compute):
+    """A test of a function of Xarray, given the package and an array of it."""
+
+    def computed_by_xarray():
+        xarray = pytest.importorskip("xarray")
+        data = da.arange(24, chunks=6).reshape(4, 6)
+        return compute(xarray, xarray.DataArray(data, {"x": np.arange(6) * 10}, ("y", "x"), "t")).to_numpy()
+
+    return computed_by_xarray
+
+
+ARRAYS = {
+    "Xarray's map_blocks": of_xarray(lambda _, x: x.map_blocks(lambda b: b - b.mean("x"), template=x.astype(float))),
+    "Xarray's vectorized functions": of_xarray(
+        lambda xarray, x: xarray.apply_ufunc(
+            lambda row: np.median(row[row > 3]),
+            x.chunk(x=-1),
+            input_core_dims=[["x"]],
+            dask="parallelized",
+            vectorize=True,
+            output_dtypes=[float],
+        )
+    ),
+    "Xarray's interpolation": of_xarray(lambda _, x: x.interp(x=[5, 12, 49])),
+    "edges of a histogram": lambda: da.histogram(
+        da.from_array(np.random.default_rng(4).normal(size=200).round(2), chunks=50), bins=10, range=(-2, 2)
+    )[0],
+    "clip of unsigned integers": lambda: da.clip(da.arange(9, dtype="u1", chunks=4), -1, 5),
+    "negative floats as unsigned integers": lambda: da.linspace(-3, 3, 7, chunks=3).astype("uint8"),
+    "a power of booleans": lambda: (da.arange(4, chunks=2) > 1) ** 2,
+    "a norm": lambda: [np.linalg.norm(da.arange(6.0, chunks=2), 1), da.linalg.norm(da.ones((4, 4), chunks=2), 1)],
+    "delayed values and arrays together": lambda: list(
+        dask.compute(dask.delayed(len)([1]), da.ones(3, chunks=2).sum())
+    ),
+}
+
+
+def in_cell(compute, *, of_frames):
+    if device.HAS_GPU:
+        patches.apply("worker")
+        with switched_to("cupy", "cudf", CellRecord(fallback="host", results="host")):
+            return compute()
+    if of_frames:
+        with in_use(), gpu_cell(fallback="host", results="host"):
+            return compute()
+    with switched_to("cupy", "pandas", CellRecord(fallback="host", results="host")):
+        return compute()
+
+
+def computed(make):
+    """The results: labels and values of each in the order of the labels, and dtypes that are not plain numbers."""
+    with dask.config.set(scheduler="sync"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = make()
+        made = made if isinstance(made, list) else [made]
+        return [_described(each.compute() if hasattr(each, "compute") else each) for each in made]
+
+
+def _described(result):
+    if isinstance(result, pd.DataFrame):
+        return {name: _described(column) for name, column in result.items()}
+    if isinstance(result, pd.Series):
+        rows = sorted((str(label), str(_number(value))) for label, value in result.items())
+        return "" if isinstance(result.dtype, np.dtype) else str(result.dtype), rows
+    return (str(result.dtype), result.tolist()) if isinstance(result, np.ndarray | np.generic) else result
+
+
+def _number(value):
+    return float(value) if type(value) in (int, float) else value
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_dataframes_are_those_of_the_cpu(name):
+    expected = computed(FRAMES[name])
+    assert in_cell(lambda: computed(FRAMES[name]), of_frames=True) == expected
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_are_those_of_the_cpu(name):
+    expected = computed(ARRAYS[name])
+    assert in_cell(lambda: computed(ARRAYS[name]), of_frames=False) == expected
