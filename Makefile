@@ -176,21 +176,25 @@ clean: ## remove all that make has made
 
 # ---- the steps: each needs the one before, so no two of them install into .venv at the same time
 
-$(VENV)/.tools: pyproject.toml
+$(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo 'Python 3.11 or newer is needed: install it, or name it, as in "make PYTHON=python3.12".' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo 'This Python has no venv module: install it (on Debian: apt-get install python3-venv).' >&2; exit 1; }
 	@test -x $(VENV)/bin/pip || $(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.tools: pyproject.toml | $(VENV)/.python
 	@$(VENV)/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"], sep="\n")' > $@.txt
 	$(STEP) 'Installing the tools of the build into .venv' $(PIP) --requirement $@.txt
 	@touch $@
 
 # The build writes this file, too.
-jupyter_gpudask/_version.py: package.json | $(VENV)/.tools
+jupyter_gpudask/_version.py: package.json | $(VENV)/.python
 	@$(VENV)/bin/python -c 'import json; print("__version__ = VERSION =", repr(json.load(open("package.json"))["version"]))' > $@
 
-$(VENV)/.packages: $(VENV)/.tools
+# Without the tools of the build, so that `make docs` is quick.
+$(VENV)/.packages: pyproject.toml | $(VENV)/.python
 	@$(VENV)/bin/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*p["dependencies"], *p["optional-dependencies"]["docs"], sep="\n")' > $@.txt
 	$(STEP) 'Installing what the package and its documentation need' $(PIP) --requirement $@.txt
 	@touch $@
