@@ -152,10 +152,7 @@ export function ClusterCard({
 const MOST_STARTS = 3;
 
 /** The buttons that start a cluster again. */
-function StartButtons({
-  cluster,
-  starts
-}: IActionsProps): JSX.Element | null {
+function StartButtons({ cluster, starts }: IActionsProps): JSX.Element | null {
   return starts.length === 0 ? null : (
     <div className="jp-GpuDask-actions">
       {starts.map(button => (
