@@ -12,7 +12,7 @@ from IPython.display import display
 
 from ..session.launch import RunningCluster
 from ..session.session import Session
-from .output import Note, OutputLine, ProgressLine, View, format_count
+from .output import INDENT, Note, OutputLine, ProgressLine, View, format_count
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -140,7 +140,7 @@ class ClusterView(View):
         lines = [f"<b>{escape(first)}</b>", *map(escape, rest)]
         if path := self._ready.dashboard_path:
             lines.append(f'<a href="{escape(path)}" target="_blank">Dask\'s dashboard</a>')
-        return f"<div>{'<br>'.join(lines)}</div>"
+        return f'<div style="{INDENT}">{"<br>".join(lines)}</div>'
 
     def _lines(self) -> list[str]:
         ready = self._ready

@@ -17,6 +17,8 @@ from IPython.display import display, publish_display_data
 
 _NUMBER = re.compile(r"\b(?:GPU|Worker|pid) \d+|(?:\d[\d.,]* (?:[^\W\d]+ )?of )?\d[\d.,]* (?!of\b)[^\W\d]+|\d[\d.,]* %")
 FONT_SIZE = "var(--jp-ui-font-size1, 13px)"
+# JupyterLab indents text by the width of a character of code, and places it lower; HTML it does neither.
+INDENT = "padding: 0.2em 0 0 0.6em"
 _CLEAR = "\r\x1b[K"
 _MIN_WIDTH = 60
 
@@ -26,7 +28,7 @@ class View:
 
     def to_html(self) -> str:
         """The HTML, with all text escaped."""
-        return f"<div>{escape(str(self))}</div>"
+        return f'<div style="{INDENT}">{escape(str(self))}</div>'
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self.to_html()}
@@ -40,8 +42,7 @@ class Note(View):
     """One line in the secondary colour of the theme."""
 
     TEXT: ClassVar[str] = "color: var(--jp-ui-font-color2, gray); font-size: var(--jp-ui-font-size1, 13px)"
-    # JupyterLab indents text by the width of a character of code, and HTML not at all.
-    STYLE: ClassVar[str] = f"{TEXT}; padding-left: 0.6em"
+    STYLE: ClassVar[str] = f"{TEXT}; {INDENT}"
 
     text: str
 

@@ -173,6 +173,23 @@ describe('the command that accelerates a kernel', () => {
     ]);
   });
 
+  it('shows why the GPUs are not used, unless the card of the cluster does', async () => {
+    await open();
+    const run = (): Promise<boolean> =>
+      app.commands.execute(CommandIDs.runOnGpus, args);
+    const evalue = 'GPU 0 is reserved by b.ipynb.';
+    kernel.answer = { status: 'error', evalue };
+    const log = jest.spyOn(console, 'warn').mockReturnValue();
+    const executed = run();
+    await dialogShown();
+    expect(dialogText()).toContain(evalue);
+    await dismissDialog();
+    expect(await executed).toBe(false);
+    gpuDask.model.updateCluster(cluster({ status: 'failed', reason: evalue }));
+    expect(await run()).toBe(false);
+    log.mockRestore();
+  });
+
   it('finds out after a reload of the page', async () => {
     kernel.comms = { 'comm-1': { target_name: TARGET } };
     await open();

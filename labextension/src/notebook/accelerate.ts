@@ -22,20 +22,27 @@ export async function endAcceleration(
   await new SessionContextDialogs({ translator }).restart(session);
 }
 
-/** Run every cell that uses Dask on the GPUs, or no longer; returns whether that was possible. */
+/**
+ * Run every cell that uses Dask on the GPUs, or no longer; returns whether that was possible.
+ *
+ * `isReported` returns whether the panel or a notification says why not, and offers what could help.
+ */
 export async function runOnGpus(
   kernel: Kernel.IKernelConnection,
   on: boolean,
+  isReported: () => boolean,
   trans: TranslationBundle
 ): Promise<boolean> {
   try {
     await runMagic(kernel, on ? ON_CODE : OFF_CODE);
     return true;
   } catch (error) {
-    await showErrorMessage(
-      trans.__('Dask does not run on GPUs'),
-      messageOf(error)
-    );
+    if (!isReported()) {
+      await showErrorMessage(
+        trans.__('Dask does not run on GPUs'),
+        messageOf(error)
+      );
+    }
     return false;
   }
 }

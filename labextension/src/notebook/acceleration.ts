@@ -138,7 +138,9 @@ export function addKernelCommands(
         return false;
       }
       const { runOnGpus } = await import('./accelerate');
-      return runOnGpus(kernel, !isOn(args), trans);
+      const isReported = (): boolean =>
+        model.clusters.get(kernel.id)?.status === 'failed';
+      return runOnGpus(kernel, !isOn(args), isReported, trans);
     }
   });
 }

@@ -152,8 +152,8 @@ export function ClusterCard({
 const MOST_STARTS = 3;
 
 /** The buttons that start a cluster again. */
-function StartButtons({ cluster, starts }: IActionsProps): JSX.Element {
-  return (
+function StartButtons({ cluster, starts }: IActionsProps): JSX.Element | null {
+  return starts.length === 0 ? null : (
     <div className="jp-GpuDask-actions">
       {starts.map(button => (
         <CommandButton

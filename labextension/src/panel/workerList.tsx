@@ -76,7 +76,7 @@ function WorkerRow({ worker, name }: IWorkerRowProps): JSX.Element {
       <span className="jp-GpuDask-workerName">{name}</span>
       <div className="jp-GpuDask-workerLoad">
         <span>
-          {tasks}
+          {joinItems([tasks])}
           {worker.status !== 'running' && (
             <strong className="jp-GpuDask-workerStatus">
               {' '}
