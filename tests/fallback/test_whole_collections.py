@@ -150,6 +150,11 @@ BY_CATEGORY = dd.from_pandas(TEXTS.compute().astype({"name": "category"}), npart
 BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS)), npartitions=1)
 
 
+def merged_by_index(left, right, how):
+    """The merge, whose index Dask renames."""
+    return SimpleNamespace(expr=left.merge(right, left_index=True, right_index=True, how=how).expr.frame)
+
+
 @pytest.mark.parametrize(
     ("make", "differs"),
     [
@@ -198,6 +203,9 @@ BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS
         (lambda f: f[["x"]].merge(f, left_index=True, right_on="n"), False),
         (lambda f: f.merge(f, left_on=["n"], right_index=True), True),
         (lambda f: f.merge(f, left_index=True, right_index=True), False),
+        (lambda f: f.merge(f, left_index=True, right_index=True, how="outer"), False),
+        (lambda f: merged_by_index(f, f.rename_axis("i"), "outer"), True),
+        (lambda f: merged_by_index(f, f.rename_axis("i"), "left"), False),
         (lambda f: da.clip(f[["n"]], 0.5, 3), True),
         (lambda f: da.clip(f[["n"]], 0, 3), False),
         (lambda f: da.clip(f[["x"]], 0.5, 3), False),

@@ -207,6 +207,14 @@ ROWS = {
     "differences._merge": lambda lib: sorted(
         lib.frame(k=[1, 2], a=[1, 2]).merge(lib.frame(k=[0, 1], b=[1, 2]), left_index=True, right_on="k").columns
     ),
+    "differences._merge, names of indexes": lambda lib: (
+        lib.of(pd.DataFrame({"a": [1]}, [0]))
+        .merge(
+            lib.of(pd.DataFrame({"b": [2]}, pd.Index([5], name="i"))), left_index=True, right_index=True, how="outer"
+        )
+        .index.isna()
+        .any()
+    ),
     "differences._concat, names of indexes": lambda lib: (
         lib.module.concat([lib.of(pd.DataFrame({"x": [1]}, pd.Index([0], name=name))) for name in "ab"]).index.name
     ),

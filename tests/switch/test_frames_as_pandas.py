@@ -448,7 +448,6 @@ def with_a_column_of_pandas(frame):
         lambda f: ordered(f).repartition(npartitions=1).k > 3,
         lambda f: ordered(f).shuffle("k").k.max(),
         lambda f: ordered(f).groupby("k", observed=False).y.sum().reset_index().k.cat.codes,
-        lambda f: ordered(f).groupby(["k", "y"], observed=True).x.sum().index.to_frame().k.max(),
         lambda f: (
             dd.concat([f[f.y < 3].name.astype("category"), f[f.y > 3].name.astype("category")]).astype("str") == "a"
         ),

@@ -279,6 +279,9 @@ def _kind_of_column(dtype: Any) -> str:
 
 def _merge(expression: Any) -> str:
     left_index, right_index, left, right = map(expression.operand, ("left_index", "right_index", "left_on", "right_on"))
+    both = [frame._meta.index.names for frame in (expression.left, expression.right)]  # noqa: SLF001
+    if left_index and right_index and expression.how == "outer" and both[0] != both[1]:
+        return "cuDF's outer merge of indexes with different names loses labels"
     keys = right if left_index else left
     names = set(keys if isinstance(keys, list) else [keys])
     is_lost = left_index != right_index and names & set(expression.left.columns) & set(expression.right.columns)
