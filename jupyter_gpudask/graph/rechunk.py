@@ -45,7 +45,16 @@ def largest_array(graph: HighLevelGraph) -> float:
 
 def is_slice(task: Any) -> bool:
     """Whether it takes a part of a block that has as many dimensions."""
-    if not isinstance(task, Task) or task.func is not getitem or task.kwargs or len(task.args) != 2:
+    return _is_slice(task, getitem)
+
+
+def is_border(task: Any) -> bool:
+    """Whether it takes what `map_overlap` needs of a neighboring block."""
+    return _is_slice(task, operator.getitem)
+
+
+def _is_slice(task: Any, function: Any) -> bool:
+    if not isinstance(task, Task) or task.func is not function or task.kwargs or len(task.args) != 2:
         return False
     source, index = task.args
     return isinstance(source, TaskRef) and isinstance(index, tuple) and all(isinstance(part, slice) for part in index)
@@ -53,7 +62,7 @@ def is_slice(task: Any) -> bool:
 
 def is_part(task: Any) -> bool:
     """Whether it takes a slice of a block, or what is at some numbers."""
-    return is_slice(task) or (isinstance(task, Task) and task.func is take)
+    return is_slice(task) or is_border(task) or (isinstance(task, Task) and task.func is take)
 
 
 def source_of(part: Any) -> Any:

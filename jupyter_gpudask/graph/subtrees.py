@@ -18,7 +18,7 @@ from dask._task_spec import Alias, DataNode, DependenciesMapping, GraphNode, Tas
 from dask.core import reverse_dict
 
 from .program import as_one_task, with_names, with_programs, without_aliases
-from .rechunk import as_view, has_room, is_part, is_slice, joins, source_of, with_joined_parts
+from .rechunk import as_view, has_room, is_border, is_part, is_slice, joins, source_of, with_joined_parts
 from .repeated import is_cheap, with_copies, without_copies
 from .workers import choose_workers, locate_others, one_worker_for, position
 
@@ -123,9 +123,6 @@ def fuse_subtrees(
     if originals:
         copied = set(originals.values())
         leaves = copied.union(key for key in leaves if copied.isdisjoint(dependencies[key]))
-    if len(leaves) < enough and size.workers > 1:
-        workers = choose_workers(order, dependencies, size.workers, others)
-        return on_one(dependencies, workers) or (dict(given), _to_place(given, workers), False)
     if originals:
         dependencies = DependenciesMapping(graph)
         order = _depth_first(graph, dependencies, wanted)
@@ -159,6 +156,7 @@ def fuse_subtrees(
         most_leaves=max(1, min(_MOST_LEAVES, 2 * len(leaves) // enough)),
         originals=originals,
         most_sources=math.inf if has_room(largest, size.memory) else _MOST_INPUTS,
+        only_parts=len(leaves) < enough and size.workers > 1,
     )
     programs: dict[Any, Any] = {}
     fused = {
@@ -282,11 +280,13 @@ def _find_subtrees(
     most_leaves: int,
     most_sources: float,
     originals: Mapping[Any, Any],
+    only_parts: bool,
 ) -> dict[Any, _Subtree]:
     """Each subtree, by the key of its task. In `order` a task comes after all that it needs.
 
     `most_sources`: how many results a task may need of which it takes parts. `originals`: those of copies, which
-    together count as one leaf.
+    together count as one leaf. `only_parts`: fuse only what takes parts of blocks, so that few tasks, which several
+    workers run, do not wait for others earlier than they must.
     """
     copies = Counter(originals.values())
     weights = {key: 1 / copies[originals[key]] for key in originals}
@@ -310,6 +310,9 @@ def _find_subtrees(
         few = subtree.leaves <= most_leaves + _ROUNDING and are_few(subtree.inputs, worker)
         return few and all(workers[member] == worker for member in subtree.members)
 
+    def is_taken(key: Any) -> bool:
+        return _is_taken(graph[key], keeps_borders=most_sources < math.inf) or key in originals
+
     for key in order:
         needed = dependencies[key]
         inner = [
@@ -327,14 +330,11 @@ def _find_subtrees(
             inputs=set(needed).difference(inner).union(*(part.inputs for part in parts)),
             leaves=sum(part.leaves for part in parts),
         )
-        if subtree.leaves > most_leaves + _ROUNDING or not are_few(subtree.inputs, workers[key]):
-            are_parts = all(
-                is_part(graph[member]) or isinstance(graph[member], DataNode)
-                for part in parts
-                for member in part.members
-            )
+        if only_parts or subtree.leaves > most_leaves + _ROUNDING or not are_few(subtree.inputs, workers[key]):
+            are_parts = all(is_taken(member) for part in parts for member in part.members)
             if are_parts and are_few(subtree.inputs, workers[key], most_sources):
-                alone.add(key)
+                if not is_taken(key):
+                    alone.add(key)
                 subtree.leaves = min(subtree.leaves, len(subtree.members))  # some parts may be tasks of their own
             else:
                 subtree = _Subtree(members=[key], inputs=set(), leaves=math.inf)
@@ -346,6 +346,11 @@ def _find_subtrees(
                 del subtrees[other]
         subtrees[key] = subtree
     return subtrees
+
+
+def _is_taken(task: GraphNode, *, keeps_borders: bool) -> bool:
+    """Whether it is a part of a block, or data; with `keeps_borders` borders are kept instead of their blocks."""
+    return (is_part(task) and not (keeps_borders and is_border(task))) or isinstance(task, DataNode)
 
 
 def _with_shared(

@@ -311,3 +311,22 @@ def test_borders_are_those_of_dask(depth, boundary):
     graph = with_few_overlaps(bordered.dask).cull(set(flatten(bordered.__dask_keys__()))).to_dict()
     blocks = dask.get(graph, bordered.__dask_keys__())
     np.testing.assert_array_equal(np.concatenate([np.concatenate(row, axis=1) for row in blocks]), expected)
+
+
+@pytest.mark.parametrize(("name", "size", "most"), [("random", ONE, 180), ("random", TWO, 200), ("poisson", TWO, 400)])
+def test_borders_are_taken_in_the_tasks_that_need_them(name, size, most):
+    def smoothed(block):
+        return block * 2 + block.sum(axis=0)
+
+    # Numbers of Poisson's distribution are drawn once, as that takes long; the others wherever they are needed.
+    state = da.random.RandomState(1)
+    x = state.poisson(3, (400, 400), chunks=50) if name == "poisson" else state.random_sample((400, 400), chunks=50)
+    y = x.map_overlap(smoothed, 1, boundary="reflect", dtype=float)
+    optimizer = ArrayOptimizer(size._replace(memory=10**9), is_on_gpus=True)
+    graph = optimizer(y.mean().__dask_graph__(), y.mean().__dask_keys__())
+    assert len(graph) < most, "of 64 blocks; each has up to 8 borders"
+    with dask.config.set(array_optimize=optimizer, scheduler="sync"):
+        found = y.compute()
+    assert np.array_equal(found, y.compute(scheduler="sync", optimize_graph=False))
+    little = ArrayOptimizer(size._replace(memory=10**4), is_on_gpus=True)
+    assert len(little(y.mean().__dask_graph__(), y.mean().__dask_keys__())) > most + 200, "blocks are released sooner"
