@@ -310,9 +310,7 @@ def _find_subtrees(
         few = subtree.leaves <= most_leaves + _ROUNDING and are_few(subtree.inputs, worker)
         return few and all(workers[member] == worker for member in subtree.members)
 
-    def is_taken(key: Any) -> bool:
-        return _is_taken(graph[key], keeps_borders=most_sources < math.inf) or key in originals
-
+    is_taken = partial(_is_taken, graph, originals, keeps_borders=most_sources < math.inf)
     for key in order:
         needed = dependencies[key]
         inner = [
@@ -348,9 +346,11 @@ def _find_subtrees(
     return subtrees
 
 
-def _is_taken(task: GraphNode, *, keeps_borders: bool) -> bool:
+def _is_taken(graph: Mapping[Any, GraphNode], originals: Collection[Any], key: Any, *, keeps_borders: bool) -> bool:
     """Whether it is a part of a block, or data; with `keeps_borders` borders are kept instead of their blocks."""
-    return (is_part(task) and not (keeps_borders and is_border(task))) or isinstance(task, DataNode)
+    task = graph[key]
+    is_kept = keeps_borders and is_border(task)
+    return (is_part(task) and not is_kept) or isinstance(task, DataNode) or key in originals
 
 
 def _with_shared(
