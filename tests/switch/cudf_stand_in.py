@@ -297,6 +297,8 @@ class Frame(pd.DataFrame):
 
     def merge(self, right, how="inner", **options):
         merged = self.to_pandas().merge(right.to_pandas(), how=how, **options)
+        if how == "outer" and options.get("left_index") and self.index.name != right.index.name:
+            merged.index = merged.index.where(merged.index.isin(self.index))  # labels of the left side only
         return Frame(merged[list(merged)[::-1]] if how == "right" else merged)
 
     def to_pandas(self, **_):

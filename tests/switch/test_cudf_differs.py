@@ -93,7 +93,10 @@ ROWS = {
     "arithmetic.with_floats, diff": lambda lib: lib.series([-128, 127], dtype="int8").diff(),
     "arithmetic.with_nullable_dtypes": lambda lib: str(lib.series([1, None], dtype="UInt8").round(0).dtype),
     "as_pandas.converting, signs of quotients": lambda lib: lib.series([np.inf, 1.0]) / -2.0,
+    "as_pandas.converting, quotients": lambda lib: lib.series([1.0]) // 0.1,
+    "as_pandas.converting, remainders": lambda lib: lib.series([1.0]) % -np.inf,
     # missing_values
+    "as_pandas.compared, NaN": lambda lib: (lib.series([1.0], dtype="double[pyarrow]") <= NAN).isna().any(),
     "as_pandas.compared": lambda lib: (lib.series([1.0, NAN]) != 1).isna().any(),
     "missing_values.Logical": lambda lib: (
         (lib.series([True, None], dtype="boolean") | lib.series([None, True], dtype="boolean")).isna().any()
@@ -130,6 +133,18 @@ ROWS = {
     "as_pandas.with_dtype_of_pandas, codes": lambda lib: lib.series(["a", None], dtype="category").cat.codes,
     "as_pandas.with_columns_in_order": lambda lib: list(
         lib.frame(k=[1, 2], a=[1, 2]).merge(lib.frame(b=[1, 2], k=[2, 3]), on="k", how="right").columns
+    ),
+    "as_pandas.with_columns_in_order, names of indexes": lambda lib: (
+        (
+            lib.frame(a=[1]).merge(
+                lib.of(pd.DataFrame({"b": [1]}, pd.Index([5], name="i"))),
+                left_index=True,
+                right_index=True,
+                how="outer",
+            )
+        )
+        .index.isna()
+        .any()
     ),
     # groupby
     "groupby.with_sums_of_nothing": lambda lib: lib.frame(k=[1], x=[NAN]).groupby("k").x.sum(),

@@ -67,7 +67,32 @@ def aligned():
     return of(pd.DataFrame({"a": range(6)})).assign(z=other.groupby("k").c.sum())
 
 
+NAN = float("nan")
+ARROW = pd.DataFrame({"b": pd.array([2.5, None, 100, 0.75], "double[pyarrow]"), "n": [1.0, 9, None, 2]})
+
+
+def without_nan():
+    frame = of(ARROW)
+    return frame.mask((frame <= NAN) | (frame > 3))
+
+
+def by_two_indexes():
+    rows = dd.concat([of(ROWS), of(ROWS[ROWS.a < 3])])
+    other = pd.DataFrame({"c": [1, 2, 3]}, pd.Index([0, 10, 20], name="i"))
+    return rows.merge(of(other, 1), left_index=True, right_index=True, how="outer")
+
+
 FRAMES = {
+    "NaN beside numbers of Arrow": lambda: [without_nan(), of(ARROW).b != NAN, of(ARROW).n <= NAN],
+    "an outer merge by indexes of two names": by_two_indexes,
+    "quotients of floats": lambda: [
+        of(pd.Series([1.0, -2.0, 0.3, None])) // 0.1,
+        of(ROWS).b % -np.inf,
+        np.remainder(of(ROWS).b, 0.3),
+        1 // (of(ROWS).b / 10),
+        of(ROWS)[["a", "b"]] % 0.7,
+        of(ARROW).b // 0.1,
+    ],
     "isin of NaN": lambda: of(GROUPS)[of(GROUPS).g.isin([1.0, np.nan])],
     "groups of missing keys": lambda: of(GROUPS).groupby("k", dropna=False).size(),
     "reciprocals of -0.0": lambda: 1 / of(pd.Series([-0.0, 0.0, 2.0])),
@@ -117,6 +142,12 @@ def of_xarray(compute):
 
 
 ARRAYS = {
+    "the median beside 0 / 0": lambda: da.isnan(da.median((x := da.arange(-1.0, 3, chunks=2)) % x, axis=0)),
+    "the largest beside 0 / 0": lambda: da.isnan(da.topk((x := da.arange(-1.0, 3, chunks=2)) / x, 1)),
+    "whether a sinc is 0": lambda: [
+        da.sinc(x) != 0 for x in (da.arange(9.0, chunks=4), da.arange(9, dtype="f4", chunks=4))
+    ],
+    "signs of a sinc": lambda: da.digitize(da.sinc(da.arange(-2, 2, 0.5, chunks=4)), np.array([-1, 0, 2])),
     "Xarray's map_blocks": of_xarray(lambda _, x: x.map_blocks(lambda b: b - b.mean("x"), template=x.astype(float))),
     "Xarray's vectorized functions": of_xarray(
         lambda xarray, x: xarray.apply_ufunc(

@@ -83,7 +83,7 @@ from .reductions import (
     cumulated,
     of_variance,
 )
-from .rules import SameColumns, meta_of, with_operation
+from .rules import SameColumns, dtypes_of, meta_of, with_operation
 from .sorting import SortValuesAsPandas
 from .texts import SplitMapAsPandas, called, is_checked
 
@@ -168,9 +168,40 @@ def compared(expression: Any) -> Any:
     """A comparison as in pandas, where that of objects or of texts with NaN is never missing; in cuDF texts are one."""
     made = _COMPARING[type(expression)](*expression.operands)
     meta = meta_of(made)
+    if any(isinstance(each, float) and np.isnan(each) for each in made.operands[:2]):
+        return _beside_nan(made)
     is_plain = isinstance(getattr(meta, "dtype", None), np.dtype) and not isinstance(meta, np.generic)
     has_texts = is_plain and any(map(_is_of_texts, made.operands[:3]))  # not `inclusive`
     return _expr.Fillna(made, made.operation.missing) if has_texts else made
+
+
+def _beside_nan(comparison: Any) -> Any:
+    """A comparison with NaN, which is a missing value for dtypes of Arrow and for texts, and a number for others."""
+    (frame,) = comparison.dependencies()
+    dtypes = dtypes_of(frame._meta).items()  # noqa: SLF001
+    missing = [
+        name
+        for name, dtype in dtypes
+        if isinstance(dtype, pd.ArrowDtype) or (isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA)
+    ]
+    return AllMissing(comparison, missing if frame.ndim > 1 else None) if missing else comparison
+
+
+class AllMissing(SameColumns):
+    """Booleans that are all missing; those of a dataframe in some columns."""
+
+    _parameters = ["frame", "names"]  # noqa: RUF012 - as in Dask
+
+    @staticmethod
+    def operation(frame: Any, names: list[Any] | None) -> Any:
+        """The result for one partition; `names` is `None` for a Series."""
+        if frame.ndim == 1:  # Dask may select it below
+            return frame.mask(frame.notna()) if names is None or frame.name in names else frame
+        changed = frame.copy(deep=False)
+        for name in frame.columns:
+            if name in (names or ()):
+                changed[name] = frame[name].mask(frame[name].notna())
+        return changed
 
 
 def _is_of_texts(operand: Any) -> bool:
@@ -232,9 +263,32 @@ class ColumnsInOrder(SameColumns):
         return partition[columns] if is_known and given != columns else partition
 
 
+class UnnamedIndex(SameColumns):
+    """The rows with an index that has no name."""
+
+    @staticmethod
+    def operation(partition: Any) -> Any:
+        """One partition."""
+        unnamed = partition.copy(deep=False)
+        unnamed.index = partition.index.rename(None)
+        return unnamed
+
+
+def _with_one_name(expression: Merge) -> Any:
+    """An outer merge by indexes of one name: by those of two, cuDF has no labels of rows of the right side only."""
+    sides = [expression.operand(side) for side in ("left", "right")]
+    indexes = [side._meta.index for side in sides]  # noqa: SLF001
+    if indexes[0].name == indexes[1].name or any(index.nlevels > 1 for index in indexes):
+        return expression
+    return expression.substitute_parameters(dict(zip(("left", "right"), map(UnnamedIndex, sides), strict=True)))
+
+
 def with_columns_in_order(expression: Merge) -> Any:
     """A merge with the columns in the order of pandas; cuDF has another one for the right side, and for indexes."""
-    by_columns = not (expression.operand("left_index") or expression.operand("right_index"))
+    left_index, right_index = expression.operand("left_index"), expression.operand("right_index")
+    by_columns = not (left_index or right_index)
+    if left_index and right_index and expression.how == "outer":
+        expression = _with_one_name(expression)
     return expression if by_columns and expression.how != "right" else ColumnsInOrder(expression)
 
 
