@@ -146,6 +146,9 @@ ROWS = {
         .index.isna()
         .any()
     ),
+    "as_pandas.with_plain_booleans": lambda lib: str(
+        lib.of(pd.DataFrame({"a": pd.array([1], "int64[pyarrow]"), "b": [1]})).all().dtype
+    ),
     # groupby
     "groupby.with_sums_of_nothing": lambda lib: lib.frame(k=[1], x=[NAN]).groupby("k").x.sum(),
     "groupby.with_sums_of_nothing, unsigned": lambda lib: str(
@@ -331,6 +334,7 @@ OF_TESTS = {
     "differences._operator, fill_value": "test_no_column_row_or_value_is_lost",
     "differences.GetCategories": "test_categories_that_are_found_have_the_order_of_the_rows",
     "groupby.SizeAsPandas": "test_no_column_row_or_value_is_lost",
+    "reductions.ResampleAggAsPandas": "test_no_column_row_or_value_is_lost",
     "reductions.ModeAsPandas": "test_no_column_row_or_value_is_lost",
 }
 """For rules that Dask needs as it calls cuDF, which alone agrees with pandas: the test on a GPU in `IN_CELLS`."""

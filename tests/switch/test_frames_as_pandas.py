@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:\\s*You did no
 
 cudf = pytest.importorskip("cudf", reason="needs cuDF and a GPU")
 
+NAN = float("nan")
 HOURS = pd.DataFrame(
     {
         "d": pd.date_range("2015-05-01", periods=300, freq="h").strftime("%Y-%m-%d %H:%M:%S"),
@@ -360,6 +361,11 @@ def ordered(frame):
     return frame.assign(k=frame.k.astype(ORDERED))
 
 
+def sorted_bins(_frame):
+    series = pd.Series(np.arange(8.0), pd.date_range("2024", periods=8))
+    return dd.from_pandas(series, npartitions=2).resample("36h").agg(["max", "min"]).sort_values("max")
+
+
 def with_a_column_of_pandas(frame):
     made = frame[["y"]].rename(columns={"y": 0}).assign(z=0)
     made["z"] = made.z.map_partitions(lambda part: pd.Series(np.full(len(part), 1), index=part.index))
@@ -490,6 +496,17 @@ def with_a_column_of_pandas(frame):
         lambda f: f.assign(z=np.sqrt(f.x - 3)).nlargest(2, "z")[["z", "y"]].reset_index(drop=True),
         lambda f: (f[f.name.isna()][["name"]] != "a").isna(),
         with_a_column_of_pandas,
+        sorted_bins,
+        lambda f: f[["x", "y"]].astype("double[pyarrow]").all().var(),
+        lambda f: f.x % -np.inf,
+        lambda f: (f.y / 10) // 0.1,
+        lambda f: f.astype({"x": "double[pyarrow]"}).x.le(NAN).isna(),
+        lambda f: (
+            f[f.y > 3][["x"]]
+            .merge(f[["y"]].rename_axis("i"), left_index=True, right_index=True, how="outer")
+            .index.to_series()
+            .count()
+        ),
         lambda f: (f.y * 40 - 120).astype("int8").diff(),
         lambda f: f.y.astype("float32").mul(1e30).std(),
         lambda f: f[["y"]].astype("float32").div(10).isin([0.1, 0.5]),

@@ -85,6 +85,10 @@ def by_two_indexes():
 FRAMES = {
     "NaN beside numbers of Arrow": lambda: [without_nan(), of(ARROW).b != NAN, of(ARROW).n <= NAN],
     "an outer merge by indexes of two names": by_two_indexes,
+    "rows sorted by a function of bins": lambda: (
+        of(BINS).v.resample("2h", label="right").agg(["max", "count"]).sort_values("max", na_position="first")[["max"]]
+    ),
+    "the variance of whether all values of Arrow are true": lambda: of(ARROW)[["b", "n"]].fillna(0).all().var(),
     "quotients of floats": lambda: [
         of(pd.Series([1.0, -2.0, 0.3, None])) // 0.1,
         of(ROWS).b % -np.inf,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from dask.dataframe.dask_expr import _expr, _groupby
+from dask.dataframe.dask_expr import _expr, _groupby, _reductions
 from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
 from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._describe import DescribeNumeric
@@ -23,7 +23,7 @@ from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode,
 from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._shuffle import SortValues
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise, SplitMap
-from dask.dataframe.tseries.resample import ResampleReduction
+from dask.dataframe.tseries.resample import ResampleAgg, ResampleReduction
 from pandas.api.types import is_object_dtype
 
 from ...inspection.frames import FromMapOnGpu, has_lists
@@ -31,6 +31,7 @@ from ...inspection.placement import is_type_of_gpu
 from .arithmetic import (
     OPERATORS_OF_NUMPY,
     Arithmetic,
+    converted,
     is_converted,
     is_division,
     with_floats,
@@ -79,6 +80,7 @@ from .reductions import (
     ModeAsPandas,
     NLargestAsPandas,
     NSmallestAsPandas,
+    ResampleAggAsPandas,
     VarianceAsPandas,
     cumulated,
     of_variance,
@@ -354,6 +356,14 @@ def with_frequency(expression: _expr.ShiftIndex) -> Any:
     )
 
 
+def with_plain_booleans(expression: Any) -> Any:
+    """Whether all or any values of columns are true, as booleans of NumPy; of columns of Arrow, cuDF's are Arrow's."""
+    meta = meta_of(expression)
+    dtypes = dtypes_of(expression.frame._meta).values()  # noqa: SLF001
+    is_changed = getattr(meta, "ndim", 0) == 1 and any(isinstance(dtype, pd.ArrowDtype) for dtype in dtypes)
+    return converted(expression, {None: "bool"}) if is_changed and meta.dtype == bool else expression
+
+
 def without_rows(expression: _expr.ToDatetime) -> Any:
     """Times with metadata that has no row; with that of Dask, the booleans beside a new column of times are objects."""
     return expression.substitute_parameters({"meta": expression.operand("meta")[:0]})
@@ -531,6 +541,7 @@ RULES: dict[Any, Any] = {
     **dict.fromkeys((_expr.Diff, _expr.Shift), with_floats),
     **dict.fromkeys((_expr.UFuncAlign, _expr.UFuncElemwise), of_columns_of_numpy),
     _expr.Round: with_nullable_dtypes,
+    **dict.fromkeys((_reductions.All, _reductions.Any), with_plain_booleans),
     CatBlockwise: CatBlockwiseAsPandas,
     Concat: concatenation,
     DescribeNumeric: DescribeAsPandas,
@@ -545,6 +556,7 @@ RULES: dict[Any, Any] = {
     Mode: ModeAsPandas,
     NLargest: NLargestAsPandas,
     NSmallest: NSmallestAsPandas,
+    ResampleAgg: ResampleAggAsPandas,
     Size: lambda found: in_order(SizeAsPandas(*found.operands)),
     SortValues: SortValuesAsPandas,
     SplitMap: SplitMapAsPandas,

@@ -20,6 +20,7 @@ from dask.dataframe.dask_expr._describe import DescribeNumeric
 from dask.dataframe.dask_expr._expr import MapPartitions, Projection, Sqrt
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Reduction, Var
 from dask.dataframe.dispatch import make_meta, meta_nonempty
+from dask.dataframe.tseries.resample import ResampleAgg, ResampleAggregation
 from dask.utils import is_dataframe_like
 
 from ...inspection.results import results_to_host
@@ -223,6 +224,28 @@ def cumulated(expression: Any) -> Any:
     if kind in (_cumulative.CumProd, _cumulative.CumSum):
         expression = with_unsigned_integers(expression)
     return CUMULATIVE[kind](*expression.operands)
+
+
+class BinsWithMetadata(ResampleAggregation):
+    """The partitions of `ResampleAggAsPandas`, with the columns of the result; Dask 2026.7 has those of its input."""
+
+    _parameters = [*ResampleAggregation._parameters, "meta"]  # noqa: RUF012, SLF001 - as in Dask
+
+    @functools.cached_property
+    def _meta(self) -> Any:
+        return self.operand("meta")
+
+    @staticmethod
+    def operation(*operands: Any) -> Any:
+        """The result for one partition."""
+        return ResampleAggregation.operation(*operands[:-1])
+
+
+class ResampleAggAsPandas(ResampleAgg):
+    """Several functions of bins of time, by whose columns the rows can be sorted."""
+
+    def _lower(self) -> Any:
+        return BinsWithMetadata(*super()._lower().operands, self._meta)
 
 
 def find_extremes(
