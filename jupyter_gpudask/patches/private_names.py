@@ -36,8 +36,9 @@ PRIVATE_NAMES = {
     ),
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
     "dask.dataframe.dask_expr._reductions": (
-        "CustomReduction DropDuplicates IdxMax IdxMin Max Min Min.reduction_chunk Mode Mode.reduction_aggregate "
-        "NLargest NSmallest NSmallest.reduction_aggregate NSmallest.reduction_chunk Reduction Unique ValueCounts Var"
+        "All Any CustomReduction DropDuplicates IdxMax IdxMin Max Min Min.reduction_chunk Mode "
+        "Mode.reduction_aggregate NLargest NSmallest NSmallest.reduction_aggregate NSmallest.reduction_chunk Reduction "
+        "Unique ValueCounts Var"
     ),
     "dask.dataframe.dask_expr._repartition": (
         "Repartition RepartitionToFewer RepartitionToFewer._compute_partition_boundaries"
@@ -52,6 +53,7 @@ PRIVATE_NAMES = {
         "_apply_func_to_column _compute_sum_of_squares _finalize_std _finalize_var _groupby_raise_unaligned"
     ),
     "dask.dataframe.indexing": "_maybe_partial_time_string",
+    "dask.dataframe.tseries.resample": "ResampleAggregation._parameters",
     "distributed.client": "_get_global_client _set_global_client",
     "distributed.comm.tcp": "_close_comm",
     "distributed.scheduler": "_cull _materialize_graph",
