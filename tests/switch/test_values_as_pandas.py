@@ -35,36 +35,11 @@ def codes(frame):
 NAN = float("nan")
 
 
-def tenths(frame):
-    return (frame.k - 4) / 10
-
-
 def of_arrow(frame):
     return frame[["k", "x"]].astype({"x": "double[pyarrow]"})
 
 
 COMPUTATIONS = {
-    "quotients and remainders of floats are not rounded": [
-        lambda f: tenths(f) // 0.1,
-        lambda f: tenths(f) % 0.1,
-        lambda f: tenths(f) % np.inf,
-        lambda f: tenths(f) // f.k,
-        lambda f: f.k % tenths(f),
-        lambda f: 1 // tenths(f),
-        lambda f: -7 % tenths(f),
-        lambda f: tenths(f).astype("float32") // 0.1,
-        lambda f: tenths(f).floordiv(0.1),
-        lambda f: tenths(f).rmod(1),
-        lambda f: np.remainder(tenths(f), 0.1),
-        lambda f: np.floor_divide(tenths(f), 0.1),
-        lambda f: f.x % (-f.x).min(),
-        lambda f: f.x.astype("Float64") // 0.1,
-        lambda f: f.x.astype("double[pyarrow]") // 0.1,
-        lambda f: f[["k", "x"]] % 0.3,
-        lambda f: f[["k", "x"]] // f[["x", "k"]],
-        lambda f: tenths(f) % -np.inf,
-        lambda f: f.k // 3,
-    ],
     "NaN is a missing value of Arrow": [
         lambda f: of_arrow(f).x <= NAN,
         lambda f: of_arrow(f).x != NAN,
