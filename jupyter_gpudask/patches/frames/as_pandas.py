@@ -265,32 +265,9 @@ class ColumnsInOrder(SameColumns):
         return partition[columns] if is_known and given != columns else partition
 
 
-class UnnamedIndex(SameColumns):
-    """The rows with an index that has no name."""
-
-    @staticmethod
-    def operation(partition: Any) -> Any:
-        """One partition."""
-        unnamed = partition.copy(deep=False)
-        unnamed.index = partition.index.rename(None)
-        return unnamed
-
-
-def _with_one_name(expression: Merge) -> Any:
-    """An outer merge by indexes of one name: by those of two, cuDF has no labels of rows of the right side only."""
-    sides = [expression.operand(side) for side in ("left", "right")]
-    indexes = [side._meta.index for side in sides]  # noqa: SLF001
-    if indexes[0].name == indexes[1].name or any(index.nlevels > 1 for index in indexes):
-        return expression
-    return expression.substitute_parameters(dict(zip(("left", "right"), map(UnnamedIndex, sides), strict=True)))
-
-
 def with_columns_in_order(expression: Merge) -> Any:
     """A merge with the columns in the order of pandas; cuDF has another one for the right side, and for indexes."""
-    left_index, right_index = expression.operand("left_index"), expression.operand("right_index")
-    by_columns = not (left_index or right_index)
-    if left_index and right_index and expression.how == "outer":
-        expression = _with_one_name(expression)
+    by_columns = not (expression.operand("left_index") or expression.operand("right_index"))
     return expression if by_columns and expression.how != "right" else ColumnsInOrder(expression)
 
 
