@@ -18,8 +18,8 @@ REPORTS = --out oracle-reports/$(1).json --table oracle-reports/$(1).md
 RELEASE := $(VERSIONS)/release
 UI := labextension/ui-tests
 EXTENSION_LINK := $(VENV)/share/jupyter/labextensions/jupyter-gpudask
-# One at a time: targets that run side by side install into the same .venv.
-PIP := flock $(VENV)/.pip.lock $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+# One at a time: targets that run side by side install into the same .venv. Python compiles the modules that it imports.
+PIP := flock $(VENV)/.pip.lock $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile
 # One line for each step, and what its command prints only if it fails.
 STEP := @.ci/step
 
@@ -45,9 +45,8 @@ SHARED = --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # Tests with clusters that `make test-versions` runs too: the ones that use most of Dask's, IPython's and Jupyter Server's interfaces.
 CLUSTER_TESTS = magics/test_cell_magic.py scheduler/test_opaque_graphs.py scheduler/test_kept_results.py supervisor/test_dask_cluster.py server/test_rest.py
 
-# What the notebooks need besides: `xgboost-cpu` would replace the XGBoost of a machine with GPUs.
-NOTEBOOKS = $(if $(CUDA_EXTRA),,$(comma)notebooks-cpu)
-comma := ,
+# The extra of the notebooks: `xgboost-cpu` would replace the XGBoost of a machine with GPUs.
+NOTEBOOKS = $(if $(CUDA_EXTRA),notebooks,notebooks-cpu)
 
 # These import the working folder, and need neither the wheel nor the front end.
 GENERATED = PYTHONPATH=. $(VENV)/bin/python .ci/generated.py
@@ -66,7 +65,7 @@ demo: $(VENV)/.installed ## run binder/quickstart.ipynb, on the GPUs where there
 	@echo 'Running binder/quickstart.ipynb'
 	@$(VENV)/bin/python binder/run_demo.py
 
-lab: $(VENV)/.installed ## open JupyterLab on the notebooks of binder/
+lab: $(VENV)/.notebooks ## open JupyterLab on the notebooks of binder/
 	$(VENV)/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) binder/index.ipynb
 
 test: $(VENV)/.test-tools ## run the tests: pytest, jest, and Galata in a browser; all, whichever fails, and list the failures at the end
@@ -225,8 +224,12 @@ dist/.built: $(SOURCES) dist/.sources node_modules/.installed
 $(VENV)/.installed: dist/.built
 	@[ ! -L $(EXTENSION_LINK) ] || rm $(EXTENSION_LINK)
 	$(STEP) 'Installing the wheel' $(PIP) --force-reinstall --no-deps dist/*.whl
-	$(STEP) 'Installing what it needs' $(PIP) "$$(echo dist/*.whl)[demo$(CUDA_EXTRA)$(NOTEBOOKS)]"
+	$(STEP) 'Installing what it needs' $(PIP) "$$(echo dist/*.whl)[demo$(CUDA_EXTRA)]"
 	@rm -f $(VENV)/.developed
+	@touch $@
+
+$(VENV)/.notebooks: $(VENV)/.installed
+	$(STEP) 'Installing what the notebooks import' $(PIP) "$$(echo dist/*.whl)[$(NOTEBOOKS)]"
 	@touch $@
 
 $(VENV)/.test-tools: $(VENV)/.installed
