@@ -39,7 +39,7 @@ class EngineTraits:
     - `has_gpus`: whether each worker has a GPU, which cells then use.
     - `worker_class`: the class that starts a worker, by Dask's option ``worker_class``.
     - `worker_command`: the module that starts workers in the jobs of a batch system.
-    - `modules`: what its workers import, and the fork server before them.
+    - `modules`: what the fork server imports, before workers are forked from it.
     - `variables`: the environment variables of a fork server that imports these modules.
     """
 
@@ -55,7 +55,7 @@ ENGINES: dict[Engine, EngineTraits] = {
         has_gpus=True,
         worker_class="dask_cuda.CUDAWorker",
         worker_command="dask_cuda.cli",
-        modules=("dask_cuda", "cupy", "cudf", "dask_cudf"),
+        modules=("dask_cuda", "cupy", "dask.dataframe"),  # not cuDF: see `worker.imports`
         # Without a visible device the fork server cannot create a CUDA context.
         variables={"CUDA_VISIBLE_DEVICES": "", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "RAPIDS_NO_INITIALIZE": "True"},
     ),

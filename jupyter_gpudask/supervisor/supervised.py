@@ -34,11 +34,11 @@ from ..worker.cuda_context import CONTEXT_LOST, ContextPlugin
 from ..worker.first_kernels import FirstKernelsPlugin
 from ..worker.graphs import MaterializePlugin
 from ..worker.host_threads import HostThreadsPlugin
+from ..worker.imports import CudfPlugin, PathPlugin
 from ..worker.interruption import InterruptionPlugin
 from ..worker.memory import CellMetricsPlugin, reset_worker
 from ..worker.plugins import ExitReportPlugin, MetricsRetentionPlugin, PatchPlugin
 from ..worker.polars_rank import PolarsRankPlugin, release_rank
-from ..worker.preload import PathPlugin
 
 
 async def register_plugins(path: Sequence[str], engine: Engine, threads: int | None, dask_scheduler: Any) -> None:
@@ -60,7 +60,8 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
     await scheduler.register_scheduler_plugin(SchedulerPathPlugin(path), idempotent=True)
     plugins: list[Any] = [PathPlugin(path), PatchPlugin(), InterruptionPlugin(), MetricsRetentionPlugin()]
     if has_gpus(engine):
-        plugins += [MaterializePlugin(), CellMetricsPlugin(), ContextPlugin(), PolarsRankPlugin(), FirstKernelsPlugin()]
+        plugins += [CudfPlugin(), MaterializePlugin(), CellMetricsPlugin(), ContextPlugin(), PolarsRankPlugin()]
+        plugins.append(FirstKernelsPlugin())
         GraphRouter(scheduler).install()
         if threads is None:
             plugins.append(HostThreadsPlugin())
