@@ -27,7 +27,8 @@ from ..errors import ClusterStartError, GpuDaskError, GpuUnavailableError, Optio
 from ..installation import pip_install
 from ..machine.directories import LOGS_VARIABLE, worker_log
 from ..machine.plan import Plan, has_usable_gpus
-from ..protocol.spec import ENGINES, ClusterClass, ClusterSpec, Engine
+from ..protocol.engines import ENGINES, Engine
+from ..protocol.spec import ClusterClass, ClusterSpec
 from ..worker.command import worker_options
 from .dashboard import routes_without_proxy
 

@@ -14,7 +14,8 @@ from distributed.protocol.pickle import dumps
 from ..errors import GpuUnavailableError
 from ..machine import gpus
 from ..machine.plan import Plan
-from ..protocol.spec import ClusterSpec, Engine, has_gpus
+from ..protocol.engines import Engine, has_gpus
+from ..protocol.spec import ClusterSpec
 from ..protocol.state import ClusterState, GpuState, TlsCredentials
 from ..scheduler import placement
 from ..scheduler.cells import (
