@@ -16,8 +16,8 @@ from ..protocol.messages import Ready
 from ..protocol.state import ClusterState, TlsCredentials
 from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state, worker_names
 from ..scheduler.settings import SchedulerPathPlugin, shorten_logs
+from ..worker.imports import PathPlugin
 from ..worker.joined import examine_libraries, has_gpu, versions_of
-from ..worker.preload import PathPlugin
 from .kernel_client import KernelClient, reconnecting
 
 _RESPONSE_TIMEOUT = 3.0

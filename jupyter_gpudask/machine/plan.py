@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from ..errors import GpuPackagesMissingError, GpuReservedError, GpuUnavailableError, LimitError
 from ..installation import pip_install
-from ..protocol.spec import ClusterSpec, Engine, engine_with, has_gpus
+from ..protocol.engines import Engine, engine_with, has_gpus
+from ..protocol.spec import ClusterSpec
 from ..protocol.state import GpuState
 from ..quantities import format_bytes
 from . import gpus

@@ -33,8 +33,9 @@ from ..quantities import format_bytes
 from ..scheduler.cells import StuckWorker, restart_busy
 from ..scheduler.results import report_held
 from ..worker.polars_ports import PortsError, Ranks
-from ..worker.polars_rank import call_rank, interrupt_rank, prepare_rank
+from ..worker.polars_rank import call_rank, interrupt_rank
 from ..worker.polars_statistics import begin_statistics, kept_bytes, take_statistics
+from .preparation import prepare
 
 _STOP_TIME = 0.6
 """Seconds for which an interrupted cell waits until its query has ended."""
@@ -219,8 +220,7 @@ class _Engines:
         """
         client = default_client()
         if client not in self._engines:
-            loop: Any = client.loop
-            asyncio.run_coroutine_threadsafe(_prepare_ranks(client), loop.asyncio_loop)
+            prepare(client)
         engine_class = _engine_class()
         with self._lock:
             engine = self._engines.get(client)
@@ -309,12 +309,6 @@ def _describe_memory(client: Client) -> str:
         f"The workers hold {format_bytes(total)} of results of Dask. "
         "To see which variables hold them, type: %gpudask held"
     )
-
-
-async def _prepare_ranks(client: Client) -> None:
-    """Let the workers import cudf-polars while the kernel does so, too."""
-    with suppress(Exception):  # the first call in a worker shows the error
-        await client._run(prepare_rank, on_error="ignore")  # noqa: SLF001
 
 
 def _wait_for_workers(client: Client, number: int) -> None:

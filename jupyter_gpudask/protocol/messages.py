@@ -19,7 +19,8 @@ from pydantic import (
 
 from .. import errors
 from ..errors import GpuDaskError, NotOwnedError, ProtocolError
-from .spec import ClusterSpec, Engine, has_gpus
+from .engines import Engine, has_gpus
+from .spec import ClusterSpec
 from .state import ClusterState, GpuState, TlsCredentials
 
 PROTOCOL_VERSION = 13

@@ -8,8 +8,9 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..errors import GpuDaskError
+from .engines import Engine
 from .messages import Action
-from .spec import ClusterSpec, Engine, start_options
+from .spec import ClusterSpec, start_options
 from .state import CellRun, ClusterState, GpuProcess, GpuState
 
 Status = Literal["starting", "ready", "closing", "closed", "failed"]

@@ -1,4 +1,4 @@
-"""The engines and the options of a cluster: the one place where they are declared and validated.
+"""The options of a cluster: the one place where they are declared and validated.
 
 A field of `ClusterSpec` has the type, the validator, the default, the allowed values in words (``description``) and
 the option of ``%gpudask start`` (`Option`). The parser, the completion and the help of the magic, the REST interface,
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -28,55 +28,7 @@ from pydantic.fields import FieldInfo
 
 from ..errors import ClusterExistsError, OptionConflictError, SpecError
 from ..quantities import parse_amount, parse_gpus, parse_pairs, parse_range, typed_size
-
-Engine = Literal["cuda", "cpu"]
-
-
-@dataclass(frozen=True)
-class EngineTraits:
-    """What is known of an engine before a cluster exists.
-
-    - `has_gpus`: whether each worker has a GPU, which cells then use.
-    - `worker_class`: the class that starts a worker, by Dask's option ``worker_class``.
-    - `worker_command`: the module that starts workers in the jobs of a batch system.
-    - `modules`: what its workers import, and the fork server before them.
-    - `variables`: the environment variables of a fork server that imports these modules.
-    """
-
-    has_gpus: bool
-    worker_class: str
-    worker_command: str
-    modules: tuple[str, ...]
-    variables: Mapping[str, str] = field(default_factory=dict)
-
-
-ENGINES: dict[Engine, EngineTraits] = {
-    "cuda": EngineTraits(
-        has_gpus=True,
-        worker_class="dask_cuda.CUDAWorker",
-        worker_command="dask_cuda.cli",
-        modules=("dask_cuda", "cupy", "cudf", "dask_cudf"),
-        # Without a visible device the fork server cannot create a CUDA context.
-        variables={"CUDA_VISIBLE_DEVICES": "", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "RAPIDS_NO_INITIALIZE": "True"},
-    ),
-    "cpu": EngineTraits(
-        has_gpus=False,
-        worker_class="distributed.Nanny",
-        worker_command="distributed.cli.dask_worker",
-        # Not dask.dataframe: its import takes longer than all others together, and not everybody uses it.
-        modules=("dask.array",),
-    ),
-}
-
-
-def has_gpus(engine: str) -> bool:
-    """Whether workers have GPUs for certain; with the engine ``auto`` a start decides it."""
-    return any(name == engine and traits.has_gpus for name, traits in ENGINES.items())
-
-
-def engine_with(*, gpus: bool) -> Engine:
-    """The engine of a cluster of another class, by whether its workers have GPUs."""
-    return next(name for name, traits in ENGINES.items() if traits.has_gpus == gpus)
+from .engines import ENGINES, Engine, engine_with, has_gpus
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..errors import ConnectError
-from .spec import Engine
+from .engines import Engine
 
 _MAX_JOBS = 6
 

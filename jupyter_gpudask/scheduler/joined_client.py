@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ..protocol.spec import engine_with
+from ..protocol.engines import engine_with
 from ..protocol.state import ClusterState, GpuState, WorkerState, WorkState
 from ..worker.graphs import MaterializePlugin
 from ..worker.host_threads import HostThreadsPlugin

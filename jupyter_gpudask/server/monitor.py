@@ -18,8 +18,8 @@ import psutil
 from ..errors import GpuUnavailableError
 from ..machine.gpus import list_gpus
 from ..machine.leases import Lease, LeaseFolder, Waiting
+from ..protocol.engines import has_gpus
 from ..protocol.rest import ClusterInfo, ErrorDetails, GpuHolder, GpuInfo, GpuList, GpuUser, WaitingStart
-from ..protocol.spec import has_gpus
 from ..protocol.state import ClusterState, GpuProcess, GpuState
 from .cluster import KernelCluster
 from .kernels import KernelProcess, ServerKernels

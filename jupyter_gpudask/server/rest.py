@@ -33,6 +33,7 @@ from ..errors import (
     PresetNotFoundError,
     SpecError,
 )
+from ..protocol.engines import ENGINES, has_gpus
 from ..protocol.rest import (
     ClusterInfo,
     ClusterList,
@@ -45,7 +46,7 @@ from ..protocol.rest import (
     Problem,
     StreamMessage,
 )
-from ..protocol.spec import ENGINES, ClusterSpec, has_gpus, start_options
+from ..protocol.spec import ClusterSpec, start_options
 from ..protocol.verbs import VERBS, Verb, carry_out
 from .history import DAY, History
 from .kernel_socket import ServerVerbs

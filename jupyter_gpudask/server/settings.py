@@ -14,6 +14,7 @@ from traitlets.config import LoggingConfigurable
 
 from ..errors import GpuDaskError, LimitError, OptionConflictError, PresetNotFoundError, SpecError
 from ..machine.lease_registry import LeaseRegistry
+from ..protocol.engines import has_gpus
 from ..protocol.rest import Preset
 from ..protocol.spec import (
     DEVICES,
@@ -22,7 +23,6 @@ from ..protocol.spec import (
     ClusterSpec,
     StartOption,
     flag_of,
-    has_gpus,
     start_options,
 )
 

@@ -212,7 +212,7 @@ def gpu(
         it on the host, ``"strict"`` raises `jupyter_gpudask.errors.NotOnGpuError`. `None` is the default,
         ``"host"``.
     options
-        Options of the cluster: the fields of `jupyter_gpudask.protocol.ClusterSpec`, such as ``gpus=2`` or
+        Options of the cluster: the fields of `jupyter_gpudask.protocol.spec.ClusterSpec`, such as ``gpus=2`` or
         ``pool="0.8"``.
 
     Returns

@@ -23,8 +23,9 @@ from ..client.connect import (
 from ..client.kernel_client import KernelClient
 from ..errors import BackendUnavailableError, ClusterLostError, ConnectError, ProtocolError
 from ..launcher.cluster import Cluster, LostCallback
+from ..protocol.engines import engine_with
 from ..protocol.messages import Connect, Ready, gateway_dashboard, joined_limits, refusal
-from ..protocol.spec import ClusterSpec, engine_with
+from ..protocol.spec import ClusterSpec
 from ..protocol.state import ClusterState
 from ..protocol.transport import Reporter
 from ..protocol.verbs import SUPERVISOR, ClusterVerbs, Command, answer, carry_out, parse_command

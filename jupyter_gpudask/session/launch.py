@@ -278,10 +278,19 @@ def _connect_and_import(
     set_as_default: bool = True,
 ) -> RunningCluster:
     imports.on_progress(process.ready)
-    imports.wait(while_waiting)
+    imports.wait(while_waiting, for_client=True)
     from ..client.connect import connect
+    from ..polars.preparation import prepare
 
-    return RunningCluster(loop, process, connect(process.ready, set_as_default=set_as_default))
+    client = connect(process.ready, set_as_default=set_as_default)
+    try:
+        if process.ready.has_gpus:
+            prepare(client)
+        imports.wait(while_waiting)
+    except BaseException:
+        client.close(timeout=1)
+        raise
+    return RunningCluster(loop, process, client)
 
 
 def import_path() -> list[str]:
@@ -324,6 +333,7 @@ class BackgroundImports:
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
         self._error: BaseException | None = None
+        self._has_client = threading.Event()
         self._gpus_known = threading.Event()
         self._gpus: tuple[str, ...] | None = None
         self._thread = threading.Thread(target=self._run, name="gpudask-imports", daemon=True)
@@ -344,9 +354,12 @@ class BackgroundImports:
         """Let the thread end without CUDA: the cluster did not start."""
         self._gpus_known.set()
 
-    def wait(self, while_waiting: Callable[[], None]) -> None:
-        """Wait for the imports, and call `while_waiting` ten times a second; raises what an import of Dask raised."""
-        while self._thread.is_alive():
+    def wait(self, while_waiting: Callable[[], None], *, for_client: bool = False) -> None:
+        """Wait for the imports, and call `while_waiting` ten times a second; raises what an import of Dask raised.
+
+        `for_client`: wait only for those that a client needs. It imports nothing that the thread imports after these.
+        """
+        while self._thread.is_alive() and not (for_client and self._has_client.is_set()):
             self._thread.join(_POLL_INTERVAL)
             while_waiting()
         if self._error is not None:
@@ -358,6 +371,7 @@ class BackgroundImports:
         try:
             from ..client import connect  # noqa: F401
 
+            self._has_client.set()
             if not self._will_use_gpus():
                 return
             for name in ("dask.dataframe", "cupy"):  # these do not initialize CUDA when they are imported

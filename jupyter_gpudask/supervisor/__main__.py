@@ -18,9 +18,6 @@ def main() -> None:
     watch_parent(os.getppid())
     if _has_hung_up(command_fd):  # the parent has ended before that
         return
-    # Imported here, because it takes long on a busy machine, where the parent can end meanwhile.
-    from .fork_server import Preparation
-
     preparation = Preparation()
     preparation.prepare_gpu_workers()
     asyncio.run(_run(command_fd, event_fd, preparation))

@@ -32,8 +32,8 @@ from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, PresetNo
 from ..machine.directories import LOGS_VARIABLE, ClusterDirectory, older_log, tail, worker_log
 from ..machine.leases import LeaseFolder, OwnLease
 from ..machine.plan import Plan, make_plan
+from ..protocol.engines import engine_with
 from ..protocol.messages import Progress, Ready
-from ..protocol.spec import engine_with
 from ..protocol.state import ClusterState, GpuState, TlsCredentials
 from ..protocol.verbs import Start
 from ..scheduler.settings import shorten_logs

@@ -27,7 +27,8 @@ from ..errors import ClusterStartError, GpuDaskError, GpuUnavailableError, Optio
 from ..installation import pip_install
 from ..machine.directories import LOGS_VARIABLE, worker_log
 from ..machine.plan import Plan, has_usable_gpus
-from ..protocol.spec import ENGINES, ClusterClass, ClusterSpec, Engine
+from ..protocol.engines import ENGINES, Engine
+from ..protocol.spec import ClusterClass, ClusterSpec
 from ..worker.command import worker_options
 from .dashboard import routes_without_proxy
 
@@ -215,7 +216,7 @@ def parameters_of(class_: Any) -> set[str]:
 
 def make_cuda_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
     """A `dask_cuda.LocalCUDACluster` for `plan`; see `create_cluster`."""
-    class_ = import_dask_cuda()
+    class_ = import_dask_cuda() if spec.spilling == "cudf" else _without_cudf(import_dask_cuda())
     if spec.protocol != "ucx":  # UCX does not start without a device
         # Without a visible device this process cannot create a CUDA context; dask-cuda gives each worker its device.
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -228,9 +229,24 @@ def make_cuda_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> 
         # One allocator for CuPy and cuDF: RMM's pool of the requested size, or CUDA's own: see `worker.memory`.
         rmm_pool_size=plan.pool,
         rmm_allocator_external_lib_list=["cupy"],
-        pre_import="cupy,cudf,dask_cudf",
+        pre_import="cupy,dask.dataframe" + ",cudf,dask_cudf" * (spec.spilling == "cudf"),
         **common,
     )
+
+
+def _without_cudf(class_: Any) -> Any:
+    """The class without the plugin of workers that imports cuDF to switch its spilling off; see `worker.imports`."""
+
+    class Cluster(class_):  # type: ignore[misc]
+        def new_worker_spec(self) -> dict[str, Any]:
+            workers: dict[str, Any] = super().new_worker_spec()
+            for worker in workers.values():
+                options = worker["options"]
+                options["plugins"] = {each for each in options["plugins"] if type(each).__name__ != "CUDFSetup"}
+                options["env"]["CUDF_SPILL"] = "off"
+            return workers
+
+    return Cluster
 
 
 def import_dask_cuda() -> Any:

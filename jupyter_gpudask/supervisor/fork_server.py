@@ -15,16 +15,16 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
-from typing import Any
-
-import dask.config
+from typing import TYPE_CHECKING, Any
 
 from ..machine.directories import LOGS_VARIABLE, ClusterDirectory
 from ..machine.lifeline import on_forced_exit
-from ..machine.plan import engine_of, has_usable_gpus
-from ..protocol.spec import ENGINES, Engine, engine_with
-from ..protocol.verbs import Start
+from ..machine.nvml import count_gpus
+from ..protocol.engines import ENGINES, Engine, engine_with
 from . import fork_preload
+
+if TYPE_CHECKING:
+    from ..protocol.verbs import Start
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,13 @@ class ForkServer:
         self._pidfd = -1
 
     @classmethod
-    def start(cls, engine: Engine, environment: Mapping[str, str], directory: ClusterDirectory) -> ForkServer | None:
+    def start(
+        cls,
+        engine: Engine,
+        environment: Mapping[str, str],
+        directory: ClusterDirectory,
+        configured: Mapping[str, Any] | None = None,
+    ) -> ForkServer | None:
         """Start it; `None` if there is no room for its socket.
 
         Call it in the main thread, because the fork server ends with the thread that has started it.
@@ -64,11 +70,11 @@ class ForkServer:
         - `engine`: the engine of the cluster: `engine_of_forks`.
         - `environment`: the ``--environment`` of the cluster.
         - `directory`: the directory of the cluster, for its socket.
+        - `configured`: the variables of workers in Dask's configuration, by default none.
         """
         variables = {**os.environ, **environment, **ENGINES[engine].variables}
-        configured = dask.config.get(_PRE_SPAWN, {}, config=dask.config.collect(env=variables))
         modules = (*_WORKER, *ENGINES[engine].modules)
-        server = cls(engine, _environment_of_workers(variables, _DEFAULTS | configured | environment))
+        server = cls(engine, _environment_of_workers(variables, {**_DEFAULTS, **(configured or {}), **environment}))
         # Else `multiprocessing` would create its socket where nobody removes it after this process is killed.
         multiprocessing.current_process()._config["tempdir"] = str(directory.path)  # type: ignore[attr-defined] # noqa: SLF001
         multiprocessing.set_forkserver_preload([fork_preload.__name__])
@@ -85,6 +91,11 @@ class ForkServer:
         """Whether workers of that engine can be forked, with these variables besides those of this process."""
         return engine == self.engine and not _variables_of_imports(environment)
 
+    def has(self, configured: Mapping[str, Any]) -> bool:
+        """Whether it has these variables of Dask's configuration."""
+        variables = {**os.environ, **ENGINES[self.engine].variables}
+        return self._environment == _environment_of_workers(variables, {**_DEFAULTS, **configured})
+
     async def check(self, engine: str, limit: float) -> None:
         """Wait for the imports, at most `limit` seconds, and find out whether it can be forked."""
         try:
@@ -100,6 +111,8 @@ class ForkServer:
 
     def use(self) -> None:
         """Let Dask fork the next workers, if that is possible, and spawn them once the fork server has ended."""
+        import dask.config
+
         environment = _environment_of_workers(os.environ, dask.config.get(_PRE_SPAWN))
         both = _variables_of_imports(environment).items() ^ _variables_of_imports(self._environment).items()
         if not self.refusal and both:
@@ -124,6 +137,8 @@ class ForkServer:
                 os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
     def _on_exit(self) -> None:
+        import dask.config
+
         logger.warning("The fork server has ended, and its workers with it; they are started again without it")
         dask.config.set({METHOD: "spawn"})
         self._pid = 0
@@ -141,6 +156,10 @@ def engine_of_forks(request: Start, *, default: str = "spawn") -> Engine | None:
 
     `request`: the options of the cluster. `default`: Dask's setting of how workers start, if it is not set.
     """
+    import dask.config
+
+    from ..machine.plan import engine_of
+
     spec = request.spec
     of_environment = dask.config.collect_env(spec.environment)
     config = dask.config.merge(dask.config.collect(), request.settings, of_environment)
@@ -153,12 +172,6 @@ def engine_of_forks(request: Start, *, default: str = "spawn") -> Engine | None:
     if dask.config.get(METHOD, None) == "forkserver":  # Dask would fork them without what is checked here
         dask.config.set({METHOD: "spawn"})
     return None
-
-
-def may_fork_gpu_workers() -> bool:
-    """Whether there are GPUs, and nothing but the options of a cluster can be a reason not to fork its workers."""
-    method = dask.config.get(METHOD, "forkserver")
-    return method == "forkserver" and hasattr(os, "pidfd_open") and has_usable_gpus()
 
 
 def _variables_of_imports(environment: Mapping[str, str]) -> dict[str, str]:
@@ -213,12 +226,12 @@ class Preparation:
         self._fork_server: ForkServer | None = None
 
     def prepare_gpu_workers(self) -> None:
-        """Let the fork server import cuDF and others now, if there are GPUs.
+        """Let the fork server import CuPy and others now, if there are GPUs: before this process imports Dask.
 
         In the main thread, see `ForkServer.start`. On the CPU workers import little, and are forked only if Dask is
         configured so.
         """
-        if may_fork_gpu_workers():
+        if hasattr(os, "pidfd_open") and os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1") and count_gpus():
             with suppress(OSError):  # which the start of the cluster raises, too
                 self._directory = _new_directory()
                 self._fork_server = ForkServer.start(engine_with(gpus=True), {}, self._directory)
@@ -230,13 +243,19 @@ class Preparation:
 
     def take_fork_server(self, request: Start, directory: ClusterDirectory) -> ForkServer | None:
         """The fork server of a cluster in that directory; `None` if its workers are not forked."""
+        import dask.config
+
         server, self._fork_server = self._fork_server, None
+        environment = request.spec.environment
+        configured = dask.config.get(_PRE_SPAWN, {})
+        engine = engine_of_forks(request)
         if server is not None:
-            if server.suits(engine_of_forks(request, default="forkserver"), request.spec.environment):
+            suits = server.suits(engine_of_forks(request, default="forkserver"), environment)
+            if suits and server.has(configured):
                 return server
             server.close()
-        engine = engine_of_forks(request)
-        return None if engine is None else ForkServer.start(engine, request.spec.environment, directory)
+            engine = server.engine if suits else engine
+        return None if engine is None else ForkServer.start(engine, environment, directory, configured)
 
     def close(self) -> None:
         """Remove what no cluster has taken."""

@@ -19,8 +19,9 @@ from distributed.deploy.adaptive import Adaptive
 from .. import _version
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, SpecError
 from ..machine.plan import Plan
+from ..protocol.engines import Engine, has_gpus
 from ..protocol.messages import REMOTE_DASHBOARD, Progress, Ready, gateway_dashboard
-from ..protocol.spec import ClusterClass, Engine, has_gpus
+from ..protocol.spec import ClusterClass
 from ..protocol.state import ClusterState, JobState, describe_jobs
 from ..protocol.verbs import Start
 from .engines import GATEWAY_CLUSTER, first_line, import_class, parameters_of

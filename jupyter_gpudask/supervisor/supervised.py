@@ -14,7 +14,8 @@ from distributed.protocol.pickle import dumps
 from ..errors import GpuUnavailableError
 from ..machine import gpus
 from ..machine.plan import Plan
-from ..protocol.spec import ClusterSpec, Engine, has_gpus
+from ..protocol.engines import Engine, has_gpus
+from ..protocol.spec import ClusterSpec
 from ..protocol.state import ClusterState, GpuState, TlsCredentials
 from ..scheduler import placement
 from ..scheduler.cells import (
@@ -34,11 +35,11 @@ from ..worker.cuda_context import CONTEXT_LOST, ContextPlugin
 from ..worker.first_kernels import FirstKernelsPlugin
 from ..worker.graphs import MaterializePlugin
 from ..worker.host_threads import HostThreadsPlugin
+from ..worker.imports import CudfPlugin, PathPlugin
 from ..worker.interruption import InterruptionPlugin
 from ..worker.memory import CellMetricsPlugin, reset_worker
 from ..worker.plugins import ExitReportPlugin, MetricsRetentionPlugin, PatchPlugin
 from ..worker.polars_rank import PolarsRankPlugin, release_rank
-from ..worker.preload import PathPlugin
 
 
 async def register_plugins(path: Sequence[str], engine: Engine, threads: int | None, dask_scheduler: Any) -> None:
@@ -60,7 +61,8 @@ async def register_plugins(path: Sequence[str], engine: Engine, threads: int | N
     await scheduler.register_scheduler_plugin(SchedulerPathPlugin(path), idempotent=True)
     plugins: list[Any] = [PathPlugin(path), PatchPlugin(), InterruptionPlugin(), MetricsRetentionPlugin()]
     if has_gpus(engine):
-        plugins += [MaterializePlugin(), CellMetricsPlugin(), ContextPlugin(), PolarsRankPlugin(), FirstKernelsPlugin()]
+        plugins += [CudfPlugin(), MaterializePlugin(), CellMetricsPlugin(), ContextPlugin(), PolarsRankPlugin()]
+        plugins.append(FirstKernelsPlugin())
         GraphRouter(scheduler).install()
         if threads is None:
             plugins.append(HostThreadsPlugin())

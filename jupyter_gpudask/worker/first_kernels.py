@@ -7,12 +7,15 @@ run it, and some milliseconds when it is in ``~/.cupy/kernel_cache``, where it i
 from __future__ import annotations
 
 import fcntl
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distributed import WorkerPlugin
+
+from .imports import CudfPlugin, import_cudf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,17 +34,18 @@ class FirstKernelsPlugin(WorkerPlugin):
     def __init__(self) -> None:
         self._is_closed: Any = None
 
-    def setup(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
+    def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker has joined the scheduler."""
         self._is_closed = threading.Event()
-        threading.Thread(target=self._run, name=self.name, daemon=True).start()
+        threading.Thread(target=self._run, args=(worker,), name=self.name, daemon=True).start()
 
     def teardown(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
         """Called by Dask when the worker closes."""
         self._is_closed.set()
 
-    def _run(self) -> None:
+    def _run(self, worker: Worker) -> None:
         self._is_closed.wait(_PAUSE)  # what starts the cluster comes first
+        self._wait_for_cudf(worker)
         with suppress(Exception), (_cache() / "jupyter_gpudask.lock").open("w") as lock:
             while not self._is_closed.is_set():
                 try:
@@ -55,6 +59,15 @@ class FirstKernelsPlugin(WorkerPlugin):
                     return
                 with suppress(Exception):  # of memory, or of a GPU that lacks it: a cell will say so
                     compute()
+
+    def _wait_for_cudf(self, worker: Worker) -> None:
+        """Let the event loop import cuDF; in a worker with queries of Polars, wait until a task needs it."""
+        if "cudf_polars" not in sys.modules:
+            loop: Any = worker.loop
+            loop.add_callback(import_cudf, worker)
+        plugin = worker.plugins[CudfPlugin.name]
+        while not getattr(plugin, "is_imported", True) and not self._is_closed.is_set():
+            self._is_closed.wait(_PAUSE)
 
 
 def _cache() -> Path:

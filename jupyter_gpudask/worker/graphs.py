@@ -33,6 +33,7 @@ from ..comm.device_memory import note_result
 from ..graph.program import Program
 from ..graph.workers import LOCATE, locate
 from .cuda_context import end_if_broken
+from .imports import import_cudf
 from .task_pickler import PickledValue, PickledValues, TaskPickler, import_named_collections, is_builtin, unpickle_node
 
 
@@ -225,6 +226,7 @@ class MaterializePlugin(WorkerPlugin):
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def _answer(self, expression: PickledExpression, keys: Sequence[Any]) -> dict[str, Any]:
+        import_cudf(self._worker)
         loop = asyncio.get_running_loop()
         locate.set(partial(self._locate, loop))
         context = copy_context()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib
 import inspect
 import sys
 import threading
@@ -16,13 +15,13 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from distributed import Worker, WorkerPlugin
 
+from .imports import import_in_loop
 from .interruption import TaskInterruptedError, TaskRun
 from .polars_ports import Ranks
 
@@ -253,9 +252,8 @@ async def call_rank(id_: str, function: Callable[..., Any], ranks: Ranks, dask_w
 
 
 async def prepare_rank(dask_worker: Worker) -> None:
-    """Import cudf-polars in the thread of this worker's rank, where it was not imported; its first call would do it."""
-    with suppress(ImportError):  # the first call shows the error
-        await rank_of(dask_worker).call("", partial(importlib.import_module, _ENGINE))
+    """Import cudf-polars, which the first call would do; that also shows an error."""
+    import_in_loop(dask_worker, _ENGINE)
 
 
 async def interrupt_rank(id_: str, limit: float, longest: float, dask_worker: Worker) -> bool:

@@ -7,7 +7,6 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Sequence
 from functools import partial
 from multiprocessing import forkserver, util
 from pathlib import Path
@@ -151,24 +150,6 @@ def _run_exit_functions_after_a_fork() -> None:
     """Let functions of `atexit` run when this worker ends; processes of a fork server end without them."""
     if forkserver.get_inherited_fds() is not None:
         util.Finalize(None, atexit._run_exitfuncs, exitpriority=-1000)  # noqa: SLF001
-
-
-class PathPlugin(WorkerPlugin):
-    """Puts the kernel's import path in front of the worker's; registering another one replaces it.
-
-    It is registered after the worker has imported its own modules, so that a user's file cannot shadow a module of
-    Python or Dask.
-    """
-
-    name = "gpudask-path"
-
-    def __init__(self, path: Sequence[str]) -> None:
-        self._path = list(path)
-
-    def setup(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
-        """Change the path; called by Dask when the worker has started."""
-        own = [folder for folder in sys.path if folder not in self._path]
-        sys.path[:] = self._path + own
 
 
 class MetricsPlugin(WorkerPlugin):

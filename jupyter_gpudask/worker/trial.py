@@ -11,6 +11,7 @@ from dask.utils import funcname
 from ..fallback.values import has_gpu_data, to_gpu
 from ..inspection.results import in_containers, results_to_host
 from .cuda_context import end_if_broken
+from .imports import import_cudf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -34,6 +35,8 @@ async def call_with_small_blocks(
 
     Returns the result on the host, and whether it was on the GPU.
     """
+    if dask_worker is not None:
+        import_cudf(dask_worker)
     try:
         return await asyncio.to_thread(_call, function, args, kwargs, kinds)
     finally:

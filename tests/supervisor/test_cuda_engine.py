@@ -54,6 +54,16 @@ def test_named_gpus_alone_are_used_and_spill_threshold_and_pool_reach_the_worker
     assert allocator == (70 * 2**30, False, ["cupy"])
 
 
+@pytest.mark.parametrize(("spilling", "expected"), [("off", (False, "off")), ("cudf", (True, None))])
+def test_a_worker_imports_cudf_at_its_start_only_to_switch_its_spilling_on(spilling, expected):
+    def look(dask_worker):
+        names = {type(plugin).__name__ for plugin in dask_worker.plugins.values()}
+        return "CUDFSetup" in names, os.environ.get("CUDF_SPILL")
+
+    with start({"gpus": 1, "spilling": spilling}) as cluster:
+        assert list(cluster.client.run(look).values()) == [expected]
+
+
 PLAN = """
 import json
 from jupyter_gpudask.errors import GpuDaskError
@@ -128,7 +138,7 @@ def test_auto_takes_the_visible_gpus_or_else_the_cpu_and_says_why(plan, options,
 def test_a_worker_whose_gpu_is_lost_says_that_this_gpu_does_not_work():
     lost = "cudaErrorECCUncorrectable: uncorrectable ECC error encountered"
     with pytest.raises(ClusterStartError) as raised:
-        start({"gpus": 1}, FAKE_BROKEN_PACKAGE="cudf", FAKE_ERROR=lost)
+        start({"gpus": 1}, FAKE_BROKEN_PACKAGE="cupy", FAKE_ERROR=lost)
     assert raised.value.reason == f"A worker died while it started: RuntimeError: {lost}."
     assert "Traceback" in raised.value.log
     assert raised.value.fix.startswith("Its GPU does not work any more: choose others with --gpus")

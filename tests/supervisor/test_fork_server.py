@@ -111,6 +111,15 @@ def test_workers_on_gpus_are_forked_unless_their_variables_are_others_and_each_s
     assert sorted(seen) == [(uuid, parent, True) for uuid in UUIDS]
 
 
+def test_variables_of_workers_in_dasks_configuration_are_those_of_the_fork_server(tmp_path):
+    """It starts before the configuration is read."""
+    (tmp_path / "dask.yaml").write_text("distributed: {nanny: {pre-spawn-environ: {OMP_NUM_THREADS: 3}}}")
+    environment = {name: value for name, value in fake_gpu_environment().items() if name != VARIABLE}
+    with running({"gpus": 1}, environment=environment | {"DASK_CONFIG": str(tmp_path)}) as cluster:
+        ((parent, threads),) = cluster.client.run(lambda: (os.getppid(), os.environ["OMP_NUM_THREADS"])).values()
+    assert (parent != cluster.process.pid, threads) == (True, "3")
+
+
 THREAD = """
 import threading
 from jupyter_gpudask.supervisor.fork_preload import why_not_forkable

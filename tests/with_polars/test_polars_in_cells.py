@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import types
 from pathlib import Path
 
 import pytest
-from helpers import Kernel, fake_gpu_environment
+from helpers import Kernel, addresses_of_session, fake_gpu_environment, pids_of_session, wait_until
 
 from jupyter_gpudask.worker.polars_rank import PolarsRankPlugin, QueryInterruptedError
 
@@ -23,14 +24,18 @@ WHERE = "pl.LazyFrame({'pid': [0]})"  # the stand-in answers with the process th
 LACKING = "lf.select(pl.col('a').map_elements(lambda x: x + 1, return_dtype=pl.Int64))"
 
 
+def environment_for(folder):
+    """Two pretend GPUs that no cluster has reserved, and the stand-in for cudf-polars."""
+    folders = {name: str(folder) for name in ("TMPDIR", "JUPYTER_RUNTIME_DIR")}
+    environment = fake_gpu_environment(cupy=True, FAKE_GPUS="2", FAKE_KILLED=f"{folder}/killed", **folders)
+    path = os.pathsep.join([STAND_IN, environment["PYTHONPATH"]])
+    return environment | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore:::polars"}
+
+
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory):
     """A kernel with a cluster on two pretend GPUs."""
-    folders = {name: str(tmp_path_factory.mktemp("shared")) for name in ("TMPDIR", "JUPYTER_RUNTIME_DIR")}
-    environment = fake_gpu_environment(cupy=True, FAKE_GPUS="2", FAKE_KILLED=f"{folders['TMPDIR']}/killed", **folders)
-    environment["PYTHONPATH"] = os.pathsep.join([STAND_IN, environment["PYTHONPATH"]])
-    environment["PYTHONWARNINGS"] = "ignore:::polars"
-    kernel = Kernel(environment)
+    kernel = Kernel(environment_for(tmp_path_factory.mktemp("shared")))
     kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start\nclient = started.client\nimport os, sys")
     yield kernel
     kernel.shutdown()
@@ -82,11 +87,29 @@ def test_queries_of_a_script_run_on_the_workers(tmp_path):
     assert run_alone(tmp_path, "-m", "jupyter_gpudask", str(script)) == "False\n"
 
 
-@pytest.mark.parametrize("is_imported", [False, True])
-def test_a_start_imports_cudf_polars_if_polars_is_imported(tmp_path, is_imported):
-    code = "import polars\n" * is_imported
-    code += "import jupyter_gpudask, sys\nwith jupyter_gpudask.gpu(): print('cudf_polars.engine.dask' in sys.modules)"
-    assert run_alone(tmp_path, "-c", code) == f"{is_imported}\n"
+IN_A_SCRIPT = """
+import jupyter_gpudask, sys, time, dask.array as da
+from distributed import default_client
+def seen(dask_worker=None):
+    cudf = dask_worker and dask_worker.plugins["gpudask-cudf"].is_imported
+    return "cudf_polars.engine.dask" in sys.modules, cudf
+def look():
+    print(seen()[0], *default_client().run(seen).values())
+with jupyter_gpudask.gpu():
+    look()
+    time.sleep(2)
+    look()
+    da.ones(4, chunks=2).sum().compute()
+    look()
+"""
+
+
+def test_a_start_imports_cudf_polars_if_polars_is_imported_and_then_cudf_when_dask_needs_it(tmp_path):
+    lines = run_alone(tmp_path, "-c", f"import polars{IN_A_SCRIPT}").splitlines()
+    assert lines == ["True (True, False)"] * 2 + ["True (True, True)"]
+    first, *later = run_alone(tmp_path, "-c", IN_A_SCRIPT).splitlines()
+    assert first.startswith("False (False, ")
+    assert later == ["False (False, True)"] * 2
 
 
 def test_eager_methods_stay_on_the_cpu_because_polars_asks_for_no_engine(kernel):
@@ -347,6 +370,33 @@ def test_the_engine_follows_a_restart_and_scaling(kernel):
     for command in ("restart", "adapt 1 2", "scale 1", "scale 2"):
         kernel.ok(f"%gpudask {command}")
         assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
+
+
+def test_the_engine_follows_a_cluster_that_adapts(kernel):
+    kernel.ok("from distributed import default_client\nimport polars as pl\nimport time\n%gpudask adapt 1 2")
+    kernel.ok("client = default_client()")
+    for workers, work in ((1, "working = []"), (2, "working = client.map(time.sleep, [0.5] * 200, pure=False)")):
+        kernel.ok(f"{work}\nwhile len(client.scheduler_info()['workers']) != {workers}: time.sleep(0.1)")
+        assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
+        assert kernel.ok(CONTEXTS).value.count("context") == workers
+    kernel.ok("client.cancel(working)\n%gpudask scale 2")
+
+
+@pytest.mark.parametrize("where", ["pid", "chunks"])
+def test_a_kernel_that_is_killed_leaves_nothing_of_the_engine_or_its_query(tmp_path, where):
+    kernel = Kernel(environment_for(tmp_path))
+    kernel.ok("%load_ext jupyter_gpudask\nimport polars as pl, signal, os\n%gpudask start --gpus 2")
+    supervisor = kernel.supervisor()
+    kernel.ok(f"%%gpudask\n{WHERE}.collect()")
+    assert addresses_of_session(supervisor)
+    kernel.client.execute(f"%%gpudask\nprint('begins')\npl.LazyFrame({{{where!r}: [1]}}).collect()")
+    while kernel.client.get_iopub_msg(timeout=60)["content"].get("text") != "begins\n":
+        pass
+    os.kill(kernel.pid, signal.SIGKILL)
+    wait_until(lambda: pids_of_session(supervisor) == [], 60)
+    assert addresses_of_session(supervisor) == []
+    assert not list(tmp_path.glob("jupyter-gpudask-*"))
+    kernel.shutdown()
 
 
 def test_a_polars_that_cudf_polars_does_not_support_is_refused_with_the_command(kernel, tmp_path):
