@@ -61,6 +61,10 @@ def with_signs(result, dividend, divisor):
     return Series(pd.Series(result).mul(-1)) if is_negated else result
 
 
+def has_fractions(operand):
+    return isinstance(operand, float) or getattr(getattr(operand, "dtype", None), "kind", "O") == "f"
+
+
 def rounded_floor(dividend, divisor):
     """As cuDF, which rounds the quotient of floats first."""
     return np.floor(dividend / divisor)
@@ -101,7 +105,7 @@ class Series(pd.Series):
         other = as_small(plain, other)
         if op in ROUNDED and plain.dtype.kind in "iuf" and not isinstance(plain.dtype, pd.ArrowDtype):
             sides = (other, plain) if op in (roperator.rfloordiv, roperator.rmod) else (plain, other)
-            if "f" in [getattr(np.asarray(each).dtype, "kind", "O") for each in sides]:
+            if any(map(has_fractions, sides)):
                 return Series(ROUNDED[op](*sides))
         result = Series(plain._arith_method(other, op))
         sides = (other, plain) if op is roperator.rtruediv else (plain, other)
@@ -116,7 +120,8 @@ class Series(pd.Series):
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         plain = [each.to_pandas() if isinstance(each, Series) else each for each in inputs]
-        result = (ROUNDED[ufunc] if ufunc in ROUNDED else getattr(ufunc, method))(*plain, **options)
+        is_rounded = ufunc in ROUNDED and any(map(has_fractions, plain))
+        result = (ROUNDED[ufunc] if is_rounded else getattr(ufunc, method))(*plain, **options)
         result = result.astype(getattr(result.dtype, "numpy_dtype", result.dtype))  # as of CuPy
         return Series(with_missing(result, *plain) if result.dtype == bool else result)
 

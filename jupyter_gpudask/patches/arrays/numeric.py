@@ -53,9 +53,7 @@ def floor_divide(x: Any, y: Any) -> Any:
 
 
 def sinc(x: Any) -> Any:
-    """As `numpy.sinc`, for blocks of floats and complex numbers; that of NaN is NaN."""
-    if x.dtype.kind == "c":
-        return np.where(np.isnan(x), x, np.sinc(x))
+    """As `numpy.sinc`, for blocks of floats and complex numbers."""
     angle = np.pi * x
     return np.where(angle == 0, x.dtype.type(1), np.sin(angle) / angle)
 
@@ -118,8 +116,10 @@ def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if wide := _wider_dtype(op[0], dtype):
             operands = tuple(each.astype(wide) if isinstance(each, Array) else each for each in operands)
             dtype = np.dtype(wide)
-        if op[0] in _MENDED and (dtype.kind == "f" or (dtype.kind == "c" and op[0] is np.sinc)):
+        if op[0] in _MENDED and dtype.kind == "f":
             op = (_MENDED[op[0]],)
+        elif op[0] is np.sinc and dtype.kind == "c":
+            op = (ComplexFunction(sinc),)
         elif op[0] in INEXACT and dtype.kind == "c":
             op = (ComplexFunction(op[0]),)
         elif op[0] in _MENDED_FOR_INTEGERS and dtype.kind in "iu" and _is_mended(op[0], operands[-1]):
