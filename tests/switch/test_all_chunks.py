@@ -12,6 +12,12 @@ from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = [*MARKS, pytest.mark.filterwarnings("ignore")]
 
+
+@pytest.fixture(autouse=True, scope="module")
+def patches_of_workers():
+    patches.apply("worker")
+
+
 NUMBERS = np.random.default_rng(0).permutation(60).reshape(6, 10) / 7
 CHUNKS = {"whole": ((6,), (10,)), "uneven": ((1, 3, 2), (7, 1, 2)), "empty": ((0, 4, 0, 2), (10,))}
 AXES = (None, 0, 1)
@@ -160,7 +166,6 @@ SIGNED_NAN = np.array([2.0, np.nan, -1.0, np.copysign(np.nan, -1.0), 5.0, -np.in
     ],
 )
 def test_nan_of_both_signs_is_sorted_last(operation, dtype):
-    patches.apply("worker")
     compare(operation, SIGNED_NAN.astype(dtype))
 
 
