@@ -10,6 +10,9 @@ agrees if Dask under the switch has the values, dtypes, names and order of Dask 
 Where they differ, NumPy and pandas decide: a result like theirs is no finding, and neither is a difference that
 docs/what-runs-where.md lists (`program_runs.py`). The others are made smaller and grouped by the last operation.
 Without an option, the backends are CuPy and cuDF where there is a GPU, and those of the CPU elsewhere.
+
+Most of the time goes into the programs and their runs without the switch, which need no GPU: ``--prepare FILE``
+makes these elsewhere with the same versions, and ``--prepared FILE`` takes them.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from processes import LOST, Journal, Process, in_turns
@@ -33,10 +37,13 @@ from sides import BROKEN
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from multiprocessing.connection import Connection
 
     from programs import Kind, Program
+
+Prepared = dict[int, tuple["Program", dict[str, Outcome]]]
+"""By seed, a program and its outcomes without the switch."""
 
 WAYS: dict[Kind, tuple[tuple[Way, ...], tuple[Way, ...]]] = {
     "frame": (("host", "dask"), ("switch",)),
@@ -48,12 +55,15 @@ WAYS: dict[Kind, tuple[tuple[Way, ...], tuple[Way, ...]]] = {
 class Pair:
     """A process without the switch, in which Dask is not patched, and one with it; `limit` seconds for each run."""
 
-    def __init__(self, array: str, dataframe: str, limit: float) -> None:
-        self._on_gpu, self._limit = dataframe == "cudf", limit
+    def __init__(self, array: str, dataframe: str, limit: float, prepared: Prepared | None = None) -> None:
+        self._on_gpu, self._limit, self._prepared = dataframe == "cudf", limit, prepared or {}
         self._processes = [Process(_serve, array, dataframe, place) for place in (0, 1)]
 
     def judged_seed(self, seed: int, kinds: Sequence[Kind]) -> tuple[Program, Row]:
         """Make the program of a seed, run it in all ways, and compare; raises as `judged`."""
+        if seed in self._prepared:
+            program, outcomes = self._prepared[seed]
+            return program, self._judged_beside(program, outcomes)
         self._send((seed, tuple(kinds)))
         # To make many programs here would take longer than to run them.
         programs = [self._received(process) for process in self._processes]
@@ -67,14 +77,24 @@ class Pair:
             self._received(process)
         return self._judged(program)
 
-    def _send(self, asked: Program | tuple[int, tuple[Kind, ...]]) -> None:
-        for process in self._processes:
+    def _judged_beside(self, program: Program, outcomes: dict[str, Outcome]) -> Row:
+        """Run a program with the switch only, in the second process, which compares, too."""
+        process = self._processes[1]
+        self._send((program, outcomes), [process])
+        found = self._received(process)
+        row, is_broken = found or (judge(program, outcomes | {"switch": None}, on_gpu=self._on_gpu), False)
+        if is_broken:
+            process.close()
+        return row
+
+    def _send(self, asked: Any, to: Sequence[Process] = ()) -> None:
+        for process in to or self._processes:
             try:
                 process.start()
             except LOST as error:
                 process.close()
                 raise RuntimeError("A process does not start: see its output above.") from error
-        for process in self._processes:
+        for process in to or self._processes:
             with contextlib.suppress(OSError):
                 process.send(asked)
 
@@ -92,7 +112,7 @@ class Pair:
         outcomes: dict[str, Outcome | None] = {}
         for process, ways in zip(self._processes, WAYS[program.kind], strict=True):
             outcomes |= {way: self._received(process) for way in ways}
-            if any(outcome and any(word in outcome.error for word in BROKEN) for outcome in outcomes.values()):
+            if _are_broken(outcomes):
                 process.close()
         return judge(program, outcomes, on_gpu=self._on_gpu)
 
@@ -100,6 +120,10 @@ class Pair:
         """End both processes."""
         for process in self._processes:
             process.close()
+
+
+def _are_broken(outcomes: Mapping[str, Outcome | None]) -> bool:
+    return any(outcome and any(word in outcome.error for word in BROKEN) for outcome in outcomes.values())
 
 
 def _serve(pipe: Connection, array: str, dataframe: str, place: int) -> None:
@@ -112,6 +136,11 @@ def _serve(pipe: Connection, array: str, dataframe: str, place: int) -> None:
     with contextlib.suppress(EOFError):
         while True:
             asked = pipe.recv()
+            if isinstance(asked, tuple) and not isinstance(asked[0], int):
+                program, outcomes = asked
+                outcomes |= {way: run(program, way, array, dataframe) for way in WAYS[program.kind][place]}
+                pipe.send((judge(program, outcomes, on_gpu=dataframe == "cudf"), _are_broken(outcomes)))
+                continue
             program = make(*asked) if isinstance(asked, tuple) else asked
             pipe.send(program)
             for way in WAYS[program.kind][place]:
@@ -186,11 +215,53 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
         yield from ("```python", first.source.rstrip(), "```", "")
 
 
+def _seeds(arguments: argparse.Namespace, deadline: float, done: Container[int]) -> Iterator[int]:
+    """Those that are not done, until the time is over."""
+    last = None if arguments.programs is None else arguments.seed + arguments.programs
+    seeds = itertools.count(arguments.seed) if last is None else range(arguments.seed, last)
+    return itertools.takewhile(lambda _: time.monotonic() < deadline, (seed for seed in seeds if seed not in done))
+
+
+def read_prepared(file: Path) -> Prepared:
+    """What `prepare` has written."""
+    found: Prepared = {}
+    with file.open("rb") as stream, contextlib.suppress(EOFError):
+        while True:
+            program, outcomes = pickle.load(stream)  # noqa: S301 - of this script
+            found[program.seed] = program, outcomes
+    return found
+
+
+def prepare(arguments: argparse.Namespace) -> None:
+    """Write the programs of the seeds and their outcomes without the switch; a file that exists is continued."""
+    done = read_prepared(arguments.prepare) if arguments.prepare.exists() else {}
+    lock = threading.Lock()
+
+    def run_one(process: Process, seed: int) -> None:
+        try:
+            process.start()
+            process.send((seed, tuple(arguments.kind)))
+            program, host, dask = (process.receive(arguments.limit) for _ in range(3))
+        except LOST:
+            process.close()
+            return
+        with lock:
+            stream.write(pickle.dumps((program, {"host": host, "dask": dask})))
+            stream.flush()
+
+    processes = [Process(_serve, "numpy", "pandas", 0) for _ in range(arguments.processes)]
+    try:
+        with arguments.prepare.open("ab") as stream:
+            in_turns(processes, run_one, _seeds(arguments, time.monotonic() + arguments.seconds, done))
+    finally:
+        for process in processes:
+            process.close()
+
+
 def search(arguments: argparse.Namespace, journal: Journal) -> None:
     """Run the programs of many seeds, until the time is over or they are done; of a group only the first is reduced."""
     deadline = time.monotonic() + arguments.seconds
-    last = None if arguments.programs is None else arguments.seed + arguments.programs
-    seeds = itertools.count(arguments.seed) if last is None else range(arguments.seed, last)
+    prepared = read_prepared(arguments.prepared) if arguments.prepared else {}
     found: set[tuple[str, ...]] = set()
     lock = threading.Lock()
 
@@ -207,10 +278,10 @@ def search(arguments: argparse.Namespace, journal: Journal) -> None:
             print(f"{row.outcome}, seed {seed}, {row.last}: {row.note}"[:300], file=sys.stderr)
         journal.add(row)
 
-    wanted = (seed for seed in seeds if seed not in journal.rows)
-    pairs = [Pair(arguments.array, arguments.dataframe, arguments.limit) for _ in range(arguments.processes)]
+    options = arguments.array, arguments.dataframe, arguments.limit, prepared
+    pairs = [Pair(*options) for _ in range(arguments.processes)]
     try:
-        in_turns(pairs, run_one, itertools.takewhile(lambda _: time.monotonic() < deadline, wanted))
+        in_turns(pairs, run_one, _seeds(arguments, deadline, journal.rows))
     finally:
         for pair in pairs:
             pair.close()
@@ -242,11 +313,13 @@ def main() -> None:
     made.add_argument("--programs", type=int, help="how many; without it, as many as the time allows")
     made.add_argument("--reduce", type=float, default=15.0, help="seconds to make a program smaller")
     made.add_argument("--program", type=int, metavar="SEED", help="run one program, and print all of it")
+    made.add_argument("--prepare", type=Path, metavar="FILE", help="only run what needs no GPU, and keep it")
+    made.add_argument("--prepared", type=Path, metavar="FILE", help="take from a file what --prepare has kept")
     arguments = made.parse_args()
     # The order of columns that Dask takes from a set is the same in all processes.
     os.environ.update(dict.fromkeys(ONE_THREAD, "1") | {"PYTHONHASHSEED": "0"})
-    if arguments.program is not None:
-        show(arguments)
+    if arguments.program is not None or arguments.prepare:
+        (prepare if arguments.prepare else show)(arguments)
         return
     options = {name: getattr(arguments, name) for name in ("array", "dataframe", "kind")}
     began = time.monotonic()

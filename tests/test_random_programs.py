@@ -1,5 +1,6 @@
 """oracle/random_programs.py: its programs come from their seeds alone, and wrong answers are found and reduced."""
 
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,7 +12,7 @@ import program_runs as kinds
 import pytest
 from program_runs import FINDINGS, Outcome, Row, judge, run
 from programs import Numbers, Program, Step, Table, make
-from random_programs import WAYS, counts, groups, reduced, table
+from random_programs import WAYS, Pair, counts, groups, read_prepared, reduced, table
 
 ORACLE = Path(__file__).parents[1] / "oracle"
 ON_CPU = ("numpy", "pandas")
@@ -66,6 +67,19 @@ def test_a_wrong_answer_is_found_and_its_program_is_made_smaller():
     program, row = reduced(WRONG, row, judged_with_a_mistake, seconds=60)
     assert (row.outcome, row.last, [step.name for step in program.steps]) == (kinds.VALUE, "filter", ["filter"])
     assert program.data == {"v": Table({"x": ("int64", (1,))}, None, 1)}
+
+
+def test_what_was_prepared_without_the_switch_is_compared_in_the_process_with_it(tmp_path):
+    outcomes = {way: run(WRONG, way, *ON_CPU) for way in ("host", "dask")}
+    other = replace(WRONG, seed=1)
+    wrong = outcomes | {"dask": replace(outcomes["dask"], value=outcomes["dask"].value + 1)}
+    (tmp_path / "prepared").write_bytes(pickle.dumps((WRONG, outcomes)) + pickle.dumps((other, wrong)))
+    pair = Pair(*ON_CPU, 120, read_prepared(tmp_path / "prepared"))
+    try:
+        rows = [pair.judged_seed(seed, ["frame"])[1] for seed in (0, 1)]
+    finally:
+        pair.close()
+    assert [(row.outcome, row.unlike_host) for row in rows] == [(kinds.AGREES, False), (kinds.AS_HOST, True)]
 
 
 def test_an_error_on_one_side_only_and_a_lost_process_are_differences():

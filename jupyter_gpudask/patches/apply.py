@@ -201,11 +201,11 @@ class ImportWatch(MetaPathFinder):
     """Calls functions after modules have been imported; it is in `sys.meta_path` while it waits for one."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, Callable[[], None]] = {}
+        self._waiting: dict[str, list[Callable[[], None]]] = {}
 
     def add(self, module: str, call: Callable[[], None]) -> None:
         """Call a function once, when a module that is not imported yet has been."""
-        self._waiting[module] = call
+        self._waiting.setdefault(module, []).append(call)
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
 
@@ -228,9 +228,9 @@ class ImportWatch(MetaPathFinder):
 
         def exec_module(module: Any) -> None:
             run(module)
-            call = self._waiting.get(name)
+            calls = self._waiting.get(name, [])
             self.forget([name])
-            if call is not None:
+            for call in calls:
                 call()
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]

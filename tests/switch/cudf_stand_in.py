@@ -61,6 +61,25 @@ def with_signs(result, dividend, divisor):
     return Series(pd.Series(result).mul(-1)) if is_negated else result
 
 
+def has_fractions(operand):
+    return isinstance(operand, float) or getattr(getattr(operand, "dtype", None), "kind", "O") == "f"
+
+
+def rounded_floor(dividend, divisor):
+    """As cuDF, which rounds the quotient of floats first."""
+    return np.floor(dividend / divisor)
+
+
+def rounded_rest(dividend, divisor):
+    return dividend - np.floor(dividend / divisor) * divisor
+
+
+ROUNDED = {
+    **dict.fromkeys((operator.floordiv, roperator.rfloordiv, np.floor_divide), rounded_floor),
+    **dict.fromkeys((operator.mod, roperator.rmod, np.remainder), rounded_rest),
+}
+
+
 class Series(pd.Series):
     """Stands for `cudf.Series`."""
 
@@ -84,6 +103,10 @@ class Series(pd.Series):
         if op in (operator.truediv, roperator.rtruediv) and plain.dtype.kind in "biu" and plain.dtype.itemsize < 8:
             plain = plain.astype("float32")
         other = as_small(plain, other)
+        if op in ROUNDED and plain.dtype.kind in "iuf" and not isinstance(plain.dtype, pd.ArrowDtype):
+            sides = (other, plain) if op in (roperator.rfloordiv, roperator.rmod) else (plain, other)
+            if any(map(has_fractions, sides)):
+                return Series(ROUNDED[op](*sides))
         result = Series(plain._arith_method(other, op))
         sides = (other, plain) if op is roperator.rtruediv else (plain, other)
         return with_signs(result, *sides) if op in (operator.truediv, roperator.rtruediv) else result
@@ -97,7 +120,8 @@ class Series(pd.Series):
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         plain = [each.to_pandas() if isinstance(each, Series) else each for each in inputs]
-        result = getattr(ufunc, method)(*plain, **options)
+        is_rounded = ufunc in ROUNDED and any(map(has_fractions, plain))
+        result = (ROUNDED[ufunc] if is_rounded else getattr(ufunc, method))(*plain, **options)
         result = result.astype(getattr(result.dtype, "numpy_dtype", result.dtype))  # as of CuPy
         return Series(with_missing(result, *plain) if result.dtype == bool else result)
 

@@ -6,10 +6,17 @@ import pytest
 from dask.array import reductions
 from device import MARKS, cupy
 
+from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.patches.arrays import extremes
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = [*MARKS, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def patches_of_workers():
+    patches.apply("worker")
+
 
 NUMBERS = np.random.default_rng(0).permutation(60).reshape(6, 10) / 7
 CHUNKS = {"whole": ((6,), (10,)), "uneven": ((1, 3, 2), (7, 1, 2)), "empty": ((0, 4, 0, 2), (10,))}
@@ -138,6 +145,28 @@ def test_it_agrees_with_numpy(name, data, chunks):
         assert np.asarray(one).dtype in (np.asarray(other).dtype, promised.dtype)  # which differ in Dask's percentile
         exact = data != "halves"
         np.testing.assert_allclose(one, other, rtol=1e-9 if exact else 1e-4, atol=1e-12 if exact else 1e-4)
+
+
+SIGNED_NAN = np.array([2.0, np.nan, -1.0, np.copysign(np.nan, -1.0), 5.0, -np.inf])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x: da.median(x, axis=0),
+        lambda x: da.nanmedian(x, axis=0),
+        lambda x: da.topk(x, 3),
+        lambda x: da.topk(x, -3),
+        lambda x: da.unique(x).map_blocks(np.sort),
+        lambda x: da.isin(da.arange(-2.0, 6, chunks=3), x),
+        lambda x: x[da.argtopk(x, 4)],
+        lambda x: x.map_blocks(np.argsort),
+        lambda x: x.rechunk(-1).map_blocks(lambda block: np.sort(np.partition(block, 2)[:3]), dtype=x.dtype),
+    ],
+)
+def test_nan_of_both_signs_is_sorted_last(operation, dtype):
+    compare(operation, SIGNED_NAN.astype(dtype))
 
 
 DIVIDENDS = np.array([1.0, -1.0, 0.0, 0.3, 2.5, -7.0, 6.0, 1.2, 1e9, -0.1, 3.0, 9.9])

@@ -8,7 +8,7 @@ from cudf_stand_in import gpu_cell, readers_in_use
 from distributed import Client
 from frames import FRAME, WAYS, make_frames
 
-from jupyter_gpudask.inspection.placement import place_of, to_gpu
+from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.switch.context import switched_to
 
@@ -38,24 +38,6 @@ def test_a_frame_is_created_as_ever_and_that_of_a_gpu_cell_is_on_the_gpus(name, 
         assert type(result) is pd.DataFrame
         if len(result) == len(FRAME) and "c" in result:
             pd.testing.assert_frame_equal(result.reset_index(drop=True), FRAME, check_dtype=False)
-
-
-@pytest.mark.parametrize(
-    ("operation", "warned"),
-    [
-        (lambda frame: frame.b // 0.1, True),
-        (lambda frame: frame[["a", "b"]] % 0.3, True),
-        (lambda frame: frame.a // 2, False),
-        (lambda frame: frame.b * 2, False),
-        (lambda frame: frame.b.sum() // 0.1, False),
-    ],
-)
-def test_a_quotient_that_cudf_rounds_is_told(operation, warned, recwarn):
-    frame = dd.from_pandas(FRAME, npartitions=2)
-    assert operation(frame).compute(scheduler="sync") is not None
-    assert len(recwarn) == 0
-    operation(to_gpu(frame))
-    assert [str(each.message)[:11] for each in recwarn] == ["cuDF rounds"] * warned
 
 
 def test_a_partition_has_its_own_length_after_the_length_of_all_was_asked_for():

@@ -20,7 +20,7 @@ import jupyter_gpudask
 from jupyter_gpudask.errors import PatchError
 from jupyter_gpudask.patches import computation, mixed_operands
 from jupyter_gpudask.patches.apply import missing_names
-from jupyter_gpudask.patches.arrays import numeric, operand_placement
+from jupyter_gpudask.patches.arrays import operand_placement
 from jupyter_gpudask.patches.frames import differences
 from jupyter_gpudask.patches.parameters import PARAMETERS
 from jupyter_gpudask.patches.patch import Change, Patch, parameters_of, resolve
@@ -98,7 +98,7 @@ def test_the_private_names_of_dask_exist():
 def test_names_of_dask_that_rules_have_as_text_exist():
     import_module("dask.dataframe.tseries.resample")  # which Dask imports when it is used
     classes = {each.__name__ for each in subclasses(Expr)}
-    assert classes >= {*mixed_operands._MAY_MIX, *numeric._QUOTIENTS, *differences._OF_EXPRESSIONS}
+    assert classes >= {*mixed_operands._MAY_MIX, *differences._OF_EXPRESSIONS}
     assert classes >= differences._WITH_ALL_COLUMNS | differences._OF_ALL_DTYPES
     sources = (path.read_text() for path in Path(dask.__file__).parent.rglob("*.py") if "tests" not in path.parts)
     functions = {name for source in sources for name in re.findall(r"^ *def (\w+)\(", source, re.MULTILINE)}

@@ -95,6 +95,9 @@ FRAMES = {
         np.remainder(of(ROWS).b, 0.3),
         1 // (of(ROWS).b / 10),
         of(ROWS)[["a", "b"]] % 0.7,
+        of(ROWS)[["a", "b"]] // of(ROWS)[["b", "a"]],
+        of(ROWS).b.floordiv(of(ROWS).a / 3, fill_value=2),
+        of(ROWS).set_index("a").index // 0.3,
         of(ARROW).b // 0.1,
     ],
     "isin of NaN": lambda: of(GROUPS)[of(GROUPS).g.isin([1.0, np.nan])],
@@ -178,8 +181,8 @@ ARRAYS = {
 
 
 def in_cell(compute, *, of_frames):
+    patches.apply("worker")
     if device.HAS_GPU:
-        patches.apply("worker")
         with switched_to("cupy", "cudf", CellRecord(fallback="host", results="host")):
             return compute()
     if of_frames:
@@ -199,6 +202,8 @@ def computed(make):
 
 
 def _described(result):
+    if isinstance(result, pd.Index):
+        result = result.to_series()
     if isinstance(result, pd.DataFrame):
         return {name: _described(column) for name, column in result.items()}
     if isinstance(result, pd.Series):

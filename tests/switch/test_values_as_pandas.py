@@ -35,11 +35,42 @@ def codes(frame):
 NAN = float("nan")
 
 
+def tenths(frame):
+    return (frame.k - 4) / 10
+
+
 def of_arrow(frame):
     return frame[["k", "x"]].astype({"x": "double[pyarrow]"})
 
 
 COMPUTATIONS = {
+    "quotients and remainders of floats are not rounded": [
+        lambda f: tenths(f) // 0.1,
+        lambda f: tenths(f) % 0.1,
+        lambda f: tenths(f) % np.inf,
+        lambda f: tenths(f) // f.k,
+        lambda f: f.k % tenths(f),
+        lambda f: 1 // tenths(f),
+        lambda f: -7 % tenths(f),
+        lambda f: tenths(f).astype("float32") // 0.1,
+        lambda f: tenths(f).floordiv(0.1),
+        lambda f: tenths(f).rmod(1),
+        lambda f: np.remainder(tenths(f), 0.1),
+        lambda f: np.floor_divide(tenths(f), 0.1),
+        lambda f: f.x % (-f.x).min(),
+        lambda f: f.x.astype("Float64") // 0.1,
+        lambda f: f.x.astype("double[pyarrow]") // 0.1,
+        lambda f: f[["k", "x"]] % 0.3,
+        lambda f: f[["k", "x"]] // f[["k", "x"]],
+        lambda f: f[["k", "x"]].rmod(0.7),
+        lambda f: f.k.astype("Int64").mask(f.k > 5) // 0.3,
+        lambda f: f.k.astype("Int64").mask(f.k > 5) % tenths(f),
+        lambda f: flags(f) // 0.3,
+        lambda f: f[["k", "when"]].assign(h=f.k > 3)[["k", "h"]] // 0.3,
+        lambda f: (f.x * np.inf) // 0.1,
+        lambda f: tenths(f) % -np.inf,
+        lambda f: f.k // 3,
+    ],
     "NaN is a missing value of Arrow": [
         lambda f: of_arrow(f).x <= NAN,
         lambda f: of_arrow(f).x != NAN,
@@ -172,6 +203,7 @@ WITH_DTYPES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")  # of NumPy, which stands for CuPy
 @pytest.mark.parametrize(("compute", "has_dtypes"), [*cases(COMPUTATIONS, False), *cases(WITH_DTYPES, True)])
 def test_values_are_those_of_pandas(compute, has_dtypes):
     expected, result = on_both(compute)

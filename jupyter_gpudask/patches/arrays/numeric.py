@@ -2,9 +2,9 @@
 
 CuPy rounds ``x / y`` first: ``1.0 // 0.1`` is 10 there, and 9 in NumPy, because 0.1 is slightly more than a tenth;
 ``1.0 % 0.1`` is 0, and ``2.0 % inf`` is NaN. NumPy computes the remainder first, which is exact (C99, 7.12.10.1, fmod).
-For columns of cuDF 26.10, which rounds first too, there is a warning. The angles of NaN and of -0.0, and ``sinc`` of
-NaN, are wrong in CuPy. It computes `i0` of small integers with 16 bits, `float_power` of complex numbers with 64, and
-`fmod` of integers with floats. A negative power of an integer is 0 there, and an error in NumPy.
+The angles of NaN and of -0.0 are wrong in CuPy, and its ``sinc`` is 1 for NaN and 0 for integers. It computes `i0` of
+small integers with 16 bits, `float_power` of complex numbers with 64, and `fmod` of integers with floats. A negative
+power of an integer is 0 there, and an error in NumPy.
 
 In ``x[key] = value``, CuPy drops the mask of a masked value. Dask marks indices that belong to other blocks by the size
 of the block, and removes these marks from NumPy's indices only; CuPy counts an index beyond the end from the beginning
@@ -14,7 +14,6 @@ again, so that it would assign to other elements. Indices on the host are correc
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -27,8 +26,8 @@ from dask.array.routines import where
 
 from ...errors import NotOnGpuError
 from ...inspection.arguments import bind, first_argument
-from ...inspection.placement import can_move, name_of, place_of, place_of_partitions, to_gpu, to_host
-from ...inspection.user_code import user_frame, user_line
+from ...inspection.placement import can_move, name_of, place_of, to_gpu, to_host
+from ...inspection.user_code import user_line
 from ...overlay import current_record
 from ..host_fallback import note_on_host, refuse_if_strict
 from .complex_numbers import INEXACT, ComplexFunction
@@ -54,8 +53,9 @@ def floor_divide(x: Any, y: Any) -> Any:
 
 
 def sinc(x: Any) -> Any:
-    """As `numpy.sinc`, for blocks of floats and complex numbers; that of NaN is NaN."""
-    return np.where(np.isnan(x), x, np.sinc(x))
+    """As `numpy.sinc`, for blocks of floats and complex numbers."""
+    angle = np.pi * x
+    return np.where(angle == 0, x.dtype.type(1), np.sin(angle) / angle)
 
 
 def fmod(x: Any, y: Any) -> Any:
@@ -92,9 +92,6 @@ _MENDED_FOR_INTEGERS = {np.fmod: fmod, np.power: power, operator.pow: power}
 _WRAPPED = 4
 """Bytes of an integer. A float becomes a smaller one on x86 by way of a larger one, whose low bytes are taken."""
 
-_QUOTIENTS = {"FloorDiv": "//", "Mod": "%"}
-"""The operators of expressions of dataframes."""
-
 
 def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.core.elemwise`, with the quotients and remainders of this module for floats on GPUs.
@@ -119,8 +116,10 @@ def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if wide := _wider_dtype(op[0], dtype):
             operands = tuple(each.astype(wide) if isinstance(each, Array) else each for each in operands)
             dtype = np.dtype(wide)
-        if op[0] in _MENDED and (dtype.kind == "f" or (dtype.kind == "c" and op[0] is np.sinc)):
+        if op[0] in _MENDED and dtype.kind == "f":
             op = (_MENDED[op[0]],)
+        elif op[0] is np.sinc and dtype.kind == "c":
+            op = (ComplexFunction(sinc),)
         elif op[0] in INEXACT and dtype.kind == "c":
             op = (ComplexFunction(op[0]),)
         elif op[0] in _MENDED_FOR_INTEGERS and dtype.kind in "iu" and _is_mended(op[0], operands[-1]):
@@ -179,24 +178,6 @@ def _for_result_type(number: Any) -> Any:
     if type(number) in (bool, int, float, complex):
         return number
     return getattr(number, "dtype", None) or np.asarray(number).dtype
-
-
-def warn_about_cudf_division(expression: Any) -> None:
-    """Warn if an expression is a quotient of floating-point numbers on GPUs, which cuDF rounds."""
-    sign = _QUOTIENTS.get(type(expression).__name__)
-    if sign and place_of_partitions(expression) == "gpu" and _has_floats(expression._meta):  # noqa: SLF001
-        frame = user_frame()
-        if frame is not None:
-            text = f"cuDF rounds the quotient of x {sign} y first: 1.0 // 0.1 is 10, and 9 in pandas."
-            warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
-
-
-def _has_floats(meta: Any) -> bool:
-    """Whether a dataframe, Series or index has floating-point columns; scalars do not count."""
-    if not getattr(meta, "ndim", 0):
-        return False
-    dtypes = meta.dtypes if meta.ndim > 1 else [meta.dtype]
-    return any(getattr(dtype, "kind", "") == "f" for dtype in dtypes)
 
 
 def angle(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -17,6 +17,7 @@ from dask.dataframe.dask_expr._expr import Diff, MethodOperator
 from dask.utils import funcname
 
 from ...inspection.placement import is_type_of_gpu
+from .quotients import QUOTIENTS, quotient
 from .rules import SameColumns, dtypes_of, meta_of, of_columns
 
 _DIVISIONS = {"div", "divide", "rdiv", "rtruediv", "true_divide", "truediv"}
@@ -46,6 +47,8 @@ class Arithmetic:
         name = operands[0] if isinstance(operands[0], str) else self.__name__
         kind = "float64" if name in _DIVISIONS else _kind_of_number(operands)
         operands = tuple(_converted(each, kind, divides=name in _DIVISIONS) for each in operands)
+        if name in QUOTIENTS and any(is_type_of_gpu(type(each)) for each in operands):
+            return quotient(self.operation, operands, kwargs)
         result = self.operation(*operands, **kwargs)
         return _with_signs(result, operands) if name in _DIVISIONS else result
 
@@ -53,7 +56,7 @@ class Arithmetic:
 def is_division(expression: Any) -> bool:
     """Whether the operation, or the method of that name, divides."""
     name = expression.operand("name") if isinstance(expression, MethodOperator) else expression.operation.__name__
-    return name in _DIVISIONS
+    return name in _DIVISIONS or name in QUOTIENTS
 
 
 def _with_signs(result: Any, operands: tuple[Any, ...]) -> Any:

@@ -122,7 +122,8 @@ def of_columns_of_numpy(expression: Any) -> Any:
     if not isinstance(expression.func, np.ufunc):
         return expression
     function: Any = COMPARED_BY_UFUNC.get(expression.func.__name__, expression.func)
-    if expression.func.__name__ in OPERATORS_OF_NUMPY and (is_converted(expression) or expression.func is np.divide):
+    divides = expression.func in (np.divide, np.floor_divide, np.remainder)
+    if expression.func.__name__ in OPERATORS_OF_NUMPY and (is_converted(expression) or divides):
         function = Arithmetic(function)
     made = with_nullable_dtypes(expression.substitute_parameters({"func": OfColumns(function)}))
     if isinstance(function, Comparison) and expression.func.__name__ not in OPERATORS_OF_NUMPY:

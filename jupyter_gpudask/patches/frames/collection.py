@@ -20,7 +20,6 @@ from ...inspection.arguments import bind, first_argument
 from ...inspection.frames import FromGraphOnGpu, frame_to_host, meta_of_pandas
 from ...inspection.placement import can_move, is_type_of_gpu, name_of, place_of_partitions
 from ...overlay import current_overlay, current_record
-from ..arrays.numeric import warn_about_cudf_division
 from ..host_fallback import frame_to_gpu, note_line, note_on_host, on_host, refuse_if_strict
 from ..mixed_operands import in_one_place
 from .as_pandas import as_pandas
@@ -57,7 +56,6 @@ def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
         collection = original(on_host(expression, original))
         note_on_host(operation, reason, collection.npartitions)
         return collection if is_of_python_objects(expression) else frame_to_gpu(collection)
-    warn_about_cudf_division(expression)
     return _note(_on_gpu(original(as_pandas(expression))))
 
 

@@ -14,9 +14,9 @@ _MISSING = set(
 )
 _FROM_THE_HOST = {"array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray"}
 _METHODS = set(
-    "all any argmax argmin argpartition argsort astype choose clip compress conj conjugate copy cumprod cumsum "
-    "diagonal dot fill flatten max mean min nonzero partition prod ptp put ravel repeat reshape round searchsorted "
-    "sort squeeze std sum swapaxes take trace transpose var view".split()
+    "all any argmax argmin astype choose clip compress conj conjugate copy cumprod cumsum "
+    "diagonal dot fill flatten max mean min nonzero prod ptp put ravel repeat reshape round searchsorted "
+    "squeeze std sum swapaxes take trace transpose var view".split()
 )
 _TO_THE_HOST = set("item tobytes tolist".split())
 _METRICS = set("dtype flags itemsize nbytes ndim shape size strides".split())
@@ -76,7 +76,7 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
             result = getattr(ufunc, method)(*unwrap(inputs), **unwrap(kwargs))
         return out[0] if out and len(out) == 1 else wrap(result)
 
-    def __array_function__(self, function, types, args, kwargs):
+    def __array_function__(self, function, types, args, kwargs):  # noqa: PLR0911 - a line for each difference
         if missing(function.__name__):
             return NotImplemented
         if function.__name__ in _QUANTILES and _reads_beyond(*args, **kwargs):
@@ -90,14 +90,15 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
             return wrap(np.where(unwrap(args[0]) >= 0, 0.0, np.pi))
         if function.__name__ in _WITHOUT_NAN:
             return wrap(_place_beside_nan(function.__name__, *unwrap(args), **unwrap(kwargs)))
-        if function is np.argsort:  # CuPy's order of equal values is theirs
-            kwargs = {**kwargs, "kind": "stable"}
+        if function is np.unique and args[0].dtype.kind == "f" and len(args) == 1 and not kwargs:
+            return _unique(args[0])
         if function is np.histogram:
             return wrap(_histogram(*unwrap(args, indices=True), **unwrap(kwargs)))
         if function in (np.nansum, np.nanprod) and args[0].dtype.kind == "c":
             args = (_parts_without_nan(unwrap(args[0]), int(function is np.nanprod)), *args[1:])
-        if function is np.sinc:  # of NaN it is 1 in CuPy
-            return wrap(np.sinc(np.nan_to_num(unwrap(args[0]), nan=0.0)))
+        if function is np.sinc:  # of NaN it is 1 in CuPy, and of integers 0
+            values = np.nan_to_num(unwrap(args[0]), nan=0.0)
+            return wrap(np.where((values == np.round(values)) & (values != 0), 0, np.sinc(values)))
         return on_device(function)(*args, **kwargs)
 
     def __getitem__(self, key):
@@ -144,11 +145,42 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
     def set(self, arr, stream=None):
         np.copyto(self._host, arr, casting="no")
 
+    def sort(self, axis=-1):
+        self._host[...] = self._host[_order(self._host)] if self.ndim == 1 else np.sort(self._host, axis)
+
+    def argsort(self, axis=-1):  # CuPy's order of equal values is theirs
+        return wrap(_order(self._host) if self.ndim == 1 else np.argsort(self._host, axis, kind="stable"))
+
+    def partition(self, kth, axis=-1):
+        if not np.isnan(self._host).any():  # as it compares numbers with NaN, the order is any
+            self._host.partition(kth, axis)
+
+    def argpartition(self, kth, axis=-1):
+        return self.argsort(axis)
+
     @property
     def data(self):
         from . import cuda
 
         return cuda.memory.MemoryPointer(self._host)
+
+
+def _order(values):
+    """As CuPy sorts one dimension: a NaN with a sign comes first."""
+    if values.dtype.kind != "f":
+        return np.argsort(values, kind="stable")
+    missing = np.isnan(values)
+    return np.lexsort((np.where(missing, 0, values), missing * np.where(np.signbit(values), -1, 1)))
+
+
+def _unique(array):
+    array = array.flatten()
+    array.sort()
+    values = array._host
+    kept = np.concatenate([[True], values[1:] != values[:-1]])[: len(values)]
+    if len(values) and np.isnan(values[-1]):  # the last ones are one
+        kept[len(values) - np.argmin(np.isnan(values[::-1])) + 1 if not np.isnan(values).all() else 1 :] = False
+    return wrap(values[kept])
 
 
 def _wrapped_around(key, shape):
@@ -262,6 +294,8 @@ def on_device(function, *, indices=False):
     if isinstance(function, type) or not callable(function):
         return function
     indices = indices or function.__name__ == "take"
+    if function.__name__ in ("sort", "partition", "argsort", "argpartition"):
+        return functools.partial(_sorted, function.__name__)
     if function.__name__ in _FROM_THE_HOST:
         return {"array": array}.get(function.__name__, asarray)
 
@@ -276,6 +310,15 @@ def on_device(function, *, indices=False):
             return wrap(function(*unwrap(args, indices=indices), **unwrap(kwargs, indices=indices)))
 
     return call
+
+
+def _sorted(name, a, *args, axis=-1, kind=None):  # noqa: ARG001 - as NumPy
+    a, axis = (a.flatten(), -1) if axis is None else (a, axis)
+    if name.startswith("arg"):
+        return getattr(a, name)(*args, axis=axis)
+    a = a.copy()
+    getattr(a, name)(*args, axis=axis)
+    return a
 
 
 def array(value, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, blocking=False):  # noqa: ARG001 - CuPy's

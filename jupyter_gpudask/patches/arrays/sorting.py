@@ -1,0 +1,36 @@
+"""Sorts of arrays with NaN on GPUs: NaN is last, as in NumPy.
+
+CuPy 14.2 sorts arrays of one dimension by the bits of floats, so that a NaN with a sign, such as 0 / 0 on a GPU, is the
+first. In long arrays its `partition` compares numbers with NaN, and leaves any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def sort(original: Callable[..., None], /, array: Any, *args: Any, **kwargs: Any) -> None:
+    """As ``cupy.ndarray.sort``, which changes the array."""
+    if _is_by_bits(array):
+        array[np.isnan(array)] = np.nan  # the one without a sign
+    original(array, *args, **kwargs)
+
+
+def partition(original: Callable[..., None], /, array: Any, kth: Any, axis: int = -1) -> None:
+    """As ``cupy.ndarray.partition``; with NaN the array is sorted."""
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        array.sort(axis)
+    else:
+        original(array, kth, axis)
+
+
+def indices(original: Callable[..., Any], /, array: Any, *args: Any, **kwargs: Any) -> Any:
+    """As ``cupy.ndarray.argsort`` and ``cupy.ndarray.argpartition``, which sorts."""
+    return original(np.where(np.isnan(array), np.nan, array) if _is_by_bits(array) else array, *args, **kwargs)
+
+
+def _is_by_bits(array: Any) -> bool:
+    return array.ndim == 1 and array.dtype.kind == "f"
