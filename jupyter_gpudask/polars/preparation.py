@@ -1,4 +1,4 @@
-"""Let workers import cudf-polars as soon as the kernel is connected, while the kernel imports it, too."""
+"""Let workers import what the kernel uses first, cudf-polars or cuDF, as soon as it is connected."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from ..worker.imports import prepare_cudf
 from ..worker.polars_rank import prepare_rank
 
 if TYPE_CHECKING:
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def prepare(client: Client) -> None:
-    """Let the workers on GPUs import cudf-polars, if the user has imported Polars; this does not wait for them."""
+    """Let the workers on GPUs import cudf-polars, if the user has imported Polars, or cuDF; does not wait for them."""
+    function: Any = prepare_rank if "polars" in sys.modules else prepare_cudf
 
-    async def prepare_ranks() -> None:
+    async def prepare_workers() -> None:
         with suppress(Exception):  # the first call in a worker shows the error
-            await client._run(prepare_rank, on_error="ignore")  # noqa: SLF001
+            await client._run(function, on_error="ignore")  # noqa: SLF001
 
-    if "polars" in sys.modules:
-        loop: Any = client.loop
-        asyncio.run_coroutine_threadsafe(prepare_ranks(), loop.asyncio_loop)
+    loop: Any = client.loop
+    asyncio.run_coroutine_threadsafe(prepare_workers(), loop.asyncio_loop)

@@ -83,3 +83,8 @@ def import_cudf(worker: Worker) -> None:
     plugin = worker.plugins.get(CudfPlugin.name)
     if isinstance(plugin, CudfPlugin):
         plugin.transition()
+
+
+async def prepare_cudf(dask_worker: Worker) -> None:
+    """As `import_cudf`; sent by the kernel."""
+    import_cudf(dask_worker)
