@@ -104,6 +104,7 @@ FINDINGS = (VALUE, TYPE, LABELS, ORDER, FACTS, FAILS, NO_ERROR, LOST)
 
 _OF_EMPTY = "a merge of categories with partitions without rows has a result, as in pandas"
 _OF_NULLABLE = "std of columns of which one is nullable has a result, as in pandas"
+_WITHOUT_ROWS = "columns without rows may have another dtype"
 _ERRORS = {_OF_EMPTY: ("dtype of categories must be the same",), _OF_NULLABLE: ("not 'NAType'",)}
 """The errors of Dask on the CPU that these have as their cause; any other one is a finding."""
 
@@ -119,13 +120,15 @@ DOCUMENTED = (
     ((NO_ERROR,), r"merge\(", _OF_EMPTY),
     ((NO_ERROR,), r"\]\.(std|sem|var)\(", _OF_NULLABLE),
     ((FAILS,), r"\.columns = \[\[", "a MultiIndex as columns is refused by cuDF"),
+    ((TYPE,), "", _WITHOUT_ROWS),
+    ((TYPE,), r"axis=1", "statistics of rows with booleans are numbers"),
     ((VALUE,), r"\.resample\(", "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some are missing"),
 )
 """Differences that docs/what-runs-where.md lists: their outcomes, a pattern of the text of a step, and the reason."""
 
 
-def documented(program: Program, outcome: str, note: str, *, on_gpu: bool) -> str:
-    """The reason of a difference that is documented for GPUs; empty if there is none."""
+def documented(program: Program, outcome: str, note: str, *, on_gpu: bool, rows: int | None = None) -> str:
+    """The reason of a difference of a result with so many rows that is documented for GPUs; empty if none is."""
     if "No module named 'cupyx'" in note:
         return "the stand-in for CuPy has no cupyx"
     text = "\n".join(step.text for step in program.steps)
@@ -135,6 +138,10 @@ def documented(program: Program, outcome: str, note: str, *, on_gpu: bool) -> st
         if "categories" in reason and not re.search("category|categories|categorical", note + program.setup):
             continue
         if outcome == NO_ERROR and not any(error in note for error in _ERRORS.get(reason, ("",))):
+            continue
+        if reason == _WITHOUT_ROWS and rows != 0:
+            continue
+        if "rows with booleans" in reason and "of dtype object on the CPU" not in note:
             continue
         if "bins" in reason and not re.search(r"nan\) and np\.float64\([01]\.0\)$", note):
             continue
@@ -201,7 +208,8 @@ def judge(program: Program, outcomes: Mapping[str, Outcome | None], *, on_gpu: b
             continue
         row.outcome, row.note, row.way, row.on_cpu = outcome, note, way, run.on_cpu
         row.host = _decided_by(program, host, plain, run)
-        reason = documented(program, outcome, note, on_gpu=on_gpu)
+        rows = len(plain.value) if isinstance(plain.value, pd.DataFrame | pd.Series | pd.Index) else None
+        reason = documented(program, outcome, note, on_gpu=on_gpu, rows=rows)
         if reason:
             row.outcome, row.note = KNOWN, f"{reason}: {note}"
         elif row.host == "as the switch" and outcome != FACTS:

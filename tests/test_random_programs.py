@@ -148,3 +148,8 @@ def test_only_the_cause_that_is_documented_is_no_finding(text, note):
     program = replace(WRONG, steps=(Step("last", text + ".astype('category')"),))
     assert kinds.documented(program, kinds.NO_ERROR, note, on_gpu=True)
     assert not kinds.documented(program, kinds.NO_ERROR, "KeyError: category; now 1", on_gpu=True)
+    note = "column value: of dtype int64 on the CPU, string on the GPUs"
+    assert [bool(kinds.documented(program, kinds.TYPE, note, on_gpu=True, rows=rows)) for rows in (0, 1)] == [
+        True,
+        False,
+    ]

@@ -343,7 +343,11 @@ def concat_alone(dfs, axis=0, join="outer", ignore_index=False, **_):
         made = pd.Series(pd.Categorical.from_codes(codes, dtype=plain[0].dtype), made.index, name=made.name)
     elif made.ndim == 2:
         made = made.assign(**{name: made[name].cat.as_unordered() for name in names})
-    if made.index.dtype == "category":
+    if isinstance(made.index, pd.MultiIndex):
+        levels = [made.index.get_level_values(number) for number in range(made.index.nlevels)]
+        unordered = [level.as_unordered() if level.dtype == "category" else level for level in levels]
+        made.index = pd.MultiIndex.from_arrays(unordered, names=made.index.names)
+    elif made.index.dtype == "category":
         made.index = made.index.as_unordered()
     return as_stand_in(made)
 

@@ -24,7 +24,9 @@ def frame(values):
 
 
 @pytest.mark.parametrize("parts", [LETTERS, [NOTHING, *LETTERS], GRADED], ids=["letters", "missing", "ordered"])
-@pytest.mark.parametrize("make", [series, frame, lambda values: frame(values).set_index("c")])
+@pytest.mark.parametrize(
+    "make", [series, frame, lambda v: frame(v).set_index("c"), lambda v: frame(v).set_index(["n", "c"], append=True)]
+)
 @pytest.mark.parametrize("ignore_index", [False, True])
 def test_concatenated_categories_are_those_of_pandas(make, parts, ignore_index):
     plain = [make(values) for values in parts]
@@ -56,7 +58,7 @@ def test_categories_that_an_operation_left_without_an_order_have_that_of_the_oth
     assert list(result.c.dropna()) == ["mid", "high", "low"]
 
 
-DATA = pd.DataFrame({"g": pd.Categorical(["low", "high", "mid", None] * 3, dtype=GRADES), "n": range(12)})
+DATA = pd.DataFrame({"g": pd.Categorical(["low", "high", "mid", None] * 3, dtype=GRADES), "n": range(12), "k": 1})
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,8 @@ DATA = pd.DataFrame({"g": pd.Categorical(["low", "high", "mid", None] * 3, dtype
         lambda f: f.repartition(npartitions=2).g > "low",
         lambda f: f.groupby("g", observed=False).n.sum().reset_index(),
         lambda f: f.shuffle("g").sort_values("n").g,
+        lambda f: f.groupby(["g", "k"], observed=True).n.sum().reset_index().map_partitions(lambda p: p[p.g > "low"]),
+        lambda f: f.groupby(["g", "k"], observed=True)[["n"]].max().reset_index().sort_values("n").g,
         lambda f: f.drop_duplicates(subset=["g"]).sort_values("n").g.cat.codes,
     ],
 )

@@ -5,6 +5,7 @@ With a GPU they are computed by CuPy and cuDF; elsewhere by the stand-ins for bo
 
 import re
 import warnings
+from decimal import Decimal
 
 import dask
 import dask.array as da
@@ -32,6 +33,10 @@ TEXTS = ["this is. an? example", "a1-b22", None, "", "Straße İstanbul ß", "ł
 NULLABLE = pd.DataFrame({"q": pd.array([1, None, 3], "Int64"), "b": pd.array([True, None, False], "boolean")})
 NULLABLE["u"] = pd.array([1, None, 255], "UInt8")
 NULLABLE["w"] = pd.array([1, None, 2**62 + 1], "int64[pyarrow]")
+
+
+OF_ARROW = pd.DataFrame({"d": pd.array([Decimal("1.25"), None, Decimal(-3)], pd.ArrowDtype(pa.decimal128(10, 2)))})
+OF_ARROW["t"] = pd.array(pd.to_datetime(["2024-01-02", None, "2024-05-01"]), "timestamp[us][pyarrow]")
 
 
 def of(data, npartitions=3):
@@ -104,6 +109,7 @@ FRAMES = {
     "groups of missing keys": lambda: of(GROUPS).groupby("k", dropna=False).size(),
     "reciprocals of -0.0": lambda: 1 / of(pd.Series([-0.0, 0.0, 2.0])),
     "nullable dtypes": lambda: [of(NULLABLE), of(NULLABLE).q + 1],
+    "decimals and times of Arrow": lambda: of(OF_ARROW),
     "the order of transformed rows": lambda: of(GROUPS).groupby("k").p.transform("mean", meta=("p", "f8")),
     "empty bins": lambda: [getattr(of(BINS, 1).v.resample("15min"), name)() for name in ("sum", "count", "prod")],
     "different values of empty bins": lambda: of(BINS).m.resample("15min").nunique(),
@@ -137,15 +143,38 @@ FRAMES = {
 }
 
 
-def of_xarray(compute):
-    """A test of a function of Xarray, given the package and an array of it."""
+def of_xarray(compute, package="xarray"):
+    """A test of a function of Xarray, or of a package for it, given the package and an array of Xarray."""
 
     def computed_by_xarray():
-        xarray = pytest.importorskip("xarray")
+        xarray, other = map(pytest.importorskip, ("xarray", package))
         data = da.arange(24, chunks=6).reshape(4, 6)
-        return compute(xarray, xarray.DataArray(data, {"x": np.arange(6) * 10}, ("y", "x"), "t")).to_numpy()
+        found = compute(other, xarray.DataArray(data, {"x": np.arange(6) * 10}, ("y", "x"), "t")).to_numpy()
+        return found.round(9) if found.dtype.kind in "fc" else found
 
     return computed_by_xarray
+
+
+def of_image(compute):
+    """A test of a function of dask-image, given an image and its labels."""
+
+    def computed_by_dask_image():
+        measure = pytest.importorskip("dask_image.ndmeasure")
+        image = da.from_array((np.arange(60).reshape(6, 10) * 7 % 11).astype(float), chunks=(4, 5))
+        labels, number = measure.label(image > 5)
+        return compute(measure, image, labels, number)
+
+    return computed_by_dask_image
+
+
+def on_grid(package, data):
+    grid = package.Grid(
+        data.to_dataset().assign_coords(left=("left", np.arange(6) * 10 - 5)),
+        coords={"X": {"center": "x", "left": "left"}},
+        padding="periodic",
+        autoparse_metadata=False,
+    )
+    return grid.interp(data.astype(float), "X")
 
 
 ARRAYS = {
@@ -167,6 +196,25 @@ ARRAYS = {
         )
     ),
     "Xarray's interpolation": of_xarray(lambda _, x: x.interp(x=[5, 12, 49])),
+    "a histogram by xhistogram": of_xarray(
+        lambda package, x: package.histogram(x, bins=[np.linspace(0, 24, 7)], dim=["y"]), "xhistogram.xarray"
+    ),
+    "a spectrum by xrft": of_xarray(
+        lambda package, x: package.power_spectrum(x.astype(float).chunk(x=-1), dim="x", detrend="constant"), "xrft"
+    ),
+    "a filter of gcm-filters": of_xarray(
+        lambda package, x: package.Filter(filter_scale=2, dx_min=1).apply(x.astype(float).chunk(-1), dims=["y", "x"]),
+        "gcm_filters",
+    ),
+    "a grid of xgcm": of_xarray(on_grid, "xgcm"),
+    "labels of an image": of_image(lambda _, image, labels, number: [labels, number]),
+    "means and sizes by label": of_image(
+        lambda measure, image, labels, _: [
+            measure.mean(image, labels, [1, 2]),
+            measure.area(image, labels, [1, 2]),
+            measure.maximum_position(image, labels, [1, 2]),
+        ]
+    ),
     "edges of a histogram": lambda: da.histogram(
         da.from_array(np.random.default_rng(4).normal(size=200).round(2), chunks=50), bins=10, range=(-2, 2)
     )[0],

@@ -33,4 +33,4 @@ def indices(original: Callable[..., Any], /, array: Any, *args: Any, **kwargs: A
 
 
 def _is_by_bits(array: Any) -> bool:
-    return array.ndim == 1 and array.dtype.kind == "f"
+    return bool(array.ndim == 1 and array.dtype.kind == "f")

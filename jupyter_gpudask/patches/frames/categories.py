@@ -1,7 +1,8 @@
 """Concatenate categories on GPUs with all those of the parts, and with their order, as Dask does on the CPU.
 
-cuDF 26.10 drops the order of categories when it concatenates dataframes, forgets those of parts that have only missing
-values, and gives the codes of all categories to a Series that has those of the first part only.
+cuDF 26.10 drops the order of categories when it concatenates dataframes, also in the levels of an index, forgets those
+of parts that have only missing values, and gives the codes of all categories to a Series that has those of the first
+part only.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pandas.api.types import is_object_dtype, union_categoricals
 from ...inspection.arguments import bind
 
 _INDEX = object()
-"""The name of the index among those of columns."""
+"""The name of the index among those of columns; that of a level is a pair of it and the number."""
 
 
 def concatenate(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -44,9 +45,16 @@ def _united(parts: Sequence[Any]) -> dict[Any, Any]:
 
 
 def _dtypes_of(part: Any) -> dict[Any, Any]:
+    if getattr(part, "nlevels", 1) > 1:
+        return {(_INDEX, number): dtype for number, dtype in enumerate(_levels(part).dtypes)}
     if not hasattr(part, "index"):
-        return {_INDEX: part.dtype} if part.ndim == 1 else {}  # an index of several levels has two dimensions in cuDF
+        return {_INDEX: part.dtype}
     return {**_dtypes_of(part.index), **(dict(part.dtypes.items()) if part.ndim > 1 else {None: part.dtype})}
+
+
+def _levels(index: Any) -> Any:
+    """The levels of an index as columns with their numbers; two levels may have one name."""
+    return index.to_frame(index=False, name=list(range(index.nlevels)))
 
 
 def _has_categories(dtype: Any) -> bool:
@@ -84,12 +92,25 @@ def _with_categories(part: Any, dtypes: dict[Any, Any]) -> Any:
     if not changed:
         return part
     if not hasattr(part, "index"):
-        return part.astype(changed[_INDEX])
-    index = changed.pop(_INDEX, None)
-    part = part.astype(changed if part.ndim > 1 else changed[None]) if changed else part.copy(deep=False)
-    if index is not None:
-        part.index = part.index.astype(index)
+        return _index_with_categories(part, changed)
+    columns = {name: dtype for name, dtype in changed.items() if not _is_of_index(name)}
+    index = {name: dtype for name, dtype in changed.items() if name not in columns}
+    part = part.astype(columns if part.ndim > 1 else columns[None]) if columns else part.copy(deep=False)
+    if index:
+        part.index = _index_with_categories(part.index, index)
     return part
+
+
+def _is_of_index(name: Any) -> bool:
+    return name is _INDEX or (isinstance(name, tuple) and name[0] is _INDEX)
+
+
+def _index_with_categories(index: Any, dtypes: dict[Any, Any]) -> Any:
+    """An index with this dtype, or with levels of these dtypes."""
+    if _INDEX in dtypes:
+        return index.astype(dtypes[_INDEX])
+    levels = _levels(index).astype({number: dtype for (_, number), dtype in dtypes.items()})
+    return type(index).from_frame(levels, names=list(index.names))
 
 
 def _are_same(left: Any, right: Any) -> bool:
