@@ -177,11 +177,12 @@ def test_two_gpus_share_the_work(gpu):
     if len(list_gpus()) < 2:
         pytest.skip("needs two GPUs")
     kernel = gpu("--gpus 2")
+    kernel.ok("def uuid():\n    import cupy\n    return cupy.cuda.runtime.getDeviceProperties(0)['uuid']")
+    # This also waits for both workers, which may still import cuDF: the first one to be ready would compute most blocks.
+    assert kernel.ok("len(set(client.run(uuid).values()))").value == "2"
     kernel.ok("%%gpudask\nimport dask.array as da\nx = da.random.normal(size=(40_000, 40_000), chunks=5_000).persist()")
     kernel.ok("from distributed import wait; wait(x)")
     assert kernel.ok("sorted(len(keys) > 10 for keys in client.has_what().values())").value == "[True, True]"
-    kernel.ok("def uuid():\n    import cupy\n    return cupy.cuda.runtime.getDeviceProperties(0)['uuid']")
-    assert kernel.ok("len(set(client.run(uuid).values()))").value == "2"
 
 
 @pytest.mark.parametrize("options", ["--protocol ucx --pool 0.3", "--protocol ucx"])
