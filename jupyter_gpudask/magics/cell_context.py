@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -209,7 +211,7 @@ def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster, record
 
     # `compute` releases its futures before the cell ends, and the scheduler then forgets their tasks.
     client.on_interrupt = count
-    with _responsive_event_loop(), _short_tracebacks(shell):
+    with _responsive_event_loop(), _repeated_interrupts(), _short_tracebacks(shell):
         try:
             yield
         finally:
@@ -249,6 +251,35 @@ def describe_stuck_worker(worker: StuckWorker, gpus: Sequence[GpuState]) -> str:
         names = ", ".join(worker.lost[:_MAX_NAMES]) + (" and others" if len(worker.lost) > _MAX_NAMES else "")
         text += f" Lost, because they cannot be recomputed: {names}."
     return text
+
+
+@contextmanager
+def _repeated_interrupts() -> Iterator[None]:
+    """Interrupt the cell again if an interrupt came in a finalizer or a weak reference's callback, which ignore errors.
+
+    Building a large query, or graph, spends much of its time in these.
+    """
+    before = sys.unraisablehook
+    timers: list[threading.Timer] = []
+
+    def repeat(unraisable: Any) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            before(unraisable)
+            return
+        main = threading.main_thread().ident
+        assert main is not None
+        # Not at once: the error would be raised in this function.
+        timers.append(threading.Timer(_WAKE_INTERVAL, signal.pthread_kill, (main, signal.SIGINT)))
+        timers[-1].start()
+
+    sys.unraisablehook = repeat
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
+        if sys.unraisablehook is repeat:
+            sys.unraisablehook = before
 
 
 @contextmanager

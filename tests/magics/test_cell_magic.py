@@ -213,6 +213,15 @@ def test_an_interrupt_stops_the_cell_and_switches_back(gpu_kernel, body):
     assert_off(gpu_kernel)
 
 
+def test_an_interrupt_that_comes_in_a_finalizer_stops_the_cell(gpu_kernel):
+    gpu_kernel.ok("import signal, sys, time\nhook = sys.unraisablehook")
+    gpu_kernel.ok("class Interrupting:\n    def __del__(self):\n        signal.raise_signal(signal.SIGINT)")
+    with promised(5):
+        reply = gpu_kernel.run("%%gpudask\nInterrupting()\ntime.sleep(30)")
+    assert reply.error == "KeyboardInterrupt"
+    assert gpu_kernel.ok("sys.unraisablehook is hook").value == "True"
+
+
 def test_what_was_typed_is_what_the_history_keeps(gpu_kernel):
     reply = gpu_kernel.ok("%%gpudask\n'remember'")
     assert gpu_kernel.ok(f"In[{reply.count}].splitlines()[1], _ih[{reply.count}][:3]").status == "ok"
