@@ -211,6 +211,7 @@ ROWS = {
     "differences._ufunc, exchanged operands": lambda lib: np.arctan2(1.0, lib.series([2.0])),
     "differences._ufunc, fmod": lambda lib: np.fmod(lib.series([-3.0]), 2.0),
     "differences._ufunc, float_power": lambda lib: np.float_power(lib.series([2]), -1),
+    "arithmetic._is_boolean, Arrow": lambda lib: (lib.series([False], dtype="bool[pyarrow]") != 0).any(),
     "differences._ufunc, fmax": lambda lib: np.fmax(lib.series([1.0, NAN]), 0.5),
     "differences._ufunc, copysign": lambda lib: np.copysign(lib.series([1.0]), lib.series([NAN])).isna().any(),
     "differences._ufunc, logical_or": lambda lib: np.logical_or(lib.series([NAN]), lib.series([0.0])).isna().any(),

@@ -1,6 +1,7 @@
 """Arithmetic with booleans and small integers of dataframes on GPUs, with pandas' results.
 
-cuDF 26.10 converts a number beside booleans to a small integer: True - 0.5 is 1, and True + 127 is -128. It divides
+cuDF 26.10 converts a number beside booleans to a small integer: True - 0.5 is 1, and True + 127 is -128; Arrow's
+booleans are unequal to all numbers. It divides
 booleans and integers of up to 32 bits with 24 bits of precision: 16777217 / 1 is 16777216. If all infinite quotients
 of a column have another sign than their dividends, it multiplies the column by -1: inf / -2 is infinite.
 """
@@ -124,11 +125,18 @@ def _converted(operand: Any, kind: str, *, divides: bool) -> Any:
 def with_numbers(operand: Any, kind: str = "float64", *, small: bool = False) -> Any:
     """A dataframe or Series with numbers of this dtype for booleans, and with `small` for small integers, too."""
     chosen = {
-        name: kind if isinstance(dtype, np.dtype) else kind.capitalize()
+        name: _of_kind(kind, dtype)
         for name, dtype in dtypes_of(operand).items()
         if _is_boolean(dtype) or (small and _is_small(dtype))
     }
     return operand.astype(of_columns(operand, chosen)) if chosen else operand
+
+
+def _of_kind(kind: str, dtype: Any) -> str:
+    """The dtype of numbers of this kind that has the missing values of another dtype."""
+    if isinstance(dtype, pd.ArrowDtype):
+        return f"{'double' if kind == 'float64' else kind}[pyarrow]"
+    return kind if isinstance(dtype, np.dtype) else kind.capitalize()
 
 
 class Converted(SameColumns):
@@ -202,7 +210,7 @@ def with_nullable_dtypes(expression: Any, kinds: str = "iuf") -> Any:
 
 
 def _is_boolean(dtype: Any) -> bool:
-    return isinstance(dtype, np.dtype | pd.BooleanDtype) and dtype.kind == "b"
+    return isinstance(dtype, np.dtype | pd.BooleanDtype | pd.ArrowDtype) and dtype.kind == "b"
 
 
 def _is_small(dtype: Any) -> bool:

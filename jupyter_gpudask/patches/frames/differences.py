@@ -184,7 +184,7 @@ def _ufunc(expression: Any) -> str:
         return "cuDF's float_power of integers is computed with integers"
     is_power = name == "float_power" and isinstance(given[0], Expr)
     is_plain = is_power and isinstance(given[-1], int | float) and given[-1] != 0
-    if name in _WITH_NAN and not is_plain and any(_kinds(frame) & set("fmM") for frame in expression.dependencies()):
+    if name in _WITH_NAN and not is_plain and any(_kinds(frame) & set("iufmM") for frame in expression.dependencies()):
         return f"cuDF has missing values where {name} has none"
     if name in ("floor_divide", "remainder"):
         reason = _by_zero(*given[:2])
