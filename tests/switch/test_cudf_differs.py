@@ -234,6 +234,17 @@ ROWS = {
         .index.isna()
         .any()
     ),
+    "differences._merge, kinds of labels": lambda lib: (
+        lib.of(pd.DataFrame({"a": [1]}, ["p"]))
+        .merge(lib.of(pd.DataFrame({"b": [2]}, [0])), left_index=True, right_index=True, how="outer")
+        .index.to_list()
+    ),
+    "groupby.with_keys": lambda lib: (
+        lib.of(pd.DataFrame({"k": pd.array([None], "Int64"), "x": ["a"]}))
+        .groupby("k")
+        .x.apply(lambda texts: texts.max())
+        .index.name
+    ),
     "differences._concat, names of indexes": lambda lib: (
         lib.module.concat([lib.of(pd.DataFrame({"x": [1]}, pd.Index([0], name=name))) for name in "ab"]).index.name
     ),

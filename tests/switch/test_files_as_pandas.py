@@ -186,6 +186,32 @@ def test_parquet_files_are_written_and_read_as_by_pandas(tmp_path, engine, data,
         )
 
 
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "Europe/Berlin", "UTC", "+02:00"])
+@pytest.mark.parametrize("index", [None, "at", "unnamed"])
+def test_times_keep_their_zone_in_parquet_files(tmp_path, zone, index):
+    times = pd.date_range("2024-03-30 22:00", periods=6, freq="h", tz="UTC").tz_convert(zone)
+    data = pd.DataFrame({"x": range(6), "at": times, "other": times.where([True, False] * 3)})
+    if index is not None:
+        data = data.set_index("at").rename_axis(index if index == "at" else None)
+
+    def made():
+        return dd.from_pandas(data, npartitions=2)
+
+    def read(name, compute=lambda frame: frame, **options):
+        return compute(dd.read_parquet(tmp_path / name, **options)).compute(scheduler="sync")
+
+    made().to_parquet(tmp_path / "cpu")
+    assert "to_parquet" in in_cell(lambda: made().to_parquet(tmp_path / "gpu"))[1]
+    pd.testing.assert_frame_equal(read("gpu"), read("cpu"))
+    for name in ("cpu", "gpu"):
+        for options in ({}, {"columns": ["x"], "filters": [("other", ">", times[1])]}):
+            result, found = in_cell(lambda name=name, options=options: read(name, **options))
+            pd.testing.assert_frame_equal(result, read(name, **options), check_freq=False)
+            assert ("read_parquet" in found) == (zone == "+02:00" and (index is not None or not options))
+    expected = read("cpu", lambda frame: frame.other.dt.hour)
+    pd.testing.assert_series_equal(in_cell(lambda: read("cpu", lambda frame: frame.other.dt.hour))[0], expected)
+
+
 def test_parquet_files_are_appended_with_a_named_engine(tmp_path):
     def write(data, **options):
         dd.from_pandas(data, npartitions=2).to_parquet(tmp_path, engine="pyarrow", **options)

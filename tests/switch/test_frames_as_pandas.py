@@ -644,3 +644,43 @@ def test_a_dataframe_is_no_index():
         frame = dd.from_pandas(HOURS, npartitions=2)
         with pytest.raises(NotImplementedError, match="multi-indexes"):
             frame.set_index(frame)
+
+
+def test_a_condition_of_several_columns_is_that_of_a_text_of_one():
+    def compute(frame):
+        return frame.mask(frame > 1, 0).eval("k + k")
+
+    for data in (pd.DataFrame({"k": [1, 2], "n": [3, 4]}), pd.DataFrame({"k": [], "n": []}, dtype="int64")):
+        expected, result = of_both(compute, data, 1, 1)
+        pd.testing.assert_series_equal(result, expected)
+
+
+def test_labels_of_two_kinds_are_joined_as_on_the_cpu():
+    texts = pd.DataFrame({"n": range(12), "k": 1}, index=list("rsqprprsqppq"))
+
+    def compute():
+        others = pd.DataFrame({"n": [0], "a": [9]})
+        frames = [dd.from_pandas(each, npartitions=5, sort=False) for each in (texts, others)]
+        return frames[0].join(frames[1], how="outer", lsuffix="_l", rsuffix="_r").compute()
+
+    assert_same(compute, "host")
+
+
+@pytest.mark.parametrize("keys", [[None, None], [1, None, 1]], ids=str)
+@pytest.mark.parametrize("dtype", ["int64[pyarrow]", "Int64"])
+def test_functions_of_the_user_of_groups_without_keys_have_the_index_of_the_keys(keys, dtype):
+    def joined(groups):
+        return groups.apply(lambda texts: "+".join(sorted(texts.dropna())))
+
+    def compute(frame):
+        return frame.groupby("e").c.agg(dd.Aggregation("joined", joined, joined)).reset_index()
+
+    data = pd.DataFrame({"e": pd.array(keys, dtype), "c": pd.array(["a", "b", "c"][: len(keys)], "str")})
+    expected, result = of_both(compute, data, 1, 2)
+    pd.testing.assert_frame_equal(result, expected, check_dtype=False)
+
+
+def test_methods_of_texts_among_objects_have_texts():
+    data = pd.DataFrame({"n": [1, 1, 2], "b": ["a.b", "c", None]})
+    expected, result = of_both(lambda frame: frame.groupby("n").b.agg(list).explode().str.rjust(4), data, 1, 2)
+    pd.testing.assert_series_equal(result, expected, check_dtype=False)

@@ -18,6 +18,7 @@ from jupyter_gpudask.patches.frames.groupby import (
     FilledSums,
     FilterAsPandas,
     GroupbyAggregationAsPandas,
+    with_keys,
     with_sums_of_nothing,
 )
 
@@ -243,6 +244,34 @@ def test_several_functions_of_groups_are_computed_at_once_and_are_those_of_dask(
     of_partitions = {"x": ["count", "max", "sum"]}
     assert calls.count(of_partitions) >= 2  # the key, texts and other functions are computed one by one
     assert any(len(each) == 6 for each in calls)  # the sums of partitions, without the minimum of texts
+
+
+def test_the_result_of_a_function_of_the_user_without_groups_has_the_index_of_the_keys():
+    class Groups:
+        """As those of cuDF, of which none has a key."""
+
+        __module__ = "cudf.core.groupby"
+        obj = pd.DataFrame({"k": [None], "x": ["a"]}, index=pd.Index([7], name="rows"))
+        grouping = SimpleNamespace(keys=pd.Index([pd.NA], dtype="Int64", name="k"), names=["k"])
+
+        def __getitem__(self, name):
+            return self.obj[name]
+
+    def of_user(column):
+        return column.head(0)
+
+    for function in (of_user, lambda column: (of_user(column), of_user(column))):
+        result = with_keys(Groups(), column="x", func=function)
+        for each in result if isinstance(result, tuple) else [result]:
+            assert (len(each), each.index.name, each.index.dtype) == (0, "k", "Int64")
+    counts = pd.Series([], pd.MultiIndex.from_arrays([[], []], names=["k", "x"]), dtype="int64")
+    assert with_keys(Groups(), column="x", func=lambda _: counts).index.names == ["k", "x"]
+    of_pandas = Groups.obj.groupby("k")
+    assert with_keys(of_pandas, column="x", func=lambda column: column.apply(len)).index.name == "k"
+    aggregation = dd.Aggregation("of user", lambda groups: groups.apply(len), lambda groups: groups.sum())
+    groups = dd.from_pandas(FRAME, npartitions=2).groupby("k").agg({"x": aggregation, "name": "count"})
+    chunks = GroupbyAggregationAsPandas(*groups.expr.operands)._lower().agg_args["chunk_funcs"]
+    assert [function is with_keys for _, function, _ in chunks] == [False, True]
 
 
 def test_metadata_of_groups_is_computed_once_for_a_schema(monkeypatch):

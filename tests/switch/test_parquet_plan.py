@@ -21,9 +21,10 @@ from pyarrow.parquet import ParquetWriter
 
 from jupyter_gpudask.inspection.frames import ToGpu
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.patches.frames.files import parquet_readers
-from jupyter_gpudask.patches.frames.files.parquet import with_nullable_dtypes
+from jupyter_gpudask.patches.frames.files import parquet_readers, writers
+from jupyter_gpudask.patches.frames.files.parquet import with_nullable_dtypes, with_zones, zones_of
 from jupyter_gpudask.patches.frames.files.parquet_readers import GpuEngine, ReadParquetOnGpu
+from jupyter_gpudask.patches.frames.files.readers import reason_about
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
@@ -194,6 +195,34 @@ def test_files_of_cudf_name_the_dtypes_of_the_plan(tmp_path, monkeypatch, place)
     pd.testing.assert_frame_equal(pd.read_parquet(f"{folder}/of/d=x/part.0.parquet"), expected)
     frame = with_nullable_dtypes(plan.astype({"b": "int64", "c": object}), pa.Schema.from_pandas(plan))  # as cuDF reads
     pd.testing.assert_frame_equal(frame, plan)
+
+
+@pytest.mark.parametrize("index", [None, "at", "unnamed"])
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "UTC", "-03:30"])
+def test_times_have_the_zone_of_the_schema(zone, index):
+    times = pd.date_range("2024-03-30 22:00", periods=3, freq="h", tz=zone)
+    data = pd.DataFrame({"x": range(3), "at": times, "naive": times.tz_localize(None)})
+    naive = data.assign(at=times.tz_convert("UTC").tz_localize(None))  # as cuDF reads it
+    if index is not None:
+        data, naive = (each.set_index("at").rename_axis(index if index == "at" else None) for each in (data, naive))
+    dtypes = {str(dtype) for dtype in (*data.dtypes, data.index.dtype)}
+    result = with_zones(naive, zones_of(pa.Schema.from_pandas(data)))
+    if zone == "-03:30":
+        data = data.tz_convert("UTC") if index else data.assign(at=times.tz_convert("UTC"))
+    pd.testing.assert_frame_equal(result, data, check_freq=False)
+    frame = dd.from_pandas(data, npartitions=1)
+    assert "time zone" in writers._reason_of_parquet(frame, {})
+    assert not writers._reason_of_parquet(frame[["x", "naive"]].reset_index(drop=True), {})
+    assert any("," in dtype for dtype in dtypes)
+
+
+def test_zones_by_their_distance_from_utc_are_read_on_the_host():
+    for zone, is_on_host in (("+02:00", True), ("-03:30", True), ("UTC", False), ("Asia/Tokyo", False)):
+        times = pd.date_range("2024-03-30", periods=3, tz=zone)
+        for data in (pd.DataFrame({"at": times}), pd.DataFrame({"x": 1}, times), pd.Series(times)):
+            frame = dd.from_pandas(data, npartitions=1)
+            assert bool(reason_about("read_parquet", frame)) == is_on_host
+            assert not reason_about("read_json", frame)
 
 
 def test_a_file_of_metadata_has_one_of_the_schema_beside_it(tmp_path, monkeypatch):

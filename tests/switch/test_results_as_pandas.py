@@ -221,6 +221,15 @@ OBJECTS, SEVERAL = "cuDF makes texts of what is converted to objects", "cuDF has
 FILLED = "cuDF makes floats of integers that are divided by 0 with a fill_value"
 DUMMIES = "cuDF has another column for missing values, or none"
 LABELS = "cuDF writes numbers and times of an index in another format"
+
+
+def by_index(left, right, how):
+    made = left.merge(right, left_index=True, right_index=True, how=how, suffixes=("", "_r"))
+    return SimpleNamespace(expr=next(iter(made.expr.find_operations(Merge))))  # which Dask renames the index of
+
+
+KINDS = "cuDF has no index of several kinds of labels"
+NAMES = "cuDF's outer merge of indexes with different names loses labels"
 OF_ROWS = "cuDF has variances of rows with fewer values than ddof"
 THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
 
@@ -278,6 +287,11 @@ THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
         (lambda f: f.set_index("x").k.add_prefix("a"), LABELS),
         (lambda f: f.set_index("when").k.add_suffix("a"), LABELS),
         (lambda f: f.k.add_suffix("a"), ""),
+        (lambda f: by_index(f.set_index("name"), f[["k"]], "outer"), KINDS),
+        (lambda f: by_index(f, f.set_index("when")[["k"]], "outer"), KINDS),
+        (lambda f: by_index(f.set_index("name"), f[["k"]], "left"), ""),
+        (lambda f: by_index(f.set_index("k"), f[["k"]], "outer"), NAMES),
+        (lambda f: by_index(f, f[["k"]], "outer"), ""),
     ],
 )
 def test_conversions_and_rows_that_cudf_has_otherwise_are_for_the_host(convert, reason):
@@ -295,6 +309,22 @@ def test_rows_of_several_kinds_stay_on_the_host(columns):
         result = compute()
     assert place_of(result) == place_of(result.dropna()) == "host"
     pd.testing.assert_series_equal(result.compute(), expected.compute())
+
+
+def test_labels_of_several_kinds_stay_on_the_host():
+    texts = pd.DataFrame({"a": range(6)}, index=list("ppqpqr"))
+
+    def compute():
+        others = pd.DataFrame({"b": [1]})
+        left, right = (dd.from_pandas(each, npartitions=5, sort=False) for each in (texts, others))
+        return left.join(right, how="outer")
+
+    expected, before = compute(), fallback_log.blocks.copy()
+    with gpu_cell(fallback="host"):
+        result = compute()
+    assert place_of(result) == place_of(result.dropna()) == "host"
+    assert {place.operation for place in fallback_log.blocks - before} == {"Merge"}
+    pd.testing.assert_frame_equal(result.compute(), expected.compute())
 
 
 @LISTS

@@ -185,6 +185,16 @@ def test_parts_of_texts_as_columns_have_their_dtype(cell):
     pd.testing.assert_frame_equal(result, expected)
 
 
+def test_texts_among_objects_remain_texts(cell):
+    def compute(series):
+        groups = series.to_frame().assign(n=1).groupby("n").s.agg(list).explode()
+        assert groups.str.rjust(12)._meta.dtype == "float64"
+        return groups.str.rjust(12)
+
+    expected, result, _ = on_both(cell, compute, ["a.b", "c", "d e", "f"])
+    assert sorted(values(result)) == sorted(values(expected)) == [[each.rjust(12)] for each in ("c", "f", "a.b", "d e")]
+
+
 def test_lists_of_missing_texts_are_missing_texts(cell):
     expected, result, _ = on_both(cell, lambda s: s.str.split(" "), PLAIN)
     assert result[2] is expected[2] is pd.NA

@@ -255,6 +255,18 @@ def test_a_column_that_is_selected_after_fillna_is_filled(columns):
     assert_equal(on_both(compute)[1], compute(FRAME))  # which Dask loses on the CPU
 
 
+@pytest.mark.parametrize("method", ["mask", "where"])
+@pytest.mark.parametrize(
+    "select", [lambda frame: frame.x, lambda frame: frame[["k"]], lambda frame: frame.eval("k + k")]
+)
+def test_columns_are_selected_of_values_that_are_replaced_by_a_condition_of_several(method, select):
+    def compute(frame):
+        return select(getattr(frame[["k", "x"]], method)(frame[["k", "x"]] > 1, 0))
+
+    result = compute(to_gpu(dd.from_pandas(FRAME, npartitions=3))).compute()
+    assert_equal(result, compute(FRAME))  # where Dask has an error on the CPU, except for the text
+
+
 class Texts(Series):
     """As texts of cuDF, whose comparisons are missing where a text is."""
 

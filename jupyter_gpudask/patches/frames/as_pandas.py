@@ -479,8 +479,13 @@ def _is_of_split(series: Any) -> bool:
 
 
 def with_dtype(result: Any, dtype: Any) -> Any:
-    """A Series or index of the dtype; integers of which some are missing are floating-point numbers, as in pandas."""
+    """A Series or index of the dtype; integers of which some are missing are floating-point numbers, as in pandas.
+
+    Texts remain texts: of a method of objects that may be texts, Dask has the metadata of one of lists, which are NaN.
+    """
     is_plain = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
+    if is_plain and getattr(result.dtype, "kind", "O") == "O":
+        return result
     if is_plain and result.dtype.kind in "iu":  # Dask's metadata has missing values
         dtype = "float64" if result.hasnans else "int64" if dtype.kind == "f" else dtype
     # With the missing values of pandas, which a nullable dtype holds.

@@ -194,6 +194,18 @@ def sum_of_squares(groups: Any, column: str) -> Any:
     return groups.obj[column].pow(2).groupby(groups.grouping.keys, dropna=groups._dropna).sum()  # noqa: SLF001
 
 
+def with_keys(groups: Any, *, column: Any, func: Any) -> Any:
+    """A function of the user of a column of groups; cuDF 26.10 has the index of the rows where no group has a key."""
+    result = _apply_func_to_column(groups, column, func)
+    if not type(groups).__module__.startswith("cudf."):
+        return result
+    for each in result if isinstance(result, tuple) else [result]:
+        names = list(each.index.names)
+        if not len(each) and names == list(groups.obj.index.names) != list(groups.grouping.names):
+            each.index = groups.grouping.keys[:0]
+    return result
+
+
 _AT_ONCE = frozenset({"count", "max", "min", "sum"})
 _RESULTS = "_gpudask_results"
 
@@ -240,6 +252,12 @@ def _pair(function: Any, keys: list[Any]) -> tuple[str, str] | None:
     return (column, func) if is_known and func in _AT_ONCE else None
 
 
+def _of_chunk(function: Any, options: Any) -> Any:
+    """The function of a partition that takes the place of Dask's."""
+    is_of_user = function is _apply_func_to_column and not hasattr(options["func"], "method")
+    return with_keys if is_of_user else sum_of_squares if function is _compute_sum_of_squares else function
+
+
 class DecomposedAsPandas(DecomposableGroupbyAggregation):
     """Several functions of groups, by the results of the partitions."""
 
@@ -248,8 +266,7 @@ class DecomposedAsPandas(DecomposableGroupbyAggregation):
         """Override: the functions of partitions, of their results, and of the sums of those."""
         made = super().agg_args
         made["chunk_funcs"] = [
-            (name, sum_of_squares if function is _compute_sum_of_squares else function, options)
-            for name, function, options in made["chunk_funcs"]
+            (name, _of_chunk(function, options), options) for name, function, options in made["chunk_funcs"]
         ]
         together = {name: _at_once(made[name], self._by_columns) for name in ("chunk_funcs", "aggregate_funcs")}
         return {**made, **together}

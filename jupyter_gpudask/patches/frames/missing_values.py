@@ -218,8 +218,25 @@ def where(frame: Any, cond: Any, other: Any = np.nan) -> Any:
     return _with_integers(frame.where(cond, other), frame, other)
 
 
-MaskAsPandas = with_operation(_expr.Mask, mask, __name__)
-WhereAsPandas = with_operation(_expr.Where, where, __name__)
+class SelectedBelow(_expr.Elemwise):
+    """An expression with operands for each column: Dask 2026.7 makes a Series of its dataframe for a single column."""
+
+    def _simplify_up(self, parent: Any, dependents: Any) -> Any:
+        if not isinstance(parent, _expr.Projection):
+            return super()._simplify_up(parent, dependents)
+        return with_fewer_columns(self, parent, dependents)
+
+
+class MaskAsPandas(SelectedBelow, _expr.Mask):
+    """An expression of `mask`; pandas refuses a condition of several columns for a Series."""
+
+    operation = staticmethod(mask)
+
+
+class WhereAsPandas(SelectedBelow, _expr.Where):
+    """An expression of `where`, likewise."""
+
+    operation = staticmethod(where)
 
 
 class MaskAlignAsPandas(_expr.MaskAlign):
@@ -323,16 +340,8 @@ def found(expression: _expr.Isin) -> Any:
     return IsinAsPandas(*expression.operands) if are_plain or are_texts else expression
 
 
-class FillnaAsPandas(_expr.Fillna):
-    """Missing values replaced by one for each column; Dask 2026.7 loses them if one column of the result is selected.
-
-    It selects the column first, and for a Series the keys of a dictionary are those of the index.
-    """
-
-    def _simplify_up(self, parent: Any, dependents: Any) -> Any:
-        if not isinstance(parent, _expr.Projection):
-            return super()._simplify_up(parent, dependents)
-        return with_fewer_columns(self, parent, dependents)
+class FillnaAsPandas(SelectedBelow, _expr.Fillna):
+    """Missing values replaced by one for each column; for a Series the keys of a dictionary are those of the index."""
 
 
 def with_fewer_columns(expression: Any, parent: Any, dependents: Any, needed: Any = ()) -> Any:

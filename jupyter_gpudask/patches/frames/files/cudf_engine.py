@@ -19,7 +19,9 @@ from .parquet import (
     rows_of_file,
     with_categories,
     with_nullable_dtypes,
+    with_zones,
     without_dictionaries,
+    zones_of,
 )
 
 
@@ -39,6 +41,8 @@ class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
         schema = kwargs.get("schema")
         if kwargs.get("schema") is not None:
             kwargs["schema"] = without_dictionaries(kwargs["schema"])
+        if zones := zones_of(schema):
+            kwargs["read"] = {**kwargs.get("read", {}), "zones": zones}
         frame = super().read_partition(fs, pieces, columns, index, *args, **kwargs)
         frame = with_categories(
             frame,
@@ -78,7 +82,12 @@ class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
         return rows.drop(columns=added) if added else rows
 
     @classmethod
-    def _read_rows(cls, paths: Any, fs: Any, row_groups: Any = None, **kwargs: Any) -> Any:
+    def _read_rows(cls, *args: Any, zones: Any = None, **kwargs: Any) -> Any:
+        """As ``_read_paths`` of dask_cudf, with time zones, which the filters compare, too."""
+        return with_zones(cls._read_files(*args, **kwargs), zones or {})
+
+    @classmethod
+    def _read_files(cls, paths: Any, fs: Any, row_groups: Any = None, **kwargs: Any) -> Any:
         """As ``_read_paths`` of dask_cudf, also for a file whose metadata numbers the rows of all files.
 
         pandas writes such files with ``partition_cols``. cuDF numbers the rows by these metadata, and fails, unless it

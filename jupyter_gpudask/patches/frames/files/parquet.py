@@ -69,6 +69,42 @@ def with_nullable_dtypes(frame: Any, schema: Any) -> Any:
     return frame.astype(nullable) if nullable else frame
 
 
+def zone_of(dtype: Any) -> str:
+    """The name of the time zone of a dtype of pandas or Arrow; empty if it has none."""
+    arrow = dtype.pyarrow_dtype if isinstance(dtype, pd.ArrowDtype) else dtype
+    if isinstance(arrow, pa.DataType):
+        return (arrow.tz or "") if pa.types.is_timestamp(arrow) else ""
+    return str(dtype.tz) if isinstance(dtype, pd.DatetimeTZDtype) else ""
+
+
+def is_offset(zone: str) -> bool:
+    """Whether a time zone is named by its distance from UTC, as ``+02:00``: cuDF has no such time zones."""
+    return zone.removeprefix("UTC").startswith(("+", "-"))
+
+
+def zones_of(schema: Any) -> dict[str, str]:
+    """The time zones of the columns of a schema of PyArrow that have some, by name."""
+    return {field.name: zone for field in schema or () if (zone := zone_of(field.type))}
+
+
+def with_zones(frame: Any, zones: dict[str, str]) -> Any:
+    """`frame` of cuDF with these time zones of columns; cuDF 26.10 reads their times as those of UTC, without a zone.
+
+    Of a zone that is named by its distance from UTC they are times of UTC then.
+    """
+    for name, zone in zones.items():
+        wanted = "UTC" if is_offset(zone) else zone
+        if name in frame.columns:
+            frame[name] = frame[name].dt.tz_localize("UTC").dt.tz_convert(wanted)
+        elif name == frame.index.name or (frame.index.name is None and _INDEX.fullmatch(name)):
+            frame.index = frame.index.tz_localize("UTC").tz_convert(wanted)
+    return frame
+
+
+_INDEX = re.compile(r"__index_level_\d+__")
+"""The column of an index without a name."""
+
+
 def name_dtypes(fs: Any, path: str, dtypes: dict[str, str]) -> None:
     """Let the metadata for pandas, in a file that cuDF has written, name these dtypes of its columns.
 

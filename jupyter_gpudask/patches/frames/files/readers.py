@@ -14,6 +14,9 @@ from typing import Any
 import pandas as pd
 from fsspec.core import open_files
 
+from ..rules import dtypes_of
+from .parquet import is_offset, zone_of
+
 ARROW = ("auto", "pyarrow")
 """Names of the only Parquet engine for pandas; cuDF has one, too."""
 
@@ -32,6 +35,11 @@ def reason_about(reader: str, frame: Any) -> str:
     """As `reason_of_reader`, where only the dataframe of cuDF's reader shows it."""
     if reader == "read_json" and any(map(_is_name_of_date, frame.columns)):
         return "cuDF's read_json makes no times of columns such as 'date' and 'timestamp'"
+    if reader == "read_parquet":
+        meta = frame._meta  # noqa: SLF001
+        dtypes = [*dtypes_of(meta).values(), getattr(getattr(meta, "index", meta), "dtype", None)]
+        if any(is_offset(zone_of(dtype)) for dtype in dtypes):
+            return "cuDF has no time zones that are named by their distance from UTC"
     return ""
 
 

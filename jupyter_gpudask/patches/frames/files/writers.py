@@ -9,6 +9,7 @@ from ....inspection.arguments import bind
 from ....inspection.placement import name_of, place_of, to_host
 from ....overlay import current_record
 from ...host_fallback import note_on_host, refuse_if_strict
+from .parquet import zone_of
 from .parquet_readers import GpuEngine
 
 _WORDS_OF_WRITERS = {
@@ -72,12 +73,15 @@ def _reason_of_parquet(frame: Any, options: Mapping[str, Any]) -> str:
     if unknown:
         return f"dask_cudf's to_parquet ignores {unknown[0]}"
     meta = frame._meta  # noqa: SLF001
-    dtypes = [*meta.dtypes, getattr(meta.index, "dtype", None)]
-    if any(str(dtype) == "category" for dtype in dtypes):
+    return next(filter(None, map(_reason_of_dtype, [*meta.dtypes, getattr(meta.index, "dtype", None)])), "")
+
+
+def _reason_of_dtype(dtype: Any) -> str:
+    if str(dtype) == "category":
         return "cuDF writes no categories to Parquet files"
-    return (
-        "cuDF writes durations as times of a day" if any(getattr(dtype, "kind", "O") == "m" for dtype in dtypes) else ""
-    )
+    if zone_of(dtype):
+        return "cuDF writes times of a time zone as times without one"
+    return "cuDF writes durations as times of a day" if getattr(dtype, "kind", "O") == "m" else ""
 
 
 _OF_CUDF_WRITER = {
