@@ -178,7 +178,7 @@ def test_two_gpus_share_the_work(gpu):
         pytest.skip("needs two GPUs")
     kernel = gpu("--gpus 2")
     kernel.ok("def uuid():\n    import cupy\n    return cupy.cuda.runtime.getDeviceProperties(0)['uuid']")
-    # This also waits for both workers, which may still import cuDF: the first one to be ready would compute most blocks.
+    # This also waits for both workers, which may still import cuDF: the first one would compute most blocks.
     assert kernel.ok("len(set(client.run(uuid).values()))").value == "2"
     kernel.ok("%%gpudask\nimport dask.array as da\nx = da.random.normal(size=(40_000, 40_000), chunks=5_000).persist()")
     kernel.ok("from distributed import wait; wait(x)")
