@@ -15,6 +15,7 @@ DATA = pd.DataFrame(
         "name": ["a", "b", "a", None],
         "part": pd.Categorical([1, 1, 2, 2]),
         "when": pd.to_datetime(["2024-01-01", "2024-02-01", "2024-03-01", "2024-04-01"]),
+        "at": pd.date_range("2024-01-01", periods=4, tz="UTC"),
     }
 )
 
@@ -38,6 +39,8 @@ DATA = pd.DataFrame(
         ([("part", ">", 1)], [2, 3]),
         ([("part", "==", 1), ("x", "==", 1)], [0]),
         ([("when", ">", pd.Timestamp("2024-02-15"))], [2, 3]),
+        ([("at", "<=", pd.Timestamp("2024-01-02 01:00+02:00"))], [0]),
+        ([("at", "in", [pd.Timestamp("2024-01-02 02:00+02:00")])], [1]),
     ],
 )
 def test_rows_are_those_for_which_the_filters_hold(filters, expected):

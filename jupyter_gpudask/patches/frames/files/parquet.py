@@ -193,14 +193,20 @@ def _holds(column: Any, comparison: str, value: Any) -> Any:
     if comparison in ("is", "is not"):
         return is_null | is_nan if comparison == "is" else ~(is_null | is_nan)
     if comparison in ("in", "not in"):
-        holds = column.isin([each for each in value if not pd.isna(each)])
+        holds = column.isin([_in_zone(column, each) for each in value if not pd.isna(each)])
         missing = [isinstance(each, float) for each in value if pd.isna(each)]
         holds = reduce(or_, (is_nan if is_float else is_null for is_float in missing), holds)
     else:
-        holds = _COMPARISONS[comparison](column, value).fillna(value=False)
+        holds = _COMPARISONS[comparison](column, _in_zone(column, value)).fillna(value=False)
     if comparison == "not in":
         holds = ~holds
     return is_null | is_nan | holds if comparison in ("!=", "not in") else holds
+
+
+def _in_zone(column: Any, value: Any) -> Any:
+    """A value of a filter; a time with a zone is in that of the column, as cuDF compares no others."""
+    zone = getattr(column.dtype, "tz", None)
+    return value if zone is None or getattr(value, "tzinfo", None) is None else pd.Timestamp(value).tz_convert(zone)
 
 
 _COMPARISONS = {"=": eq, "==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
