@@ -361,7 +361,8 @@ def foreign_assignments(path):
 def test_no_other_file_changes_another_library():
     files = {str(path.relative_to(ROOT)): path for path in ROOT.rglob("*.py")}
     changing = {place: text for place, path in files.items() for text in foreign_assignments(path)}
-    assert {place: text for place, text in changing.items() if place not in DOORS} == {}
+    hooks = {"sys.unraisablehook"}  # which Python has for this
+    assert {place: text for place, text in changing.items() if place not in DOORS and text not in hooks} == {}
 
 
 def test_the_doors_are_seen_by_that_test():
