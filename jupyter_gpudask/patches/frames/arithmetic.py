@@ -1,9 +1,9 @@
 """Arithmetic with booleans and small integers of dataframes on GPUs, with pandas' results.
 
-cuDF 26.10 converts a number beside booleans to a small integer: True - 0.5 is 1, and True + 127 is -128; Arrow's
-booleans are unequal to all numbers. It divides
-booleans and integers of up to 32 bits with 24 bits of precision: 16777217 / 1 is 16777216. If all infinite quotients
-of a column have another sign than their dividends, it multiplies the column by -1: inf / -2 is infinite.
+cuDF 26.10 converts a number beside booleans to a small integer: True - 0.5 is 1, and True + 127 is -128. Booleans of
+Arrow are unequal to all numbers there. It divides booleans and integers of up to 32 bits with 24 bits of precision:
+16777217 / 1 is 16777216. If all infinite quotients of a column have another sign than their dividends, it multiplies
+the column by -1: inf / -2 is infinite.
 """
 
 from __future__ import annotations
