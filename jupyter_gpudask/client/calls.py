@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,14 +16,17 @@ from distributed.client import futures_of
 
 from ..scheduler.cells import OperationTotals, StuckWorker, cancel_tasks, cell_operations, count_unfinished
 from ..scheduler.results import HeldReport, report_held
+from ..worker.imports import prepare_cudf
 from ..worker.joined import versions_of
 from ..worker.memory import WorkerCellMetrics, take_cell_metrics, total_energy
+from ..worker.polars_rank import prepare_rank
 
 __all__ = ["HeldReport", "OperationTotals", "StuckWorker"]  # re-exported for type hints
 
 _STOP_TIMEOUT = 1.2
 _RESPONSE_TIMEOUT = 1.9
 _COUNT_TIMEOUT = 0.8
+_RECEIPT_TIMEOUT = 0.6
 _MARGIN = 0.1
 REST = ""
 """The name of the results that none of the variables holds."""
@@ -93,6 +97,21 @@ def import_on_cluster(client: Client, names: Sequence[str], limit: float) -> Non
         ask_scheduler(client, versions_of, names, limit=limit)
 
 
+def prepare_workers(client: Client) -> None:
+    """Let the workers on GPUs import what the kernel uses first; does not wait for them.
+
+    That is cudf-polars if the user has imported Polars, or cuDF.
+    """
+    function: Any = prepare_rank if "polars" in sys.modules else prepare_cudf
+
+    async def prepare() -> None:
+        with suppress(Exception):  # the first call in a worker shows the error
+            await client._run(function, on_error="ignore")  # noqa: SLF001
+
+    loop: Any = client.loop
+    asyncio.run_coroutine_threadsafe(prepare(), loop.asyncio_loop)
+
+
 class CellMetrics(NamedTuple):
     """What a cell has cost.
 
@@ -148,6 +167,7 @@ def cancel_unfinished(client: Client, before: set[Any]) -> list[StuckWorker]:
     end = time.monotonic() + _RESPONSE_TIMEOUT
     # An error here must not hide the interrupt; if the cluster is lost there is nothing to stop.
     with suppress(Exception):
+        _wait_until_received(client)
         only_client = client.id if getattr(client, "is_joined", False) else None
         stuck = ask_scheduler(
             client, cancel_tasks, keys, _STOP_TIMEOUT, only_client=only_client, limit=_RESPONSE_TIMEOUT
@@ -161,8 +181,15 @@ def count_unfinished_tasks(client: Client, before: set[Any]) -> int | None:
     """The number of blocks that `cancel_unfinished` would cancel; `None` if the scheduler does not respond in time."""
     keys = _pending_keys(client, before)
     with suppress(Exception):
+        _wait_until_received(client)
         return cast("int", ask_scheduler(client, count_unfinished, keys, client.id, limit=_COUNT_TIMEOUT))
     return None
+
+
+def _wait_until_received(client: Client) -> None:
+    wait = getattr(client, "wait_until_received", None)
+    if wait is not None:  # of the kernel's cluster; a client of the user has none
+        wait(_RECEIPT_TIMEOUT)
 
 
 def _pending_keys(client: Client, before: set[Any]) -> list[Any]:

@@ -17,6 +17,7 @@ from contextvars import Context, ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from uuid import uuid4
 
 import dask.config
 from dask._expr import HLGExpr, LLGExpr
@@ -106,6 +107,7 @@ class KernelClient(Client):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._counted = threading.Condition()
         self._uncounted = 0
+        self._marks: dict[str, threading.Event] = {}
         self.stuck_workers = []
         super().__init__(*args, **kwargs)
         self.subscribe_topic(self.id, self._count)
@@ -114,6 +116,19 @@ class KernelClient(Client):
         """Wait at most `limit` seconds until `tasks_submitted` includes all submitted graphs."""
         with self._counted:
             self._counted.wait_for(lambda: self._uncounted <= 0 or self.status != "running", limit)
+
+    def wait_until_received(self, limit: float) -> None:
+        """Wait at most `limit` seconds until the scheduler has handled all that was sent to it so far.
+
+        Graphs, and the keys that are released, reach it on another connection than a call of ``run_on_scheduler``.
+        """
+        mark, received = f"gpudask-mark-{uuid4().hex}", threading.Event()
+        self._marks[mark] = received
+        # The answer is that there is no such key. In the loop, where futures that are released send their keys.
+        loop: Any = self.loop
+        loop.add_callback(self._send_to_scheduler, {"op": "report-key", "key": mark})
+        received.wait(limit)
+        self._marks.pop(mark, None)
 
     def begin_cell(self) -> None:
         """Begin the counters of a cell.
@@ -271,6 +286,8 @@ class KernelClient(Client):
             self._counted.notify_all()
 
     def _handle_cancelled_keys(self, keys: Iterable[Any], reason: str | None = None, msg: str | None = None) -> None:
+        for mark in self._marks.keys() & set(keys):
+            self._marks[mark].set()
         super()._handle_cancelled_keys(keys, reason, msg)
         if reason == RELEASED:  # the same keys may be computed again, with futures that are not cancelled
             for key in keys:

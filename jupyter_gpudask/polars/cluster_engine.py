@@ -23,6 +23,7 @@ import polars as pl
 from distributed import Client, default_client
 from polars.exceptions import ComputeError
 
+from ..client.calls import prepare_workers
 from ..device_errors import out_of_device_memory_in
 from ..errors import BackendUnavailableError, NotOnGpuError, WorkersEndedError
 from ..fallback.log import Place, fallback_log
@@ -30,12 +31,11 @@ from ..inspection.user_code import user_line
 from ..installation import pip_install
 from ..overlay import current_record
 from ..quantities import format_bytes
-from ..scheduler.cells import StuckWorker, restart_busy
+from ..scheduler.cells import StuckWorker, describe_ending, restart_busy
 from ..scheduler.results import report_held
 from ..worker.polars_ports import PortsError, Ranks
 from ..worker.polars_rank import call_rank, interrupt_rank
 from ..worker.polars_statistics import begin_statistics, kept_bytes, take_statistics
-from .preparation import prepare
 
 _STOP_TIME = 0.6
 """Seconds for which an interrupted cell waits until its query has ended."""
@@ -82,7 +82,7 @@ class ClusterClient:
         self._ranks = Ranks(len(self._workers), len(machines) == 1, may_listen)
         self.is_lost = False
         self._is_outdated = False
-        self._ending: asyncio.Future[None] | None = None
+        self._ending: asyncio.Future[Any] | None = None
 
     def scheduler_info(self, n_workers: int = -1) -> dict[str, Any]:
         """As Dask's, which for a moment can have none of the workers: another thread updates it without them."""
@@ -162,9 +162,9 @@ class ClusterClient:
             return []
         silent = [address for address, ended in answers.items() if ended is None]
         ending = [address for address, ended in answers.items() if ended is False]
-        if ending:
-            self._ending = asyncio.ensure_future(self._restart_later(id_, ending))
-        report = self._client._run_on_scheduler(restart_busy, silent, ending)  # noqa: SLF001
+        restarts = (self._restart_later(id_, silent), self._restart_later(id_, ending, _LONGEST_TIME))
+        self._ending = asyncio.gather(*restarts)
+        report = self._client._run_on_scheduler(describe_ending, [*silent, *ending])  # noqa: SLF001
         stuck: list[StuckWorker] = await report
         return stuck
 
@@ -181,10 +181,13 @@ class ClusterClient:
             for address, answer in zip(addresses, answers, strict=True)
         }
 
-    async def _restart_later(self, id_: str, addresses: Sequence[str]) -> None:
-        """A large query ends slowly, because each of its actors has to: that is no reason to lose what Dask holds."""
+    async def _restart_later(self, id_: str, addresses: Sequence[str], longest: float = 0) -> None:
+        """A large query ends slowly, because each of its actors has to: that is no reason to lose what Dask holds.
+
+        Nor is it that a machine is so busy that a worker does not respond.
+        """
         with suppress(OSError):  # the connection was lost
-            answers = await self._interrupt(id_, addresses, _MORE_TIME, _LONGEST_TIME)
+            answers = await self._interrupt(id_, addresses, _MORE_TIME, longest)
             busy = [address for address, ended in answers.items() if not ended]
             if busy:
                 await self._client._run_on_scheduler(restart_busy, busy)  # noqa: SLF001
@@ -220,7 +223,7 @@ class _Engines:
         """
         client = default_client()
         if client not in self._engines:
-            prepare(client)
+            prepare_workers(client)
         engine_class = _engine_class()
         with self._lock:
             engine = self._engines.get(client)

@@ -9,12 +9,13 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+from uuid import uuid4
 
 from distributed import Scheduler, SchedulerPlugin
 
 from ..protocol.state import WorkState
 from ..worker.graphs import blocks_of
-from ..worker.interruption import INTERRUPT
+from ..worker.interruption import INTERRUPT, MARK
 from ..worker.memory import BEGIN_CELL
 from ..worker.preload import METRICS
 from .workers import WorkerFailuresPlugin
@@ -176,8 +177,6 @@ _RESPONSE_MARGIN = 0.2
 UNRESPONSIVE_TIMEOUT = 8.0
 """Seconds after which a worker that does not respond is restarted."""
 
-_SUBMISSION_TIME = 0.5
-_BATCH_TIME = 0.05
 _KILL_TIME = 0.5
 """Seconds that a nanny has to end a process in which a task is stuck; it kills it after four fifths of them."""
 
@@ -214,7 +213,6 @@ async def cancel_tasks(
 
     Returns the workers with tasks that did not stop in time.
     """
-    await _wait_for_submissions(dask_scheduler)
     assigned = assigned_tasks(dask_scheduler)
     for client, wanted in _wanted_by(dask_scheduler, keys).items():
         if only_client in (None, client):
@@ -222,9 +220,8 @@ async def cancel_tasks(
     return await stop_released_tasks(dask_scheduler, assigned, limit, restart=only_client is None)
 
 
-async def count_unfinished(keys: Collection[Any], client: str, dask_scheduler: Any) -> int:
+def count_unfinished(keys: Collection[Any], client: str, dask_scheduler: Any) -> int:
     """The number of blocks of unfinished tasks that `cancel_tasks` would cancel with these keys."""
-    await _wait_for_submissions(dask_scheduler)
     cancelled = set(keys)
     tasks = [task for key in cancelled if (task := dask_scheduler.tasks.get(key))]
     kept = [
@@ -269,7 +266,8 @@ async def stop_released_tasks(
     workers = {address: worker for address in assigned if (worker := scheduler.workers.get(address))}
     # One that is being restarted would not respond until its process has ended.
     addresses = [address for address, worker in workers.items() if not _is_restarting(scheduler, worker)]
-    answers = await asyncio.gather(*(_interrupt(scheduler, address, limit) for address in addresses))
+    marks = {address: _mark(scheduler, address) if restart else "" for address in addresses}
+    answers = await asyncio.gather(*(_interrupt(scheduler, *each, limit) for each in marks.items()))
     stuck = [
         await _handle_response(scheduler, address, answer, assigned[address], restart=restart)
         for address, answer in zip(addresses, answers, strict=True)
@@ -277,29 +275,21 @@ async def stop_released_tasks(
     return [worker for worker in stuck if worker is not None]
 
 
-async def restart_busy(
-    addresses: Collection[str], ending: Collection[str] = (), *, dask_scheduler: Any
-) -> list[StuckWorker]:
-    """Restart the workers in which a query of Polars has not stopped; restarts may continue after this has returned.
+def describe_ending(addresses: Collection[str], dask_scheduler: Any) -> list[StuckWorker]:
+    """The workers at these addresses, in which a query of Polars may still end."""
+    workers = filter(None, map(dask_scheduler.workers.get, addresses))
+    return [StuckWorker(str(worker.name), ("of Polars",), "ending") for worker in workers]
 
-    `ending`: the addresses of workers in which one may still end. The result has them, too.
-    """
-    workers = filter(None, map(dask_scheduler.workers.get, ending))
-    stuck = [StuckWorker(str(worker.name), ("of Polars",), "ending") for worker in workers]
+
+async def restart_busy(addresses: Collection[str], dask_scheduler: Any) -> list[StuckWorker]:
+    """Restart the workers in which a query of Polars has not stopped; restarts may continue after this has returned."""
+    stuck = []
     for worker in filter(None, map(dask_scheduler.workers.get, addresses)):
         if worker.nanny and not _is_restarting(dask_scheduler, worker):
             recomputed, lost = _sole_results(worker)
             _restart(dask_scheduler, worker)
             stuck.append(StuckWorker(str(worker.name), ("of Polars",), "restarted", recomputed, lost))
     return stuck
-
-
-async def _wait_for_submissions(scheduler: Any) -> None:
-    """Wait for graphs that clients have already sent on other connections."""
-    end = time.monotonic() + _SUBMISSION_TIME
-    await asyncio.sleep(_BATCH_TIME)
-    while getattr(scheduler, "_active_graph_updates", 0) and time.monotonic() < end:
-        await asyncio.sleep(_BATCH_TIME)
 
 
 def _wanted_by(scheduler: Any, keys: Collection[Any]) -> dict[str, list[Any]]:
@@ -311,9 +301,17 @@ def _wanted_by(scheduler: Any, keys: Collection[Any]) -> dict[str, list[Any]]:
     return wanted
 
 
-async def _interrupt(scheduler: Any, address: str, limit: float) -> dict[str, Any] | None:
+def _mark(scheduler: Any, address: str) -> str:
+    """Send a mark to a worker behind the messages that cancel its tasks; its name. All workers must have the plugin."""
+    name = uuid4().hex
+    scheduler.worker_send(address, {"op": MARK, "name": name})
+    return name
+
+
+async def _interrupt(scheduler: Any, address: str, mark: str, limit: float) -> dict[str, Any] | None:
     """The response of a worker's `InterruptionPlugin.interrupt`; `None` if it does not respond."""
-    asking = scheduler.broadcast(msg={"op": INTERRUPT, "limit": limit}, workers=[address], on_error="ignore")
+    message = {"op": INTERRUPT, "limit": limit, "mark": mark}
+    asking = scheduler.broadcast(msg=message, workers=[address], on_error="ignore")
     try:
         answers: dict[str, dict[str, Any]] = await asyncio.wait_for(asking, limit + _RESPONSE_MARGIN)
     except TimeoutError:
@@ -328,10 +326,7 @@ async def _handle_response(
     if worker is None:
         return None
     if answer is None:
-        released = assigned - {task.key for task in worker.processing}
-        if not restart:
-            return StuckWorker(str(worker.name), tuple(sorted(map(str, released))[:1]), "busy") if released else None
-        return _restart_later(scheduler, worker, released)
+        return _interrupt_later(scheduler, worker, assigned, restart=restart)
     tasks = tuple(answer["cancelled"])
     if not tasks:
         return None
@@ -342,21 +337,31 @@ async def _handle_response(
     return StuckWorker(str(worker.name), tasks, "restarted", recomputed, lost)
 
 
-def _restart_later(scheduler: Any, worker: Any, released: set[Any]) -> StuckWorker | None:
-    """Restart a worker if it stays unresponsive: a task may hold the GIL, or the machine may just be slow."""
+def _interrupt_later(scheduler: Any, worker: Any, assigned: set[Any], *, restart: bool) -> StuckWorker | None:
+    """Ask a worker again that does not respond: a task may hold the GIL, or the machine may just be slow.
+
+    It is restarted if it stays unresponsive.
+    """
+    released = assigned - {task.key for task in worker.processing}
     # What it reported as executing in its last heartbeat can be a released task too: those do not count.
-    if not worker.nanny or any(task in worker.processing for task in worker.executing):
-        return None
-    scheduler._ongoing_background_tasks.call_soon(_restart_if_silent, scheduler, worker.address)  # noqa: SLF001
-    recomputed, lost = _sole_results(worker)
+    is_wanted = any(task in worker.processing for task in worker.executing)
+    may_restart = restart and bool(worker.nanny) and not is_wanted
+    mark = _mark(scheduler, worker.address) if restart else ""
+    later = scheduler._ongoing_background_tasks  # noqa: SLF001
+    later.call_soon(_interrupt_again, scheduler, worker.address, mark, may_restart)
     tasks = tuple(sorted(map(str, released))[:1])
-    return StuckWorker(str(worker.name), tasks, "silent", recomputed, lost) if tasks else None
+    if not tasks:
+        return None
+    if not may_restart:
+        return StuckWorker(str(worker.name), tasks, "busy")
+    return StuckWorker(str(worker.name), tasks, "silent", *_sole_results(worker))
 
 
-async def _restart_if_silent(scheduler: Any, address: str) -> None:
-    answer = await _interrupt(scheduler, address, UNRESPONSIVE_TIMEOUT)
+async def _interrupt_again(scheduler: Any, address: str, mark: str, may_restart: bool) -> None:
+    answer = await _interrupt(scheduler, address, mark, UNRESPONSIVE_TIMEOUT)
     worker = scheduler.workers.get(address)
-    if worker is not None and (answer is None or (answer["cancelled"] and not answer["others"])):
+    is_stuck = answer is None or (answer["cancelled"] and not answer["others"])
+    if may_restart and worker is not None and is_stuck:
         _restart(scheduler, worker)
 
 

@@ -279,13 +279,13 @@ def _connect_and_import(
 ) -> RunningCluster:
     imports.on_progress(process.ready)
     imports.wait(while_waiting, for_client=True)
+    from ..client.calls import prepare_workers
     from ..client.connect import connect
-    from ..polars.preparation import prepare
 
     client = connect(process.ready, set_as_default=set_as_default)
     try:
         if process.ready.has_gpus:
-            prepare(client)
+            prepare_workers(client)
         imports.wait(while_waiting)
     except BaseException:
         client.close(timeout=1)

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable
 from operator import call
 from typing import Any
@@ -20,11 +21,15 @@ from .host_threads import HostThreadsPlugin
 INTERRUPT = "gpudask_interrupt"
 """The operation of a worker that `InterruptionPlugin.interrupt` carries out."""
 
+MARK = "gpudask-mark"
+"""The message that the scheduler sends behind those that cancel tasks."""
+
 _INTERVAL = 0.02
 _RETRY_INTERVAL = 0.4
 _SETTLE_TIME = 0.2
-"""Seconds without a running cancelled task after which no more are expected: the message that cancels a task arrives on
-another connection than the request to interrupt it."""
+"""Seconds without a running cancelled task after which no more are expected, if no `MARK` is sent: the message that
+cancels a task arrives on another connection than the request to interrupt it."""
+_KEPT_MARKS = 100
 
 
 class TaskInterruptedError(KeyboardInterrupt):
@@ -99,24 +104,32 @@ class InterruptionPlugin(WorkerPlugin):
     def __init__(self) -> None:
         self.runs: dict[TaskRun, None] = {}
         self.call: Callable[..., Any] = call
+        self._marks: deque[str] = deque(maxlen=_KEPT_MARKS)
         self._worker: Worker
 
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker has joined the scheduler, before it gets tasks."""
         self._worker = worker
         worker.handlers[INTERRUPT] = self.interrupt
+        worker.stream_handlers[MARK] = self._note_mark
 
     def teardown(self, worker: Worker) -> None:
-        """Remove the operation; called by Dask when the plugin is unregistered, or when the worker closes."""
+        """Remove the operations; called by Dask when the plugin is unregistered, or when the worker closes."""
         worker.handlers.pop(INTERRUPT, None)
+        worker.stream_handlers.pop(MARK, None)
 
-    async def interrupt(self, limit: float) -> dict[str, Any]:
+    def _note_mark(self, name: str) -> None:
+        self._marks.append(name)
+
+    async def interrupt(self, limit: float, mark: str = "") -> dict[str, Any]:
         """Raise `TaskInterruptedError` in the threads of cancelled tasks, and wait until these tasks end.
 
         In compiled code it is raised when the thread returns to Python.
 
-        `limit`: seconds to wait. Returns the keys of the ``cancelled`` tasks that still run, as strings, and the number
-        of ``others`` that run.
+        - `limit`: seconds to wait.
+        - `mark`: the name of the `MARK` behind the messages that cancel these tasks.
+
+        Returns the keys of the ``cancelled`` tasks that still run, as strings, and the number of ``others`` that run.
         """
         state, now = self._worker.state, asyncio.get_running_loop().time
         end, settled_at = now() + limit, now() + _SETTLE_TIME
@@ -128,7 +141,8 @@ class InterruptionPlugin(WorkerPlugin):
                     run.interrupt()
             if cancelled:
                 settled_at = now() + _SETTLE_TIME
-            if now() >= min(end, settled_at):
+            is_settled = now() >= settled_at if not mark else not cancelled and mark in self._marks
+            if is_settled or now() >= end:
                 return {"cancelled": [str(key) for key in cancelled], "others": len(executing) - len(cancelled)}
             await asyncio.sleep(_INTERVAL)
 

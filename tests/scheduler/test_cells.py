@@ -200,13 +200,13 @@ def never_respond():
     """In the supervisor: the next interrupt gets no response."""
     from jupyter_gpudask.scheduler import cells
 
-    original = cells._wait_for_submissions
+    original = cells.stop_released_tasks
 
-    async def wait(_):
-        cells._wait_for_submissions = original
+    async def wait(*_, **__):
+        cells.stop_released_tasks = original
         await asyncio.Event().wait()
 
-    cells._wait_for_submissions = wait
+    cells.stop_released_tasks = wait
 
 
 def test_an_interrupt_ends_although_the_scheduler_does_not_respond(worker):

@@ -63,7 +63,7 @@ def test_the_warning_comes_ten_minutes_before_the_end(monkeypatch):
 
 @pytest.mark.cluster
 def test_the_notebook_and_the_panel_are_warned_and_a_status_does_not_announce_the_end_that_has_come(own_server):
-    server = own_server("--GpuDask.max_lifetime=15")
+    server = own_server("--GpuDask.max_lifetime=40")
     kernel = server.kernel()
     kernel.ok(f"%load_ext jupyter_gpudask\n{START_ONE}\nimport time")
     kernel.ok("shown = %gpudask status\nshown")
@@ -76,7 +76,7 @@ def test_the_notebook_and_the_panel_are_warned_and_a_status_does_not_announce_th
     kernel.ok("while 'will be closed at' not in shown.widget.value: time.sleep(0.1)")
     ended = kernel.ok("while shown._last is None: time.sleep(0.1)")
     for text in (ended.displayed[-1], ended.html[-1]):
-        assert "The cluster was closed after 15 seconds, its maximum lifetime" in text
+        assert "The cluster was closed after 40 seconds, its maximum lifetime" in text
         assert "will be closed at" not in text
 
 
