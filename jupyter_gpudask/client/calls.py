@@ -160,36 +160,49 @@ def ask_scheduler(client: Client, function: Callable[..., Any], *args: Any, limi
     return client.sync(run_on_scheduler, function, *args, callback_timeout=limit, **options)
 
 
-def cancel_unfinished(client: Client, before: set[Any]) -> list[StuckWorker]:
+def cancel_unfinished(client: Any, before: set[Any]) -> list[StuckWorker]:
     """Cancel the unfinished futures of `client` but those in `before`; the workers whose tasks did not stop in time."""
     keys = _pending_keys(client, before)
     stuck: list[StuckWorker] = []
     end = time.monotonic() + _RESPONSE_TIMEOUT
+    is_received = _wait_for_receipt(client)
+    only_client = client.id if client.is_joined else None
     # An error here must not hide the interrupt; if the cluster is lost there is nothing to stop.
     with suppress(Exception):
-        _wait_until_received(client)
-        only_client = client.id if getattr(client, "is_joined", False) else None
-        stuck = ask_scheduler(
-            client, cancel_tasks, keys, _STOP_TIMEOUT, only_client=only_client, limit=_RESPONSE_TIMEOUT
-        )
+        limit = end - time.monotonic()
+        stuck = ask_scheduler(client, cancel_tasks, keys, _STOP_TIMEOUT, only_client=only_client, limit=limit)
     with suppress(Exception):
         client.sync(_release, client, keys, callback_timeout=max(0.1, end - time.monotonic()))
+    if not is_received:
+        loop: Any = client.loop
+        asyncio.run_coroutine_threadsafe(_interrupt_later(client, only_client), loop.asyncio_loop)
     return stuck
 
 
-def count_unfinished_tasks(client: Client, before: set[Any]) -> int | None:
+async def _interrupt_later(client: Any, only_client: str | None) -> None:
+    """Interrupt the tasks of a graph that the scheduler was still reading, which it has released since."""
+    with suppress(OSError):  # the connection was lost, or this takes too long
+        await client.receipt()
+        await client._run_on_scheduler(cancel_tasks, (), _STOP_TIMEOUT, only_client=only_client)  # noqa: SLF001
+
+
+def count_unfinished_tasks(client: Any, before: set[Any]) -> int | None:
     """The number of blocks that `cancel_unfinished` would cancel; `None` if the scheduler does not respond in time."""
     keys = _pending_keys(client, before)
+    _wait_for_receipt(client)
     with suppress(Exception):
-        _wait_until_received(client)
         return cast("int", ask_scheduler(client, count_unfinished, keys, client.id, limit=_COUNT_TIMEOUT))
     return None
 
 
-def _wait_until_received(client: Client) -> None:
-    wait = getattr(client, "wait_until_received", None)
-    if wait is not None:  # of the kernel's cluster; a client of the user has none
-        wait(_RECEIPT_TIMEOUT)
+def _wait_for_receipt(client: Any) -> bool:
+    """Wait a moment until the scheduler has handled what was sent to it; whether it has."""
+    loop: Any = client.loop
+    receipt = asyncio.run_coroutine_threadsafe(client.receipt(), loop.asyncio_loop)
+    with suppress(Exception):  # the connection was lost, or it takes longer
+        receipt.result(_RECEIPT_TIMEOUT)
+        return True
+    return False
 
 
 def _pending_keys(client: Client, before: set[Any]) -> list[Any]:

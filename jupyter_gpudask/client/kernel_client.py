@@ -64,6 +64,7 @@ _LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF"}
 _NO_WORKER = "The cluster has no worker, and the cell waits for one. Interrupt it, and type: %gpudask status"
 _REASON_TIMEOUT = 15.0
 _POLL = 0.05
+_RECEIPT_TIMEOUT = 60.0
 _WORKER_TIMEOUT = 60
 _DASKS_THRESHOLD = 4
 _LARGEST_STACK = 10**9
@@ -107,7 +108,7 @@ class KernelClient(Client):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._counted = threading.Condition()
         self._uncounted = 0
-        self._marks: dict[str, threading.Event] = {}
+        self._marks: dict[str, asyncio.Event] = {}
         self.stuck_workers = []
         super().__init__(*args, **kwargs)
         self.subscribe_topic(self.id, self._count)
@@ -117,18 +118,20 @@ class KernelClient(Client):
         with self._counted:
             self._counted.wait_for(lambda: self._uncounted <= 0 or self.status != "running", limit)
 
-    def wait_until_received(self, limit: float) -> None:
-        """Wait at most `limit` seconds until the scheduler has handled all that was sent to it so far.
+    async def receipt(self) -> None:
+        """Wait until the scheduler has handled all that was sent to it so far.
 
         Graphs, and the keys that are released, reach it on another connection than a call of ``run_on_scheduler``.
+
+        Raises `TimeoutError`: it has not after a minute.
         """
-        mark, received = f"gpudask-mark-{uuid4().hex}", threading.Event()
-        self._marks[mark] = received
-        # The answer is that there is no such key. In the loop, where futures that are released send their keys.
-        loop: Any = self.loop
-        loop.add_callback(self._send_to_scheduler, {"op": "report-key", "key": mark})
-        received.wait(limit)
-        self._marks.pop(mark, None)
+        mark = f"gpudask-mark-{uuid4().hex}"
+        received = self._marks[mark] = asyncio.Event()
+        self._send_to_scheduler({"op": "report-key", "key": mark})  # the answer is that there is no such key
+        try:
+            await asyncio.wait_for(received.wait(), _RECEIPT_TIMEOUT)
+        finally:
+            del self._marks[mark]
 
     def begin_cell(self) -> None:
         """Begin the counters of a cell.

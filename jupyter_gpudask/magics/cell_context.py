@@ -6,8 +6,10 @@ import asyncio
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.displayhook import DisplayHook
@@ -190,6 +192,7 @@ class CellContextStack:
 
 
 _WAKE_INTERVAL = 0.2
+_IMPORT_TIME = 5.0
 _TOTAL_SECONDS = 2
 _MAX_NAMES = 3
 
@@ -211,7 +214,7 @@ def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster, record
 
     # `compute` releases its futures before the cell ends, and the scheduler then forgets their tasks.
     client.on_interrupt = count
-    with _responsive_event_loop(), _repeated_interrupts(), _short_tracebacks(shell):
+    with _responsive_event_loop(), _Interrupts(), _short_tracebacks(shell):
         try:
             yield
         finally:
@@ -253,33 +256,66 @@ def describe_stuck_worker(worker: StuckWorker, gpus: Sequence[GpuState]) -> str:
     return text
 
 
-@contextmanager
-def _repeated_interrupts() -> Iterator[None]:
-    """Interrupt the cell again if an interrupt came in a finalizer or a weak reference's callback, which ignore errors.
+class _Interrupts:
+    """Interrupts the cell a moment later if an interrupt comes where it would be lost, or leave a module half set up.
 
-    Building a large query, or graph, spends much of its time in these.
+    Finalizers and callbacks of weak references ignore errors, and a large query, or graph, spends much of its time in
+    them. A module whose import is interrupted can make each later import of it fail: an import is interrupted after
+    `_IMPORT_TIME` seconds, or when the user interrupts again. Used in a ``with`` block.
     """
-    before = sys.unraisablehook
-    timers: list[threading.Timer] = []
 
-    def repeat(unraisable: Any) -> None:
-        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
-            before(unraisable)
-            return
+    def __enter__(self) -> None:
+        self._timers: list[threading.Timer] = []
+        self._end = 0.0  # when an interrupt does not wait any more for an import; 0 without one
+        self._is_repeated = False
+        self._report, self._interrupt = self.report, self.interrupt  # as they are compared below
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._report
+        self._handler = signal.getsignal(signal.SIGINT)
+        self._is_main = threading.current_thread() is threading.main_thread()  # that of a subshell of a kernel is not
+        if self._is_main and callable(self._handler):
+            signal.signal(signal.SIGINT, self._interrupt)
+
+    def __exit__(self, *_: object) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        if sys.unraisablehook is self._report:
+            sys.unraisablehook = self._hook
+        if self._is_main and signal.getsignal(signal.SIGINT) is self._interrupt:
+            signal.signal(signal.SIGINT, self._handler)
+
+    def report(self, unraisable: Any) -> None:
+        """Called by Python for an error that it ignores."""
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            self._repeat()  # not at once: the error would be raised in this function
+        else:
+            self._hook(unraisable)
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Called by Python for SIGINT."""
+        from ..inspection.user_code import imports_module
+
+        now = time.monotonic()
+        if not self._end:
+            self._end = now + _IMPORT_TIME
+        elif not self._is_repeated:
+            self._end = now
+        self._is_repeated = False
+        if now < self._end and imports_module(frame):
+            self._repeat()
+        else:
+            self._end = 0.0
+            assert callable(self._handler)
+            self._handler(number, frame)
+
+    def _repeat(self) -> None:
+        self._timers.append(threading.Timer(_WAKE_INTERVAL, self._send))
+        self._timers[-1].start()
+
+    def _send(self) -> None:
+        self._is_repeated = True
         main = threading.main_thread().ident
         assert main is not None
-        # Not at once: the error would be raised in this function.
-        timers.append(threading.Timer(_WAKE_INTERVAL, signal.pthread_kill, (main, signal.SIGINT)))
-        timers[-1].start()
-
-    sys.unraisablehook = repeat
-    try:
-        yield
-    finally:
-        for timer in timers:
-            timer.cancel()
-        if sys.unraisablehook is repeat:
-            sys.unraisablehook = before
+        signal.pthread_kill(main, signal.SIGINT)
 
 
 @contextmanager

@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from dask.base import is_dask_collection
-from distributed import Client, Future
+from distributed import Future
 from distributed.client import futures_of
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
 from ..client.calls import cancel_unfinished, import_on_cluster
+from ..client.kernel_client import KernelClient
 from ..errors import ComparisonError
 from ..inspection.placement import to_host
 from ..overlay import CellRecord
@@ -113,7 +114,7 @@ def _of_polars(value: Any) -> Any:
     return value.to_pandas() if is_of_polars else value
 
 
-async def _run(body: str, file: str, namespace: dict[str, Any], client: Client, where: str) -> Run:
+async def _run(body: str, file: str, namespace: dict[str, Any], client: KernelClient, where: str) -> Run:
     __tracebackhide__ = True
     tree = ast.parse(body, file)
     assigned = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}

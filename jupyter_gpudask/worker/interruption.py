@@ -7,7 +7,6 @@ import ctypes
 import sys
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable
 from operator import call
@@ -15,6 +14,7 @@ from typing import Any
 
 from distributed import Reschedule, Worker, WorkerPlugin, get_worker
 
+from ..inspection.user_code import imports_module
 from .cuda_context import outcome_of_failed
 from .host_threads import HostThreadsPlugin
 
@@ -64,7 +64,7 @@ class TaskRun:
         It can be called again, because an exception in a finalizer is ignored; frequent calls do nothing, nor do calls
         while the thread imports a module, which would be half set up.
         """
-        if time.monotonic() < self._next or _imports(self._thread):
+        if time.monotonic() < self._next or imports_module(sys._current_frames().get(self._thread)):  # noqa: SLF001 - documented
             return
         self._is_setting = True
         if not self._ends:
@@ -79,12 +79,6 @@ class TaskRun:
         while self._is_setting:
             time.sleep(0)
         _set_exception(self._thread, None)
-
-
-def _imports(thread: int) -> bool:
-    innermost = sys._current_frames().get(thread)  # noqa: SLF001 - documented
-    codes = [frame.f_code for frame, _ in traceback.walk_stack(innermost)] if innermost is not None else []
-    return any(code.co_name == "_find_and_load" and code.co_filename.startswith("<frozen importlib") for code in codes)
 
 
 def _set_exception(thread: int, exception: type[BaseException] | None) -> None:

@@ -222,6 +222,22 @@ def test_an_interrupt_that_comes_in_a_finalizer_stops_the_cell(gpu_kernel):
     assert gpu_kernel.ok("sys.unraisablehook is hook").value == "True"
 
 
+def test_an_interrupt_does_not_leave_a_module_half_set_up_and_a_second_one_does_not_wait(gpu_kernel, tmp_path):
+    (tmp_path / "slow_import.py").write_text("import time\ntime.sleep(3)\nis_set_up = True\n")
+    (tmp_path / "endless_import.py").write_text("import time\ntime.sleep(60)\n")
+    gpu_kernel.ok(f"import sys, time\nsys.path.append({str(tmp_path)!r})")
+    threading.Timer(1, gpu_kernel.interrupt).start()
+    reply = gpu_kernel.run("%%gpudask\nimport slow_import\ntime.sleep(30)")
+    assert reply.error == "KeyboardInterrupt"
+    assert gpu_kernel.ok("slow_import.is_set_up").value == "True"
+    for delay in (1, 2):
+        threading.Timer(delay, gpu_kernel.interrupt).start()
+    with promised(4):
+        reply = gpu_kernel.run("%%gpudask\nimport endless_import")
+    assert reply.error == "KeyboardInterrupt"
+    assert_off(gpu_kernel)
+
+
 def test_what_was_typed_is_what_the_history_keeps(gpu_kernel):
     reply = gpu_kernel.ok("%%gpudask\n'remember'")
     assert gpu_kernel.ok(f"In[{reply.count}].splitlines()[1], _ih[{reply.count}][:3]").status == "ok"

@@ -218,6 +218,27 @@ def test_an_interrupt_ends_although_the_scheduler_does_not_respond(worker):
     assert worker.works()
 
 
+def read_slowly(dask_scheduler):
+    """In the supervisor: the next graph is read for longer than an interrupt waits."""
+    original = dask_scheduler.stream_handlers["update-graph"]
+
+    async def read(**message):
+        dask_scheduler.stream_handlers["update-graph"] = original
+        await asyncio.sleep(3)
+        await original(**message)
+
+    dask_scheduler.stream_handlers["update-graph"] = read
+
+
+def test_a_graph_that_the_scheduler_still_reads_is_cancelled_afterwards(worker):
+    def submit():
+        worker.client.run_on_scheduler(read_slowly)
+        return worker.client.submit(at_depth, 0, "python", 2 * PATIENCE, pure=False)
+
+    assert worker.interrupt(submit) == []
+    assert worker.works()
+
+
 @pytest.mark.parametrize("kind", ["python", "sleep"])
 def test_a_cluster_that_is_emptied_computes_on_whatever_it_ran(worker, kind, tmp_path):
     for number in range(2):
