@@ -43,7 +43,9 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._repartition": (
         "Repartition RepartitionToFewer RepartitionToFewer._compute_partition_boundaries"
     ),
-    "dask.dataframe.dask_expr._rolling": "RollingReduction",
+    "dask.dataframe.dask_expr._rolling": (
+        "RollingAggregation RollingReduction RollingReduction._parameters _rolling_agg"
+    ),
     "dask.dataframe.dask_expr._shuffle": (
         "AssignPartitioningIndex AssignPartitioningIndex.operation BaseSetIndexSortValues Shuffle SimpleShuffle "
         "SortValues SortValuesBlockwise TaskShuffle _SetPartitionsPreSetIndex _get_divisions _select_columns_or_index"

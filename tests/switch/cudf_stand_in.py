@@ -243,12 +243,16 @@ def as_cudf(result):
 
 
 class Windows:
-    """Its windows, in which infinities are numbers."""
+    """Its windows, in which infinities are numbers; those of times have later rows of the same time."""
 
     def __init__(self, series, window):
         self._series, self._window = series, window
 
     def max(self):
+        if not isinstance(self._window, int):
+            at, width = self._series.index, pd.Timedelta(self._window)
+            greatest = [self._series[(at > each - width) & (at <= each)].to_numpy().max() for each in at]
+            return Series(greatest, index=at, name=self._series.name, dtype=float)
         numbers = self._series.to_numpy()
         before = [numbers[max(0, end - self._window) : end] for end in range(1, len(numbers) + 1)]
         greatest = [np.max(each) if len(each) == self._window else np.nan for each in before]

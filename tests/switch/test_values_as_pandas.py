@@ -210,6 +210,33 @@ def test_values_are_those_of_pandas(compute, has_dtypes):
     assert_equal(result, expected, check_dtype=has_dtypes)
 
 
+AT_TIMES = pd.DataFrame(
+    {"k": [1, 2, 1, 1, 2, 2], "x": [0.0, -1.0, 5.0, 1.0, 7.0, 2.0]},
+    index=pd.DatetimeIndex([f"2024-05-0{day}" for day in (1, 1, 1, 2, 4, 4)]),
+)
+
+
+@pytest.mark.parametrize("npartitions", [1, 2])
+@pytest.mark.parametrize(
+    ("compute", "repeated"),
+    [
+        (lambda f: f.x.rolling("2D").max(), AT_TIMES.index.duplicated()),
+        (lambda f: f.rolling("2D").max(), AT_TIMES.index.duplicated()),
+        (
+            lambda f: f.groupby("k").x.rolling("3D").max(),
+            AT_TIMES.reset_index()[["index", "k"]].duplicated().to_numpy(),
+        ),
+    ],
+)
+def test_windows_of_times_are_computed_on_the_host_if_these_repeat(npartitions, compute, repeated):
+    with pytest.raises(DifferentResultError):
+        compute(to_gpu(dd.from_pandas(AT_TIMES, npartitions=npartitions))).compute()
+    once = dd.from_pandas(AT_TIMES[~repeated], npartitions=npartitions)
+    result = compute(to_gpu(once)).compute()
+    result = result.to_pandas() if hasattr(result, "to_pandas") else result
+    assert result.equals(compute(once).compute())
+
+
 class AnyNumber(Series):
     """Converts as cuDF, which makes an integer of any number."""
 

@@ -2,19 +2,20 @@
 
 In cuDF 26.10 the result is missing if an operand is missing; in pandas NaN is a number that is not equal to any other.
 In cuDF, integers become floats even if no value was replaced by NaN, and rolling windows keep infinities, which pandas
-treats as NaN.
+treats as NaN, and those of times have later rows of the same time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from dask.base import normalize_token
-from dask.dataframe.dask_expr import _expr
-from dask.dataframe.dask_expr._rolling import RollingReduction
+from dask.dataframe.dask_expr import _expr, _rolling
+from dask.dataframe.dask_expr._rolling import RollingAggregation, RollingReduction
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise
 from dask.utils import funcname
 
@@ -380,13 +381,62 @@ class WithoutInfinities(_expr.Elemwise):
         return frame
 
 
+def _of_times(  # noqa: PLR0917 - as Dask's function
+    frame: Any,
+    window: Any,
+    kwargs: Any,
+    how: str,
+    how_args: Any,
+    how_kwargs: Any,
+    groupby_kwargs: dict[str, Any] | None = None,
+    groupby_slice: Any = None,
+) -> Any:
+    """Windows of times of one partition.
+
+    Raises `DifferentResultError`: it is on a GPU, and several rows, or several of one group, have the same time.
+    """
+    if is_type_of_gpu(type(frame)):
+        times = frame.index if groupby_kwargs is None else frame[_names(groupby_kwargs)].reset_index()
+        if not times.is_unique if groupby_kwargs is None else bool(times.duplicated().any()):
+            raise DifferentResultError("cuDF's windows of times have later rows of the same time")
+    reduce = _rolling._rolling_agg  # noqa: SLF001
+    return reduce(frame, window, kwargs, how, how_args, how_kwargs, groupby_kwargs, groupby_slice)
+
+
+def _names(groupby_kwargs: dict[str, Any] | None) -> list[Any]:
+    by = (groupby_kwargs or {}).get("by", [])
+    return by if isinstance(by, list) else [by]
+
+
+RollingAggregationAsPandas = with_operation(RollingAggregation, _of_times, __name__)
+
+
+class RollingOverTimes(RollingReduction):
+    """A reduction of windows of times, called `how`."""
+
+    _parameters = [*RollingReduction._parameters, "how"]  # noqa: RUF012, SLF001 - as in Dask
+
+    @property
+    def how(self) -> str:  # type: ignore[override]
+        """The name of the method of windows."""
+        return str(self.operand("how"))
+
+    def _simplify_up(self, parent: Any, dependents: Any) -> Any:
+        return None if self.how == "agg" else super()._simplify_up(parent, dependents)
+
+    def _lower(self) -> Any:
+        lowered = super()._lower()
+        if isinstance(lowered, RollingAggregation):
+            return RollingAggregationAsPandas(*lowered.operands)
+        return lowered.substitute_parameters({"func": _of_times})
+
+
 def rolling(expression: RollingReduction) -> Any:
     """A reduction of windows, in which infinities are NaN; a number of values has them."""
     frame = expression.frame
-    by = (expression.groupby_kwargs or {}).get("by", [])
     dtypes = dtypes_of(frame._meta).values()  # noqa: SLF001
-    if expression.how == "count" or not any(getattr(dtype, "kind", "O") == "f" for dtype in dtypes):
-        return expression
-    return type(expression)(
-        WithoutInfinities(frame, tuple(by if isinstance(by, list) else [by])), *expression.operands[1:]
-    )
+    if expression.how != "count" and any(getattr(dtype, "kind", "O") == "f" for dtype in dtypes):
+        frame = WithoutInfinities(frame, tuple(_names(expression.groupby_kwargs)))
+    if isinstance(expression.window, Integral):
+        return type(expression)(frame, *expression.operands[1:])
+    return RollingOverTimes(frame, *expression.operands[1:], expression.how)
