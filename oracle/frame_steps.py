@@ -324,8 +324,8 @@ class FrameDraw(Draw):
         options = self.of("", "", ", closed='right'", ", label='right'")
         several = self.of("", "", "['sum', 'count']", "['min', 'nunique']")
         call = f"{selected}.resample({rule!r}{options}).{f'agg({several})' if several else f'{how}()'}"
-        if self.rng.random() < 0.2:
-            call = f"{selected}.rolling('{self.of(3, 40)}D').{self.word('sum count mean max')}()"
+        if self.rng.random() < 0.4:
+            call = f"{selected}.rolling('{self.of(3, 40)}D').{self.word('sum count mean min max std')}()"
         times = sorted(self.v[key].dropna().unique())
         divisions = [f"pd.Timestamp({str(time)!r})" for time in (times[:1] + times[2:-1:4] + times[-1:])]
         made = f"v = v.dropna(subset=[{key!r}]).set_index({key!r}"
