@@ -396,11 +396,18 @@ def _of_times(  # noqa: PLR0917 - as Dask's function
     Raises `DifferentResultError`: it is on a GPU, and several rows, or several of one group, have the same time.
     """
     if is_type_of_gpu(type(frame)):
-        times = frame.index if groupby_kwargs is None else frame[_names(groupby_kwargs)].reset_index()
-        if not times.is_unique if groupby_kwargs is None else bool(times.duplicated().any()):
+        if _repeats_times(frame, _names(groupby_kwargs)):
             raise DifferentResultError("cuDF's windows of times have later rows of the same time")
     reduce = _rolling._rolling_agg  # noqa: SLF001
     return reduce(frame, window, kwargs, how, how_args, how_kwargs, groupby_kwargs, groupby_slice)
+
+
+def _repeats_times(frame: Any, by: list[Any]) -> bool:
+    if not by:
+        return not frame.index.is_unique
+    keys = frame[by]
+    keys.columns = [f"key {number}" for number in range(len(by))]  # the index, which becomes a column, has another name
+    return bool(keys.reset_index().duplicated().any())
 
 
 def _names(groupby_kwargs: dict[str, Any] | None) -> list[Any]:
