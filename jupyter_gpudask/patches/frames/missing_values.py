@@ -395,9 +395,8 @@ def _of_times(  # noqa: PLR0917 - as Dask's function
 
     Raises `DifferentResultError`: it is on a GPU, and several rows, or several of one group, have the same time.
     """
-    if is_type_of_gpu(type(frame)):
-        if _repeats_times(frame, _names(groupby_kwargs)):
-            raise DifferentResultError("cuDF's windows of times have later rows of the same time")
+    if is_type_of_gpu(type(frame)) and _repeats_times(frame, _names(groupby_kwargs)):
+        raise DifferentResultError("cuDF's windows of times have later rows of the same time")
     reduce = _rolling._rolling_agg  # noqa: SLF001
     return reduce(frame, window, kwargs, how, how_args, how_kwargs, groupby_kwargs, groupby_slice)
 
