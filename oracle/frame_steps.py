@@ -161,6 +161,34 @@ class FrameDraw(Draw):
         key, column = self.quoted("i"), self.quoted("if")
         return key and column and f"v = v.groupby({key})[{column}].transform({self.word('sum mean max')!r})"
 
+    def group_and_fill(self) -> tuple[str, str] | None:
+        key, column, method = self.quoted("ibs"), self.quoted("f"), self.word("ffill bfill shift")
+        made = f"v = v.groupby({key})[{column}].{method}"
+        return fits(
+            key,
+            fits(column, (f"{made}({'1, meta=v._meta[' + column + ']' if method == 'shift' else ''})", f"{made}()")),
+        )
+
+    def group_and_relate(self) -> str | None:
+        key, names = self.quoted("ibs"), [repr(name) for name in self.names("f")]
+        method = self.word("corr cov")
+        return fits(key and len(names) > 1, f"v = v.groupby({key})[[{', '.join(names[:2])}]].{method}()")
+
+    def group_and_take(self) -> str | None:
+        key, column = self.quoted("ibs"), self.quoted("iufs")
+        method = self.word("head(2) tail(2) value_counts() idxmin() idxmax()")
+        if method.startswith("idx") and not (self.v.index.is_unique and column in map(repr, self.names("if"))):
+            return None
+        return fits(key, fits(column and column != key, f"v = v.groupby({key})[{column}].{method}"))
+
+    def pivot(self) -> tuple[str, str] | None:
+        key, columns, values = self.quoted("ib"), self.quoted("C"), self.quoted("if")
+        if key is None or columns is None or values is None or key == values:
+            return None
+        options = f"index={key}, columns={columns}, values={values}, aggfunc={self.word('sum mean count first')!r}"
+        known = f"v.assign(**{{{columns}: v[{columns}].cat.as_known()}})"
+        return f"v = {known}.pivot_table({options})", f"v = v.pivot_table({options}, observed=False)"
+
     def drop_duplicates(self) -> str:
         columns = f"[{self.rng.sample(list(self.v.columns), 1)!r}]" if self.is_frame and self.rng.random() < 0.6 else ""
         return f"v = v{columns}.drop_duplicates()"
@@ -426,6 +454,12 @@ _SHORT: dict[str, Callable[[FrameDraw], Made]] = {
     "assign_reduction": lambda d: (c := d.column("iuf")) and f"v = v.assign(z={c} - {c}.{d.word(_REDUCTIONS)}())",
     "numbers_only": lambda d: fits(n := d.names("iuf"), f"v = v[{n!r}] " + d.of(*_OPERATIONS).format(n)),
     "function_of_numpy": lambda d: fits(c := d.column("iuf"), f"v = np.{d.word(_NUMPY)}({c})"),
+    "assign_function": lambda d: fits(c := d.name("iuf"), f"v = v.assign(z=lambda frame: frame[{c!r}] * 2 + 1)"),
+    "times_of_numbers": lambda d: fits(c := d.column("i"), f"v = dd.to_datetime({c}, unit='D')"),
+    "columns_of_kinds": lambda d: f"v = v.select_dtypes(include={d.of('number', 'bool', 'datetime')!r})",
+    "is_among": lambda d: fits(n := d.names("iuf"), f"v = v[{n!r}].isin([0, 1, 2.5])"),
+    "fill_from_other": lambda _: "v = v.combine_first(w)",
+    "most_frequent": lambda d: fits(c := d.quoted("iufs"), f"v = v[[{c}]].mode()"),
     "fill_forward": lambda d: f"v = v.{d.word('ffill bfill')}()",
     "is_missing": lambda d: f"v = v.{d.word('isna notnull')}()",
     "rename": lambda d: f"v = v.rename(columns={{{d.pick(list(d.v.columns))!r}: 'renamed'}})",
@@ -480,15 +514,18 @@ S:series_condition*2 S:series_where*2 S:series_convert*2 S:series_numbers*2 S:se
 S:series_of_times*2 S:series_categories*6 S:value_counts*2 S:unique S:series_reduction*4 F:assign_method*12
 S:series_map FS:replace_values*3 F:by_time*16 F:group_by_derived*3 F:collect F:melt F:aggregation_of_user*2
 S:series_of_texts*4 S:series_of_differences S:series_to_frame S:series_rename S:series_missing S:series_group
-S:series_quantile S:series_function
+S:series_quantile S:series_function F:group_and_fill*2 F:group_and_relate F:group_and_take*3 F:pivot*4
+F:assign_function F:times_of_numbers F:columns_of_kinds F:is_among F:fill_from_other F:most_frequent
 """
 """Whether each is one of frames or of series, and how often it is chosen, if more than once; the order counts."""
 
 _ORDER = {
-    "needs_order": "fill_forward group_and_accumulate accumulate roll head_or_tail",
-    "opens_order": "group_and_transform drop_duplicates merge join set_index sort_values largest value_counts unique "
+    "needs_order": "fill_forward group_and_accumulate accumulate roll head_or_tail group_and_fill group_and_take",
+    "opens_order": "group_and_transform fill_from_other most_frequent drop_duplicates merge join set_index "
+    "sort_values largest value_counts unique "
     "collect melt",
-    "order_of_library": "aggregation_of_user group_and_reduce group_and_aggregate group_by_derived series_group",
+    "order_of_library": "aggregation_of_user group_and_reduce group_and_aggregate group_by_derived series_group "
+    "group_and_relate pivot",
 }
 
 for _lists, _name, _weight in entries(_TABLE):
