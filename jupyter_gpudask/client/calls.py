@@ -17,11 +17,12 @@ from distributed.client import futures_of
 from ..scheduler.cells import OperationTotals, StuckWorker, cancel_tasks, cell_operations, count_unfinished
 from ..scheduler.results import HeldReport, report_held
 from ..worker.imports import prepare_cudf
+from ..worker.interruption import imports_module
 from ..worker.joined import versions_of
 from ..worker.memory import WorkerCellMetrics, take_cell_metrics, total_energy
 from ..worker.polars_rank import prepare_rank
 
-__all__ = ["HeldReport", "OperationTotals", "StuckWorker"]  # re-exported for type hints
+__all__ = ["HeldReport", "OperationTotals", "StuckWorker", "imports_module"]  # re-exported
 
 _STOP_TIMEOUT = 1.2
 _RESPONSE_TIMEOUT = 1.9

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
-from traceback import walk_stack, walk_tb
+from traceback import walk_tb
 from types import CodeType, FrameType
 from typing import Any, Literal
 
@@ -163,9 +163,3 @@ def _is_of_a_result(error: BaseException) -> bool:
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     of_dask = (frame for frame in frames if _library_of(frame) in ("dask", "distributed"))
     return all(frame.f_code.co_name == "__array__" for frame in of_dask)
-
-
-def imports_module(innermost: FrameType | None) -> bool:
-    """Whether a thread whose innermost frame this is imports a module, which an exception would leave half set up."""
-    codes = [frame.f_code for frame, _ in walk_stack(innermost)] if innermost is not None else []
-    return any(code.co_name == "_find_and_load" and code.co_filename.startswith("<frozen importlib") for code in codes)

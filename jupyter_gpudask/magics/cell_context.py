@@ -292,7 +292,7 @@ class _Interrupts:
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Called by Python for SIGINT."""
-        from ..inspection.user_code import imports_module
+        from ..client.calls import imports_module
 
         now = time.monotonic()
         if not self._end:

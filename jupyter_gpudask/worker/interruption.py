@@ -10,11 +10,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from operator import call
+from traceback import walk_stack
+from types import FrameType
 from typing import Any
 
 from distributed import Reschedule, Worker, WorkerPlugin, get_worker
 
-from ..inspection.user_code import imports_module
 from .cuda_context import outcome_of_failed
 from .host_threads import HostThreadsPlugin
 
@@ -79,6 +80,12 @@ class TaskRun:
         while self._is_setting:
             time.sleep(0)
         _set_exception(self._thread, None)
+
+
+def imports_module(innermost: FrameType | None) -> bool:
+    """Whether a thread whose innermost frame this is imports a module, which an exception would leave half set up."""
+    codes = [frame.f_code for frame, _ in walk_stack(innermost)] if innermost is not None else []
+    return any(code.co_name == "_find_and_load" and code.co_filename.startswith("<frozen importlib") for code in codes)
 
 
 def _set_exception(thread: int, exception: type[BaseException] | None) -> None:

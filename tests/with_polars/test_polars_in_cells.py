@@ -7,12 +7,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import types
 from pathlib import Path
 
 import pytest
-from helpers import Kernel, addresses_of_session, fake_gpu_environment, pids_of_session, wait_until
+from helpers import Kernel, addresses_of_session, fake_gpu_environment, pids_of_session, promised, wait_until
 
 from jupyter_gpudask.worker.polars_rank import PolarsRankPlugin, QueryInterruptedError
 
@@ -252,11 +251,10 @@ def test_an_interrupted_query_ends_in_every_worker_and_the_next_one_works(kernel
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
     pids = "sorted(client.run(os.getpid).values())"
     before = kernel.ok(pids).value
-    began = time.monotonic()
     threading.Timer(1, kernel.interrupt).start()
-    interrupted = kernel.run(f"%%gpudask\npl.LazyFrame({{{where!r}: [1]}}).collect()")
+    with promised(1 + 2):
+        interrupted = kernel.run(f"%%gpudask\npl.LazyFrame({{{where!r}: [1]}}).collect()")
     assert interrupted.error == "KeyboardInterrupt"
-    assert time.monotonic() - began < 1 + 2
     assert kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0").value == "True"
     assert kernel.ok(pids).value == before
 
@@ -296,11 +294,10 @@ def test_a_worker_in_which_a_query_does_not_stop_is_restarted_and_the_cell_says_
     kernel.ok("import polars as pl")
     kernel.ok(f"%%gpudask\n{WHERE}.collect()")
     pids = set(kernel.ok("list(client.run(os.getpid).values())").value.strip("[]").split(", "))
-    began = time.monotonic()
     threading.Timer(1, kernel.interrupt).start()
-    interrupted = kernel.run(f"%%gpudask\npl.LazyFrame({{{how!r}: [1]}}).collect()")
+    with promised(1 + 2):
+        interrupted = kernel.run(f"%%gpudask\npl.LazyFrame({{{how!r}: [1]}}).collect()")
     assert interrupted.error == "KeyboardInterrupt"
-    assert time.monotonic() - began < 1 + 2
     assert any("The query of Polars on GPU 0 has not ended yet" in shown for shown in interrupted.displayed)
     after = kernel.ok(f"%%gpudask\n{WHERE}.collect().item() > 0")
     assert (after.value, "lost" in footer(after)) == ("True", False)
