@@ -243,7 +243,7 @@ def as_cudf(result):
 
 
 class Windows:
-    """Its windows, in which infinities are numbers; those of times have later rows of the same time."""
+    """Windows with infinities as numbers; one of times also contains the later rows that have the same time."""
 
     def __init__(self, series, window):
         self._series, self._window = series, window

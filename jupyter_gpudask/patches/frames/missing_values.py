@@ -1,8 +1,8 @@
 """Comparisons and logical operators of dataframes on GPUs with missing values, with pandas' results.
 
 In cuDF 26.10 the result is missing if an operand is missing; in pandas NaN is a number that is not equal to any other.
-In cuDF, integers become floats even if no value was replaced by NaN, and rolling windows keep infinities, which pandas
-treats as NaN, and those of times have later rows of the same time.
+In cuDF, integers become floats even if no value was replaced by NaN. Rolling windows keep infinities, which pandas
+treats as NaN, and a window of times also contains the later rows that have the same time.
 """
 
 from __future__ import annotations
