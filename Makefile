@@ -11,6 +11,8 @@ PYTHON ?= python3
 VENV := $(abspath .venv)
 # `jlpm`, the hooks of the build, and Node.js, which comes with the tools, are looked for on PATH.
 export PATH := $(VENV)/bin:$(PATH)
+# Python compiles each module when it is first imported, and keeps the result: otherwise each of the many processes compiles.
+unexport PYTHONDONTWRITEBYTECODE
 VERSIONS := $(abspath .venv-versions)
 ORACLE = $(VERSIONS)/rapids/bin/python oracle
 REPORTS = --out oracle-reports/$(1).json --table oracle-reports/$(1).md
@@ -18,7 +20,7 @@ REPORTS = --out oracle-reports/$(1).json --table oracle-reports/$(1).md
 RELEASE := $(VERSIONS)/release
 UI := labextension/ui-tests
 EXTENSION_LINK := $(VENV)/share/jupyter/labextensions/jupyter-gpudask
-# One at a time: targets that run side by side install into the same .venv. Python compiles the modules that it imports.
+# One at a time: targets that run side by side install into the same .venv.
 PIP := flock $(VENV)/.pip.lock $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile
 # One line for each step, and what its command prints only if it fails.
 STEP := @.ci/step
