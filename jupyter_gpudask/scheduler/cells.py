@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
@@ -43,7 +43,7 @@ class WorkCounter:
     """Counts the work that is submitted from now on."""
 
     def __init__(self) -> None:
-        self._tasks = self._blocks = 0
+        self._tasks = self._blocks = self._cancelled = 0
         self._began: float | None = None
 
     def add(self, tasks: int, blocks: int) -> None:
@@ -52,9 +52,13 @@ class WorkCounter:
         self._tasks += tasks
         self._blocks += blocks
 
+    def cancel(self, blocks: int) -> None:
+        """Note that blocks are not computed."""
+        self._cancelled += blocks
+
     def state(self, unfinished: int) -> WorkState:
-        """What is done if so many blocks are not."""
-        done = self._blocks - min(self._blocks, max(0, unfinished))
+        """What is done if so many blocks are not, in addition to those that were cancelled."""
+        done = self._blocks - min(self._blocks, max(0, unfinished) + self._cancelled)
         left = None
         if self._began is not None and done >= max(_MIN_DONE, _MIN_SHARE * self._blocks):
             left = (time.monotonic() - self._began) / done * (self._blocks - done)
@@ -105,6 +109,13 @@ class CellTasks(SchedulerPlugin):
             self._cell_blocks[scheduler.tasks[key].prefix.name] += number
         self._work.add(len(blocks), sum(blocks.values()))
         self._fused.update((key, number) for key, number in blocks.items() if number > 1)
+
+    @contextmanager
+    def cancelling(self) -> Iterator[None]:
+        """In this context unfinished tasks are released, which are not done then."""
+        before = self.work().done
+        yield
+        self._work.cancel(self.work().done - before)
 
     def operations(self) -> dict[str, OperationTotals]:
         """What the operations of the cell have cost, by the prefix of the keys of their tasks."""
@@ -214,9 +225,11 @@ async def cancel_tasks(
     Returns the workers with tasks that did not stop in time.
     """
     assigned = assigned_tasks(dask_scheduler)
-    for client, wanted in _wanted_by(dask_scheduler, keys).items():
-        if only_client in (None, client):
-            dask_scheduler.client_releases_keys(keys=wanted, client=client, stimulus_id=_STIMULUS)
+    counter = dask_scheduler.plugins.get(CellTasks.name)  # a cluster of somebody else has none
+    with counter.cancelling() if counter else nullcontext():
+        for client, wanted in _wanted_by(dask_scheduler, keys).items():
+            if only_client in (None, client):
+                dask_scheduler.client_releases_keys(keys=wanted, client=client, stimulus_id=_STIMULUS)
     return await stop_released_tasks(dask_scheduler, assigned, limit, restart=only_client is None)
 
 
@@ -231,7 +244,7 @@ def count_unfinished(keys: Collection[Any], client: str, dask_scheduler: Any) ->
         if state.client_key != client or task.key not in cancelled
     ]
     cancelled_tasks = _unfinished_below(tasks) - _unfinished_below(kept)
-    counter = dask_scheduler.plugins.get(CellTasks.name)  # a cluster of somebody else has none
+    counter = dask_scheduler.plugins.get(CellTasks.name)
     return len(cancelled_tasks) if counter is None else counter.blocks_left(cancelled_tasks)
 
 

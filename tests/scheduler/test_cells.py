@@ -239,6 +239,14 @@ def test_a_graph_that_the_scheduler_still_reads_is_cancelled_afterwards(worker):
     assert worker.works()
 
 
+def test_what_is_cancelled_does_not_count_as_done(worker):
+    assert worker.interrupt(lambda: worker.client.map(at_depth, [0] * 9, kind="sleep", seconds=1, pure=False)) == []
+    work = worker.state().work
+    assert (work.tasks, work.done < 5) == (9, True)
+    assert worker.works()
+    assert worker.state().work.done == 1
+
+
 @pytest.mark.parametrize("kind", ["python", "sleep"])
 def test_a_cluster_that_is_emptied_computes_on_whatever_it_ran(worker, kind, tmp_path):
     for number in range(2):
