@@ -102,7 +102,9 @@ def measure_cell(
     try:
         recording.start()
     except Exception as error:  # noqa: BLE001 - whatever a scheduler raises that cannot import this package
-        show_note(shell, f"This cell is not profiled: {type(error).__name__}: {error}.")
+        is_late = isinstance(error, TimeoutError)
+        reason = "the scheduler does not respond" if is_late else f"{type(error).__name__}: {error}"
+        show_note(shell, f"This cell is not profiled: {reason}.")
         yield
         return
     try:
