@@ -80,21 +80,21 @@ test('cells that ran while no page was open are in the history and in the card, 
     .getByRole('toolbar', { name: 'History' })
     .getByLabel('Time range')
     .selectOption('Last 15 minutes');
-  // The band of the cell leads to it, as does its number.
+  // The band of the cell leads to it, as does its number; it moves while it is looked for.
   const plot = history.locator('.u-over').first();
+  const cell = page.locator('.jp-Notebook .jp-Cell.jp-mod-active');
   await expect(async () => {
     const { width } = (await plot.boundingBox())!;
     for (let x = width - 5; x > 0; x -= 8) {
       await plot.hover({ position: { x, y: 40 }, timeout: 5000 });
       if (((await plot.getAttribute('title')) ?? '').startsWith('Cell [2]')) {
+        await page.mouse.down();
+        await page.mouse.up();
+        await expect(cell).toContainText('map_blocks', { timeout: 5000 });
         return;
       }
     }
     throw new Error('no band');
   }).toPass();
-  await page.mouse.down();
-  await page.mouse.up();
-  const cell = page.locator('.jp-Notebook .jp-Cell.jp-mod-active');
-  await expect(cell).toContainText('map_blocks');
   await expect(page.locator('.jp-Notebook')).toBeVisible();
 });
