@@ -33,8 +33,9 @@ def watch_parent(parent: int) -> None:
 def _wait_for_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.25)
-    os.kill(os.getpid(), signal.SIGTERM)  # ends gracefully if the event loop runs
-    time.sleep(_GRACE)
+    if signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:  # else there is no event loop yet, and it would end at once
+        os.kill(os.getpid(), signal.SIGTERM)  # ends gracefully if the event loop runs
+        time.sleep(_GRACE)
     end_session()
     for callback in reversed(_exit_callbacks):
         with contextlib.suppress(Exception):  # the event loop may do the same at the same time
