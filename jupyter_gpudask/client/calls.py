@@ -14,7 +14,7 @@ from dask.base import is_dask_collection
 from distributed import Client, Future
 from distributed.client import futures_of
 
-from ..scheduler.cells import OperationTotals, StuckWorker, cancel_tasks, cell_operations, count_unfinished
+from ..scheduler.cells import OperationTotals, StuckWorker, cancel_tasks, cell_operations, note_cancellation
 from ..scheduler.results import HeldReport, report_held
 from ..worker.imports import prepare_cudf
 from ..worker.interruption import imports_module
@@ -187,12 +187,15 @@ async def _interrupt_later(client: Any, only_client: str | None) -> None:
         await client._run_on_scheduler(cancel_tasks, (), _STOP_TIMEOUT, only_client=only_client)  # noqa: SLF001
 
 
-def count_unfinished_tasks(client: Any, before: set[Any]) -> int | None:
-    """The number of blocks that `cancel_unfinished` would cancel; `None` if the scheduler does not respond in time."""
+def announce_cancellation(client: Any, before: set[Any]) -> int | None:
+    """Say that `cancel_unfinished` follows: what it cancels never counts as done.
+
+    Returns the number of these blocks; `None` if the scheduler does not respond in time.
+    """
     keys = _pending_keys(client, before)
     _wait_for_receipt(client)
     with suppress(Exception):
-        return cast("int", ask_scheduler(client, count_unfinished, keys, client.id, limit=_COUNT_TIMEOUT))
+        return cast("int", ask_scheduler(client, note_cancellation, keys, client.id, limit=_COUNT_TIMEOUT))
     return None
 
 

@@ -208,9 +208,9 @@ def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster, record
     counted: list[int | None] = []
 
     def count() -> None:
-        from ..client.calls import count_unfinished_tasks
+        from ..client.calls import announce_cancellation
 
-        counted.append(count_unfinished_tasks(client, before))
+        counted.append(announce_cancellation(client, before))
 
     # `compute` releases its futures before the cell ends, and the scheduler then forgets their tasks.
     client.on_interrupt = count

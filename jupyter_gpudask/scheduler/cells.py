@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
@@ -53,19 +53,38 @@ class WorkCounter:
         self._blocks += blocks
 
     def cancel(self, blocks: int) -> None:
-        """Note that blocks are not computed."""
-        self._cancelled += blocks
+        """Note that so many unfinished blocks are cancelled next, which do not count as done then."""
+        self._cancelled = blocks
 
     def state(self, unfinished: int) -> WorkState:
-        """What is done if so many blocks are not, in addition to those that were cancelled."""
-        done = self._blocks - min(self._blocks, max(0, unfinished) + self._cancelled)
+        """What is done if so many blocks are not."""
+        done = self._blocks - min(self._blocks, max(unfinished, self._cancelled))
         left = None
         if self._began is not None and done >= max(_MIN_DONE, _MIN_SHARE * self._blocks):
             left = (time.monotonic() - self._began) / done * (self._blocks - done)
         return WorkState(tasks=self._tasks, blocks=self._blocks, done=done, seconds_left=left)
 
 
-class CellTasks(SchedulerPlugin):
+class CountingPlugin(SchedulerPlugin):
+    """Counts the work of all clients of a scheduler, or of one, whose id is `client` then."""
+
+    client = ""
+
+    def __init__(self) -> None:
+        self._work = WorkCounter()
+
+    def blocks_left(self, tasks: Collection[Any]) -> int:
+        """How many blocks unfinished tasks have still to compute."""
+        return len(tasks)
+
+    def cancel(self, tasks: Collection[Any]) -> int:
+        """Note that unfinished tasks are cancelled next; how many blocks they have still to compute."""
+        blocks = self.blocks_left(tasks)
+        self._work.cancel(blocks)
+        return blocks
+
+
+class CellTasks(CountingPlugin):
     """The tasks that were submitted since the last cell began, or since the cluster was last idle.
 
     A cell that begins on an idle cluster costs nothing, and no task is counted when its state changes.
@@ -74,9 +93,9 @@ class CellTasks(SchedulerPlugin):
     name = "gpudask-cell-tasks"
 
     def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__()
         self._scheduler: Any = scheduler
         self._earlier: set[Any] = set()
-        self._work = WorkCounter()
         self._fused: dict[Any, int] = {}  # the blocks of tasks that compute several, by key
         self._before: dict[str, OperationTotals] = {}  # by the prefix of the keys, when the cell began
         self._cell_blocks: Counter[str] = Counter()  # that the cell has submitted, by this prefix
@@ -109,13 +128,6 @@ class CellTasks(SchedulerPlugin):
             self._cell_blocks[scheduler.tasks[key].prefix.name] += number
         self._work.add(len(blocks), sum(blocks.values()))
         self._fused.update((key, number) for key, number in blocks.items() if number > 1)
-
-    @contextmanager
-    def cancelling(self) -> Iterator[None]:
-        """In this context unfinished tasks are released, which are not done then."""
-        before = self.work().done
-        yield
-        self._work.cancel(self.work().done - before)
 
     def operations(self) -> dict[str, OperationTotals]:
         """What the operations of the cell have cost, by the prefix of the keys of their tasks."""
@@ -225,16 +237,14 @@ async def cancel_tasks(
     Returns the workers with tasks that did not stop in time.
     """
     assigned = assigned_tasks(dask_scheduler)
-    counter = dask_scheduler.plugins.get(CellTasks.name)  # a cluster of somebody else has none
-    with counter.cancelling() if counter else nullcontext():
-        for client, wanted in _wanted_by(dask_scheduler, keys).items():
-            if only_client in (None, client):
-                dask_scheduler.client_releases_keys(keys=wanted, client=client, stimulus_id=_STIMULUS)
+    for client, wanted in _wanted_by(dask_scheduler, keys).items():
+        if only_client in (None, client):
+            dask_scheduler.client_releases_keys(keys=wanted, client=client, stimulus_id=_STIMULUS)
     return await stop_released_tasks(dask_scheduler, assigned, limit, restart=only_client is None)
 
 
-def count_unfinished(keys: Collection[Any], client: str, dask_scheduler: Any) -> int:
-    """The number of blocks of unfinished tasks that `cancel_tasks` would cancel with these keys."""
+def note_cancellation(keys: Collection[Any], client: str, dask_scheduler: Any) -> int:
+    """Note that the release of these keys follows; the number of unfinished blocks that it cancels."""
     cancelled = set(keys)
     tasks = [task for key in cancelled if (task := dask_scheduler.tasks.get(key))]
     kept = [
@@ -244,8 +254,8 @@ def count_unfinished(keys: Collection[Any], client: str, dask_scheduler: Any) ->
         if state.client_key != client or task.key not in cancelled
     ]
     cancelled_tasks = _unfinished_below(tasks) - _unfinished_below(kept)
-    counter = dask_scheduler.plugins.get(CellTasks.name)
-    return len(cancelled_tasks) if counter is None else counter.blocks_left(cancelled_tasks)
+    plugins = [plugin for plugin in dask_scheduler.plugins.values() if isinstance(plugin, CountingPlugin)]
+    return sum(plugin.cancel(cancelled_tasks) for plugin in plugins if plugin.client in ("", client))
 
 
 def _unfinished_below(tasks: Iterable[Any]) -> set[Any]:

@@ -18,7 +18,7 @@ from ..worker.joined import DEVICE, READ_DEVICE, JoinedMetricsPlugin, dump_optio
 from ..worker.plugins import PatchPlugin
 from ..worker.polars_rank import PolarsRankPlugin
 from . import placement
-from .cells import UNFINISHED, WorkCounter, count_unfinished_in
+from .cells import UNFINISHED, CountingPlugin, WorkCounter, count_unfinished_in
 from .graph_router import GraphRouter
 from .results import bytes_by_worker, held_results, total_bytes
 from .workers import LostHostsPlugin, gpu_of_heartbeat, read_worker
@@ -34,7 +34,7 @@ _STIMULUS = "gpudask-leave"
 _changing = asyncio.Lock()  # of the one scheduler of this process: clients join and leave one after the other
 
 
-class JoinedClientPlugin(LostHostsPlugin):
+class JoinedClientPlugin(CountingPlugin, LostHostsPlugin):
     """Counts the tasks of one client, and holds the plugins of the workers while the client is connected.
 
     The plugins of the workers are shared by all joined clients: the first one registers them, and the last one removes
@@ -48,14 +48,14 @@ class JoinedClientPlugin(LostHostsPlugin):
     """
 
     def __init__(self, client: str) -> None:
+        super().__init__()
         self.name = _name(client)
         self.tasks: set[Any] = set()
         self.unfinished = 0
         self.earlier: set[Any] = set()
-        self._work = WorkCounter()
         self.registered: list[str] = []
         self.devices: dict[str, dict[str, Any] | None] = {}
-        self._client = client
+        self.client = client
 
     async def start(self, scheduler: Any) -> None:
         """Register the plugins of the workers; called by Dask when this plugin is registered."""
@@ -87,7 +87,7 @@ class JoinedClientPlugin(LostHostsPlugin):
         if placement.NAME not in scheduler.plugins:
             self.registered.append(placement.NAME)
             placement.install(scheduler)
-        if self._client not in scheduler.clients:
+        if self.client not in scheduler.clients:
             raise RuntimeError("The client has disconnected.")  # nobody would remove the plugins
         if JOINED_UPDATE_GRAPH not in scheduler.stream_handlers:
             checked = set(scheduler.workers)
@@ -112,7 +112,7 @@ class JoinedClientPlugin(LostHostsPlugin):
 
     def update_graph(self, scheduler: Any, *, client: str, tasks: Collection[Any], **_: Any) -> None:
         """Count new tasks; called by Dask for each graph that is submitted."""
-        if client == self._client:
+        if client == self.client:
             new = [key for key in tasks if key not in self.tasks and key in scheduler.tasks]
             if self.unfinished == len(self.earlier):
                 self._work = WorkCounter()
@@ -131,7 +131,7 @@ class JoinedClientPlugin(LostHostsPlugin):
 
     def remove_client(self, scheduler: Any, client: str) -> None:
         """Leave; called by Dask when a client has disconnected, or when its process has ended."""
-        if client == self._client:
+        if client == self.client:
             scheduler._ongoing_background_tasks.call_soon(leave, client, scheduler)  # noqa: SLF001
 
 

@@ -9,7 +9,7 @@ import pytest
 from helpers import RunningCluster, wait_until
 
 from jupyter_gpudask.client import calls
-from jupyter_gpudask.client.calls import cancel_unfinished
+from jupyter_gpudask.client.calls import announce_cancellation, cancel_unfinished
 
 pytestmark = pytest.mark.cluster
 
@@ -240,9 +240,13 @@ def test_a_graph_that_the_scheduler_still_reads_is_cancelled_afterwards(worker):
 
 
 def test_what_is_cancelled_does_not_count_as_done(worker):
-    assert worker.interrupt(lambda: worker.client.map(at_depth, [0] * 9, kind="sleep", seconds=1, pure=False)) == []
+    futures = worker.client.map(at_depth, [0] * 9, kind="sleep", seconds=2, pure=False)
+    cancelled = announce_cancellation(worker.client, set())
+    del futures  # as `compute` does before the cell ends
+    wait_until(lambda: not worker.state().tasks_unfinished, PATIENCE)
     work = worker.state().work
-    assert (work.tasks, work.done < 5) == (9, True)
+    assert (work.tasks, work.done) == (9, 9 - cancelled)
+    assert cancelled > 5
     assert worker.works()
     assert worker.state().work.done == 1
 

@@ -172,6 +172,8 @@ def test_an_interrupt_cancels_own_tasks_only_and_restarts_no_worker(joined, othe
     reply = joined.client.get_shell_msg(timeout=30)
     assert reply["parent_header"]["msg_id"] == message
     assert reply["content"]["ename"] == "KeyboardInterrupt"
+    work = joined.ok("get_ipython().magics_manager.registry['GpuDaskMagics'].session.state().work").value
+    assert "tasks=1, blocks=1, done=0" in work
     assert shared.status == "pending"
     gate.set()
     assert shared.result(timeout=30) is True
