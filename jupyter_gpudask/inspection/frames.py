@@ -66,8 +66,7 @@ class ToHost(_Move):
 
         Dask would number them as one: it sorts the only partition then.
         """
-        becomes_one = isinstance(parent, Repartition) and parent.operand("new_partitions") == 1
-        if becomes_one and isinstance(self.frame, SortValues) and self.frame.ignore_index:
+        if becomes_one_partition(parent) and isinstance(self.frame, SortValues) and self.frame.ignore_index:
             rows = self.frame.substitute_parameters({"ignore_index": False})
             return ResetIndex(Repartition(self.substitute_parameters({"frame": rows}), 1), drop=True)
         return super()._simplify_up(parent, dependents)
@@ -123,6 +122,12 @@ def frame_to_host(collection: Any) -> Any:
     split = next(splits, None) if any(map(is_object_dtype, schema[1])) else None
     missing = None if split is None else split.frame._meta.dtype.na_value  # noqa: SLF001
     return new_collection(ToHost(collection.expr, schema, missing))
+
+
+def becomes_one_partition(expression: Any) -> bool:
+    """Whether an expression only puts all rows into one partition; other classes of it have divisions instead."""
+    is_number = isinstance(expression, Repartition) and "new_partitions" in expression._parameters  # noqa: SLF001
+    return is_number and bool(expression.operand("new_partitions") == 1)
 
 
 def _with_missing_lists(frame: Any, missing: Any) -> Any:

@@ -51,6 +51,14 @@ def test_several_dataframes_are_joined_two_at_a_time():
         first.join([second, dd.from_pandas(pd.DataFrame({"c": [1]}), npartitions=1)])
 
 
+@pytest.mark.parametrize("how", ["inner", "outer"])
+def test_frames_of_other_divisions_are_joined_on_the_host(how):
+    """Dask aligns them by an expression that is a kind of repartition, and has no number of partitions."""
+    frame, other = pd.DataFrame({"a": range(10)}, index=range(10)), pd.DataFrame({"b": [5, 6]}, index=[3, 20])
+    left, right = (to_host(to_gpu(dd.from_pandas(each, npartitions=2))) for each in (frame, other))
+    pd.testing.assert_frame_equal(left.join(right, how=how).compute(), frame.join(other, how=how), check_dtype=False)
+
+
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("how", ["left", "right"])
 def test_a_merge_has_its_columns_in_the_order_of_pandas(how, partitions):

@@ -16,11 +16,10 @@ from weakref import ref
 from dask._expr import FinalizeCompute
 from dask.dataframe.dask_expr._expr import ToBackend
 from dask.dataframe.dask_expr._reductions import CustomReduction, DropDuplicates, Reduction, Unique, ValueCounts
-from dask.dataframe.dask_expr._repartition import Repartition
 from distributed import Client
 
 from ...fallback.missing import DifferentResultError
-from ...inspection.frames import ToHost
+from ...inspection.frames import ToHost, becomes_one_partition
 from ...inspection.placement import is_type_of_gpu
 from .groupby import computes_partitions
 from .missing_values import with_one_missing
@@ -117,10 +116,8 @@ def _is_seen_as_one(expression: Any, dependents: Mapping[str, Sequence[ref[Any]]
 
 
 def _is_one(expression: Any) -> bool:
-    if isinstance(expression, FinalizeCompute):
+    if isinstance(expression, FinalizeCompute) or becomes_one_partition(expression):
         return True
-    if isinstance(expression, Repartition):
-        return bool(expression.operand("new_partitions") == 1)
     is_reduction = isinstance(expression, Reduction) and not isinstance(expression, CustomReduction)
     return is_reduction and expression.npartitions == 1
 
