@@ -332,7 +332,7 @@ def test_queries_of_polars_run_on_the_cluster_or_stream_on_the_cpu(start):
     where = "Polars on 1 ×|Polars on \\d+ ×" if run.on_gpus else "Polars on the CPU of the kernel"
     for name in ("query", "together", "lacking"):
         assert re.search(where, run.shown(name)), name
-    assert ("a Python function (line 3)" in run.shown("lacking")) == run.on_gpus
+    assert ("a Python function (line 4)" in run.shown("lacking")) == run.on_gpus
     assert run.value("zones['trips'].sum() == 8 * rows, zones['zone'].to_list() == list(range(50))") == (True, True)
     assert run.value("zones['paid'].to_list()") == pytest.approx([3.25] * 50, abs=0.05)  # 3 and 2.5 for each of 4 miles
     assert run.value("pl.read_parquet(folder / 'long').height") == run.value(

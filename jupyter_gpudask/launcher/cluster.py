@@ -494,6 +494,9 @@ async def _finish(work: Coroutine[Any, Any, None]) -> None:
 async def _start_supervisor(python: str, environment: Mapping[str, str] | None) -> ChildProcess:
     # -P: do not import modules from the notebook's folder
     command = [python, "-P", "-m", "jupyter_gpudask.supervisor"]
+    # cuml.accel sets this in a kernel, so that Python loads it in all processes that the kernel starts. It initializes
+    # CUDA, so that no worker can be forked.
+    environment = {name: value for name, value in (environment or os.environ).items() if name != "CUML_ACCEL_ENABLED"}
     try:
         return await ChildProcess.start(command, environment, limit=EVENT_LIMIT)
     except OSError as error:

@@ -189,7 +189,7 @@ class ClusterClient:
         with suppress(OSError):  # the connection was lost
             answers = await self._interrupt(id_, addresses, _MORE_TIME, longest)
             busy = [address for address, ended in answers.items() if not ended]
-            if busy:
+            if busy and self._client.status == "running":  # else the client was closed meanwhile
                 await self._client._run_on_scheduler(restart_busy, busy)  # noqa: SLF001
 
     def forget_check(self) -> None:

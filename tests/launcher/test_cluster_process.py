@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from jupyter_gpudask.errors import ClusterLostError, GpuDaskError
-from jupyter_gpudask.launcher.cluster import ChildProcess, ClusterConnection, ClusterProcess
+from jupyter_gpudask.launcher.cluster import ChildProcess, ClusterConnection, ClusterProcess, _start_supervisor
 from jupyter_gpudask.protocol.messages import LogText, Refused, StateReport
 from jupyter_gpudask.protocol.spec import ClusterSpec
 from jupyter_gpudask.protocol.state import ClusterState
@@ -37,6 +37,16 @@ def test_a_process_that_was_killed_says_by_what():
         return child.returncode
 
     assert asyncio.run(run()) == -signal.SIGKILL
+
+
+def test_a_kernel_with_cuml_accel_starts_a_supervisor_without_it():
+    async def run():
+        supervisor = await _start_supervisor(sys.executable, {**os.environ, "CUML_ACCEL_ENABLED": "1"})
+        environment = psutil.Process(supervisor.pid).environ()
+        await supervisor.kill()
+        return environment
+
+    assert asyncio.run(run()) == {name: value for name, value in os.environ.items() if name != "CUML_ACCEL_ENABLED"}
 
 
 def test_to_close_a_cluster_that_was_lost_does_not_kill_who_has_the_pid_of_its_supervisor_now():
