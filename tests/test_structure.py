@@ -172,6 +172,16 @@ assert shell.find_line_magic('gpudask') and shell.find_cell_magic('gpudask')
         "distributed",
         {"pydantic"},  # which takes each worker a quarter of a second
     ),
+    "a worker that imports CuPy": (
+        """
+from jupyter_gpudask.patches.patch import resolve
+from jupyter_gpudask.patches.table import PATCHES
+wrappers = [resolve(change.wrapper) for row in PATCHES if row.module == "cupy" for change in row.changes]
+assert wrappers
+""",
+        "numpy",
+        {"dask.array"},  # whose import can be what imports CuPy
+    ),
 }
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
-import numpy as np
 from dask.base import normalize_token
 from dask.utils import funcname
 
 from ..errors import NotOnGpuError
 from . import page_locked
+from .cupy_arrays import allow_conversion
 from .host_parts import calls_host_library, host_call
 from .log import Fallback, report
 from .missing import DifferentResultError, implemented, reason_to_fall_back
@@ -255,27 +254,3 @@ def _restore(  # noqa: PLR0917 - called with the arguments of a pickle
     made = kind(function, layer, cell=cell, refuse=refuse)
     made._is_of_user = is_of_user  # noqa: SLF001 - of the same class
     return made
-
-
-_thread = threading.local()
-
-
-@contextmanager
-def allow_conversion() -> Iterator[None]:
-    """In it, ``np.asarray`` and the like convert arrays on the GPU, in this thread."""
-    before = getattr(_thread, "converts", False)
-    _thread.converts = True
-    try:
-        yield
-    finally:
-        _thread.converts = before
-
-
-def to_numpy(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``cupy.ndarray.__array__``, which raises an error; in `converting` the array of NumPy."""
-    if not getattr(_thread, "converts", False):
-        return original(*args, **kwargs)
-    array, *others = args
-    dtype = others[0] if others else kwargs.get("dtype")
-    on_host = array.get()
-    return on_host if dtype is None else np.asarray(on_host, dtype)

@@ -404,7 +404,7 @@ PATCHES = (
     ),
     Patch(
         "blocks in delayed functions",
-        (Change("cupy:ndarray.__array__", "jupyter_gpudask.fallback.host_call:to_numpy"),),
+        (Change("cupy:ndarray.__array__", "jupyter_gpudask.fallback.cupy_arrays:to_numpy"),),
         process="worker",
         module="cupy",
         reason="CuPy refuses to convert a block in np.asarray. A function of dask.delayed may have side effects, so it "
@@ -415,7 +415,7 @@ PATCHES = (
     Patch(
         "NaN in sorts",
         tuple(
-            Change(f"cupy:ndarray.{name}", f"{_HERE}.arrays.sorting:{wrapper}")
+            Change(f"cupy:ndarray.{name}", f"jupyter_gpudask.fallback.cupy_arrays:{wrapper}")
             for name, wrapper in {
                 "sort": "sort",
                 "argsort": "indices",
