@@ -385,6 +385,12 @@ def test_an_index_of_times_is_shifted_by_its_frequency(monkeypatch):
     assert to_host(found).compute().equals(result)
 
 
+@pytest.mark.filterwarnings("ignore:isinstance:Warning")  # of pandas 3.1, in Dask
+def test_an_index_of_periods_is_shifted_as_in_dask():
+    frame = dd.from_pandas(pd.DataFrame({"x": range(6)}, pd.period_range("2024", periods=6)), npartitions=2)
+    assert to_gpu(frame).index.shift(2).compute().equals(frame.index.shift(2).compute())
+
+
 def test_a_merge_by_the_nearest_index_is_planned_as_in_dask():
     left, right = (dd.from_pandas(pd.DataFrame({name: [1.5, 2, 3]}, [1, 5, 9]), npartitions=2) for name in "ab")
     merge = partial(dd.merge_asof, left_index=True, right_index=True)

@@ -327,8 +327,9 @@ def first_rows(expression: _expr.Head) -> Any:
 
 
 def with_frequency(expression: _expr.ShiftIndex) -> Any:
-    """A shift of an index of times by their frequency, which cuDF does not know."""
-    freq = getattr(meta_of(expression.frame), "freq", None)
+    """A shift of an index of times by their frequency, which cuDF does not know; periods have their own."""
+    meta = meta_of(expression.frame)
+    freq = None if isinstance(meta, pd.PeriodIndex) else getattr(meta, "freq", None)
     return (
         expression if freq is None or expression.freq is not None else type(expression)(*expression.operands[:2], freq)
     )
