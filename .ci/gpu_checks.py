@@ -77,10 +77,16 @@ def tests_with_gpus(name: str, limit: int, arguments: str) -> Check:
     return Check(name, limit, command, alone=True, folder="tests", variables={"GPUDASK_TEST_ENGINE": "cuda"})
 
 
+def dask_tests(name: str, limit: int, suites: str) -> Check:
+    """Dask's own tests, compared."""
+    options = f"--suites {suites} --seconds {limit - 30} --rows {{out}}/{name}.jsonl"
+    return Check(name, limit, f"oracle/dask_tests.py {options} --out {{out}}/{name}.json --table {{out}}/{name}.md")
+
+
 ALONE = (
     tests("test_doctor", 90, "test_gpu.py -k doctor", alone=True),
     tests("test_gpu", 400, "test_gpu.py -k 'not doctor'", alone=True),
-    tests("test_on_gpus", 360, "server/test_on_gpus.py", alone=True),
+    tests("test_on_gpus", 360, "server/test_on_gpus.py comm/test_two_gpus.py", alone=True),
     tests_with_gpus("test_process_exits", 200, "server/test_process_ends.py"),
     tests_with_gpus("test_server", 400, "server --ignore server/test_process_ends.py --numprocesses 8 --dist loadfile"),
     Check("record_stream", 180, ".ci/pictures/record.py --out {out}/record_stream.json", alone=True),
@@ -93,9 +99,16 @@ ALONE = (
 )
 SIDE_BY_SIDE = (
     tests("test_frames_as_pandas", 200, "switch/test_frames_as_pandas.py", alone=False),
-    tests("test_libraries", 150, "test_other_libraries_on_gpus.py", alone=False),
+    tests("test_libraries", 150, "test_other_libraries_on_gpus.py with_polars/test_on_gpus.py", alone=False),
     tests("test_notebooks", 300, "test_notebooks.py", alone=False),
     tests("test_switch", 420, "switch fallback graph inspection --ignore switch/test_frames_as_pandas.py", alone=False),
+    dask_tests("dask_tests_frames", 700, "dataframe expressions io"),
+    dask_tests("dask_tests_arrays", 240, "array"),
+    Check(
+        "polars_interrupts",
+        260,
+        "benchmarks/polars_cells.py --only none --interrupts 100 --out {out}/polars_interrupts.json",
+    ),
     speed("speed_empty", 90, "empty"),
     speed("speed_svd", 90, "SVD"),
     speed("speed_persisted", 120, "1 MB persisted"),
