@@ -105,6 +105,7 @@ FRAMES = {
         of(ROWS).set_index("a").index // 0.3,
         of(ARROW).b // 0.1,
     ],
+    "isin of nullable dtypes": lambda: [of(NULLABLE).isin(each) for each in ([1, 3], {"w": [1]})],
     "isin of NaN": lambda: of(GROUPS)[of(GROUPS).g.isin([1.0, np.nan])],
     "groups of missing keys": lambda: of(GROUPS).groupby("k", dropna=False).size(),
     "reciprocals of -0.0": lambda: 1 / of(pd.Series([-0.0, 0.0, 2.0])),
