@@ -106,6 +106,7 @@ FRAMES = {
         of(ARROW).b // 0.1,
     ],
     "isin of nullable dtypes": lambda: [of(NULLABLE).isin(each) for each in ([1, 3], {"w": [1]})],
+    "isin and other rows": lambda: of(ROWS)[["a"]].isin([1]).combine_first(of(ROWS)[["a", "b"]]),
     "isin of NaN": lambda: of(GROUPS)[of(GROUPS).g.isin([1.0, np.nan])],
     "groups of missing keys": lambda: of(GROUPS).groupby("k", dropna=False).size(),
     "reciprocals of -0.0": lambda: 1 / of(pd.Series([-0.0, 0.0, 2.0])),
