@@ -300,6 +300,8 @@ THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
         (lambda f: by_index(f.set_index("name"), f[["k"]], "left"), ""),
         (lambda f: by_index(f.set_index("k"), f[["k"]], "outer"), NAMES),
         (lambda f: by_index(f, f[["k"]], "outer"), ""),
+        (lambda f: f.groupby("k").name.value_counts(), "cuDF has no value_counts of groups"),
+        (lambda f: f.groupby("k").name.count(), ""),
     ],
 )
 def test_conversions_and_rows_that_cudf_has_otherwise_are_for_the_host(convert, reason):

@@ -240,6 +240,8 @@ def _grouped(expression: Any) -> str:
         return "cuDF's idxmin and idxmax of groups return any of several equal values"
     if type(expression).__name__ in ("Corr", "Cov"):
         return "cuDF passes no arguments to functions of groups"
+    if type(expression).__name__ == "ValueCounts":
+        return "cuDF has no value_counts of groups"
     names = [key._meta.name for key in expression.by if isinstance(key, Expr)]  # noqa: SLF001
     if expression.frame.ndim == 1 and expression.frame.name in names:
         return "cuDF drops a Series whose key has its name"
