@@ -87,6 +87,23 @@ def test_a_column_with_a_name_of_several_levels_has_the_largest_values():
     assert result.compute().to_numpy().tolist() == [[3], [2]]
 
 
+class Counted(Series):
+    """As a Series of cuDF, whose counts of no rows Dask combines to those of texts."""
+
+    def value_counts(self, **options):
+        counts = pd.Series(self).value_counts(**options)
+        return Series(counts if len(counts) else counts.set_axis(pd.Index([], dtype="str")))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32", "Int64", "int64[pyarrow]", "boolean"])
+def test_the_mode_of_no_rows_has_numbers(dtype):
+    frame = dd.from_pandas(FRAME[["k"]], npartitions=2)
+    rows = frame[frame.k > 9].k.astype(dtype)
+    mode = to_gpu_as(Counted, rows).mode()
+    pd.testing.assert_series_equal(pd.Series(mode.compute()), rows.mode().compute())
+    assert np.isnan(mode.mean().compute()) or mode.mean().compute() is pd.NA
+
+
 class Booleans(Series):
     """As a Series of cuDF, whose mean of booleans is not that of 0 and 1."""
 

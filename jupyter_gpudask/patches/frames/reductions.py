@@ -169,13 +169,14 @@ class NSmallestAsPandas(NLargestAsPandas):
     reduction_aggregate = NSmallest.reduction_aggregate
 
 
-def named_mode(counts: Any, *, dropna: bool = True, name: Any = None) -> Any:
-    """The most frequent values, of the counts of all partitions."""
-    return Mode.reduction_aggregate(counts, dropna).rename(name)
+def named_mode(counts: Any, *, dropna: bool = True, name: Any = None, dtype: Any = None) -> Any:
+    """The most frequent values, of the counts of all partitions; where there are none, numbers of `dtype` if given."""
+    made = Mode.reduction_aggregate(counts, dropna).rename(name)
+    return made if dtype is None or len(made) else type(made)([], dtype=dtype, name=name)
 
 
 class ModeAsPandas(Mode):
-    """The most frequent values of a Series, with its name, which cuDF loses."""
+    """The most frequent values of a Series, with its name, which cuDF loses, and the dtype of numbers without rows."""
 
     reduction_aggregate = staticmethod(named_mode)  # type: ignore[assignment]
 
@@ -183,7 +184,10 @@ class ModeAsPandas(Mode):
     def aggregate_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
         """The options of `reduction_aggregate`."""
         meta = self.frame._meta  # noqa: SLF001
-        return {"dropna": self.dropna, "name": meta.name if meta.ndim == 1 else None}
+        if meta.ndim > 1:
+            return {"dropna": self.dropna}
+        dtype = meta.dtype if getattr(meta.dtype, "kind", "O") in "biuf" else None
+        return {"dropna": self.dropna, "name": meta.name, "dtype": dtype}
 
 
 def last(a: Any, skipna: bool = True) -> Any:  # noqa: FBT002 - as in Dask
