@@ -365,12 +365,15 @@ class FillnaAsPandas(SelectedBelow, _expr.Fillna):
 def with_fewer_columns(expression: Any, parent: Any, dependents: Any, needed: Any = ()) -> Any:
     """A projection of an expression whose dataframe has only its columns, and those `needed`; `None` if it has no more.
 
-    Dask makes a Series of the dataframe if it is one column, which changes what some arguments mean.
+    Dask makes a Series of the dataframe if it is one column, which changes what some arguments mean. It makes one of
+    each dataframe of windows that has one column.
     """
     wanted = _expr.determine_column_projection(expression, parent, dependents, additional_columns=list(needed))
     wanted = wanted if isinstance(wanted, list) else [wanted]
     columns = [name for name in expression.frame.columns if name in wanted]
     if columns == expression.frame.columns or not columns:
+        return None
+    if len(columns) == 1 and next(expression.frame.find_operations(RollingReduction), None) is not None:
         return None
     return type(parent)(type(expression)(expression.frame[columns], *expression.operands[1:]), *parent.operands[1:])
 
