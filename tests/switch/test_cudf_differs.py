@@ -291,6 +291,7 @@ ROWS = {
     "differences._grouped, ties": lambda lib: (
         lib.of(pd.DataFrame({"k": np.arange(20_000) % 3, "x": 1.0})).groupby("k").x.idxmax()
     ),
+    "differences._replace, fractions": lambda lib: str(lib.series([1], dtype="int64[pyarrow]").replace(1, 2.5).dtype),
     "differences._grouped, value_counts": lambda lib: lib.frame(k=[1], x=[2]).groupby("k").x.value_counts(),
     "differences.Mod": lambda lib: str((lib.series([1], dtype="Int64") % lib.series([0], dtype="Int64")).dtype),
     "differences._operator": lambda lib: str(lib.series([1], dtype="Int64").floordiv(0).dtype),
