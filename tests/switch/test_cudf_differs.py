@@ -301,6 +301,9 @@ ROWS = {
         lib.series([1, 2], dtype="Int64").values, pd.api.extensions.ExtensionArray
     ),
     "differences._dropna, more than all columns": lambda lib: len(lib.frame(a=[1.0, 1], b=[1.0, 2]).dropna(thresh=3)),
+    "arithmetic.with_signed_sums": lambda lib: isinstance(
+        lib.series([], dtype="bool[pyarrow]").sum(), np.unsignedinteger
+    ),
     "reductions.cumulated, unsigned": lambda lib: str(lib.series([1], dtype="uint8").cumsum().dtype),
     "as_pandas.as_type, units": lambda lib: str(
         lib.module.read_csv(io.BytesIO(b"t\n2024-01-01\n"), parse_dates=["t"]).t.dtype

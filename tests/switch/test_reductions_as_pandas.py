@@ -87,6 +87,27 @@ def test_a_column_with_a_name_of_several_levels_has_the_largest_values():
     assert result.compute().to_numpy().tolist() == [[3], [2]]
 
 
+class Unsigned(Series):
+    """As a Series of cuDF, whose sum of booleans of Arrow is unsigned."""
+
+    @property
+    def _constructor(self):
+        return Unsigned
+
+    def astype(self, dtype):
+        return Unsigned(pd.Series(self).astype(dtype))
+
+    def sum(self, **options):
+        found = pd.Series(self).sum(**options)
+        return np.uint64(found) if self.dtype.kind == "b" else found
+
+
+def test_the_sum_of_booleans_of_arrow_is_signed():
+    frame = dd.from_pandas(FRAME[["k"]].iloc[:0], npartitions=2)
+    booleans = (frame.k > 3).astype("bool[pyarrow]")
+    assert to_gpu_as(Unsigned, booleans).sum().compute().dtype == booleans.sum().compute().dtype == np.int64
+
+
 class Counted(Series):
     """As a Series of cuDF, whose counts of no rows Dask combines to those of texts."""
 
