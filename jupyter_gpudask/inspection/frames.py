@@ -118,7 +118,8 @@ def frame_to_gpu(collection: Any) -> Any:
 def frame_to_host(collection: Any) -> Any:
     """The same collection with partitions of pandas; each worker moves its own."""
     schema = schema_of(meta_of_pandas(collection._meta))  # noqa: SLF001
-    splits = (part for part in collection.expr.walk() if getattr(part, "attr", "") in ("split", "rsplit"))
+    methods = (part for part in collection.expr.walk() if "attr" in part._parameters)  # noqa: SLF001
+    splits = (part for part in methods if part.operand("attr") in ("split", "rsplit"))
     split = next(splits, None) if any(map(is_object_dtype, schema[1])) else None
     missing = None if split is None else split.frame._meta.dtype.na_value  # noqa: SLF001
     return new_collection(ToHost(collection.expr, schema, missing))

@@ -27,7 +27,7 @@ PRIVATE_NAMES = {
         "Add And And.operation AsType Assign Between Blockwise Diff Div DropnaSeries Elemwise Eval Expr Fillna Filter "
         "FloorDiv Fused Head Index Isin MapPartitions Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul "
         "NotNull OpAlignPartitions Or Or.operation Pow Projection Query Replace ResetIndex Round Shift ShiftIndex Sqrt "
-        "Sub ToBackend ToDatetime UFuncAlign UFuncElemwise Where WhereAlign determine_column_projection "
+        "Sub ToBackend ToDatetime ToFrameIndex UFuncAlign UFuncElemwise Where WhereAlign determine_column_projection "
         "rewrite_filters"
     ),
     "dask.dataframe.dask_expr._groupby": (
@@ -38,7 +38,7 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._reductions": (
         "All Any CustomReduction DropDuplicates IdxMax IdxMin Max Min Min.reduction_chunk Mode "
         "Mode.reduction_aggregate NLargest NSmallest NSmallest.reduction_aggregate NSmallest.reduction_chunk Reduction "
-        "Unique ValueCounts Var"
+        "Sum Unique ValueCounts Var"
     ),
     "dask.dataframe.dask_expr._repartition": (
         "Repartition RepartitionToFewer RepartitionToFewer._compute_partition_boundaries"

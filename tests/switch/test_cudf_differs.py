@@ -291,6 +291,8 @@ ROWS = {
     "differences._grouped, ties": lambda lib: (
         lib.of(pd.DataFrame({"k": np.arange(20_000) % 3, "x": 1.0})).groupby("k").x.idxmax()
     ),
+    "differences._replace, fractions": lambda lib: str(lib.series([1], dtype="int64[pyarrow]").replace(1, 2.5).dtype),
+    "differences._grouped, value_counts": lambda lib: lib.frame(k=[1], x=[2]).groupby("k").x.value_counts(),
     "differences.Mod": lambda lib: str((lib.series([1], dtype="Int64") % lib.series([0], dtype="Int64")).dtype),
     "differences._operator": lambda lib: str(lib.series([1], dtype="Int64").floordiv(0).dtype),
     "differences._sorted_by_categories": lambda lib: len(lib.series(["b", "a"], dtype=ORDERED).quantile([0.0, 1.0])),
@@ -299,6 +301,9 @@ ROWS = {
         lib.series([1, 2], dtype="Int64").values, pd.api.extensions.ExtensionArray
     ),
     "differences._dropna, more than all columns": lambda lib: len(lib.frame(a=[1.0, 1], b=[1.0, 2]).dropna(thresh=3)),
+    "arithmetic.with_signed_sums": lambda lib: isinstance(
+        lib.series([], dtype="bool[pyarrow]").sum(), np.unsignedinteger
+    ),
     "reductions.cumulated, unsigned": lambda lib: str(lib.series([1], dtype="uint8").cumsum().dtype),
     "as_pandas.as_type, units": lambda lib: str(
         lib.module.read_csv(io.BytesIO(b"t\n2024-01-01\n"), parse_dates=["t"]).t.dtype
@@ -395,6 +400,10 @@ OF_DASK = {
     "missing_values.filled": (lambda frame: frame.fillna({"x": 0.0}).x, [1.0, 0.0]),
     "reductions.NLargestAsPandas": (lambda frame: frame.nlargest(1, "k")["k"], [2]),
     "reductions.NSmallestAsPandas": (lambda frame: frame.nsmallest(1, "k")["k"], [1]),
+    "reductions.columns_of": (
+        lambda frame: dask.delayed([str(dd.concat([frame, frame]).astype({"x": "f4"}).cumsum().compute().x.dtype)]),
+        ["float32"],
+    ),
     "reductions.of_variance": (lambda frame: dask.delayed([str(frame.astype("Float64").std().dtype)]), ["float64"]),
     "sorting.SortValuesAsPandas": (
         lambda frame: dd.concat([frame, frame + 2]).sort_values("x", na_position="first").k,

@@ -216,6 +216,14 @@ def test_times_have_the_zone_of_the_schema(zone, index):
     assert any("," in dtype for dtype in dtypes)
 
 
+@pytest.mark.parametrize(("dtype", "reason"), [("category", "no categories"), ("m8[s]", "durations"), ("int64", "")])
+def test_an_index_of_levels_that_cudf_writes_otherwise_is_written_on_the_host(dtype, reason):
+    groups = dd.from_pandas(pd.DataFrame({"a": [1], "b": pd.Series([1], dtype=dtype), "x": 1}), npartitions=1)
+    found = writers._reason_of_parquet(groups.groupby(["a", "b"], observed=True)[["x"]].sum(), {})
+    assert reason in found
+    assert bool(found) == bool(reason)
+
+
 def test_zones_by_their_distance_from_utc_are_read_on_the_host():
     for zone, is_on_host in (("+02:00", True), ("-03:30", True), ("UTC", False), ("Asia/Tokyo", False)):
         times = pd.date_range("2024-03-30", periods=3, tz=zone)

@@ -87,6 +87,44 @@ def test_a_column_with_a_name_of_several_levels_has_the_largest_values():
     assert result.compute().to_numpy().tolist() == [[3], [2]]
 
 
+class Unsigned(Series):
+    """As a Series of cuDF, whose sum of booleans of Arrow is unsigned."""
+
+    @property
+    def _constructor(self):
+        return Unsigned
+
+    def astype(self, dtype):
+        return Unsigned(pd.Series(self).astype(dtype))
+
+    def sum(self, **options):
+        found = pd.Series(self).sum(**options)
+        return np.uint64(found) if self.dtype.kind == "b" else found
+
+
+def test_the_sum_of_booleans_of_arrow_is_signed():
+    frame = dd.from_pandas(FRAME[["k"]].iloc[:0], npartitions=2)
+    booleans = (frame.k > 3).astype("bool[pyarrow]")
+    assert to_gpu_as(Unsigned, booleans).sum().compute().dtype == booleans.sum().compute().dtype == np.int64
+
+
+class Counted(Series):
+    """As a Series of cuDF, whose counts of no rows Dask combines to those of texts."""
+
+    def value_counts(self, **options):
+        counts = pd.Series(self).value_counts(**options)
+        return Series(counts if len(counts) else counts.set_axis(pd.Index([], dtype="str")))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32", "Int64", "int64[pyarrow]", "boolean"])
+def test_the_mode_of_no_rows_has_numbers(dtype):
+    frame = dd.from_pandas(FRAME[["k"]], npartitions=2)
+    rows = frame[frame.k > 9].k.astype(dtype)
+    mode = to_gpu_as(Counted, rows).mode()
+    pd.testing.assert_series_equal(pd.Series(mode.compute()), rows.mode().compute())
+    assert np.isnan(mode.mean().compute()) or mode.mean().compute() is pd.NA
+
+
 class Booleans(Series):
     """As a Series of cuDF, whose mean of booleans is not that of 0 and 1."""
 
@@ -167,3 +205,22 @@ def test_cumulative_results_ignore_partitions_without_rows(name, columns):
     result = new_collection(pickle.loads(pickle.dumps(replaced(getattr(frame, name)().expr))))  # noqa: S301
     expected = getattr(chosen(NUMBERS), name)()
     assert result.compute().to_numpy().tolist() == expected.to_numpy().tolist()
+
+
+@pytest.mark.parametrize("npartitions", [1, 3])
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: frame.cumsum(),
+        lambda frame: frame[["a", "c"]].cumprod(),
+        lambda frame: frame[["a"]].cumsum(),
+        lambda frame: frame.cumsum().a,
+        lambda frame: frame.cumprod()[["a"]],
+        lambda frame: frame[["a", "b"]].cumsum(),
+    ],
+)
+def test_cumulative_results_have_the_dtypes_with_which_dask_adds_rows(compute, npartitions):
+    data = NUMBERS.fillna(1)[["a", "b"]].astype({"a": "float32"}).assign(c=NUMBERS.a.astype("float32"))
+    frame = dd.from_pandas(data, npartitions=npartitions)
+    expected, result = compute(frame).compute(), placement.to_host(compute(placement.to_gpu(frame))).compute()
+    assert pd.DataFrame(result).dtypes.tolist() == pd.DataFrame(expected).dtypes.tolist()

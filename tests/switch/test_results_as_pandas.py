@@ -236,6 +236,7 @@ def by_index(left, right, how):
     return SimpleNamespace(expr=next(iter(made.expr.find_operations(Merge))))  # which Dask renames the index of
 
 
+NULLABLE = "cuDF makes floats of nullable integers"
 KINDS = "cuDF has no index of several kinds of labels"
 NAMES = "cuDF's outer merge of indexes with different names loses labels"
 OF_ROWS = "cuDF has variances of rows with fewer values than ddof"
@@ -300,6 +301,12 @@ THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
         (lambda f: by_index(f.set_index("name"), f[["k"]], "left"), ""),
         (lambda f: by_index(f.set_index("k"), f[["k"]], "outer"), NAMES),
         (lambda f: by_index(f, f[["k"]], "outer"), ""),
+        (lambda f: f.k.astype("int64[pyarrow]").replace(5, 2.5), NULLABLE),
+        (lambda f: f[["k"]].astype("Int64").replace({5: 2.5}), NULLABLE),
+        (lambda f: f.k.astype("int64[pyarrow]").replace([5, 3], 2), ""),
+        (lambda f: f.k.replace(5, 2.5), ""),
+        (lambda f: f.groupby("k").name.value_counts(), "cuDF has no value_counts of groups"),
+        (lambda f: f.groupby("k").name.count(), ""),
     ],
 )
 def test_conversions_and_rows_that_cudf_has_otherwise_are_for_the_host(convert, reason):

@@ -193,6 +193,18 @@ def with_unsigned_integers(expression: Any) -> Any:
     return type(expression)(converted(expression.frame, small), *expression.operands[1:])
 
 
+def with_signed_sums(expression: Any) -> Any:
+    """The sum of a Series, of integers for booleans of Arrow: cuDF's sum of these is an unsigned integer."""
+    frame = expression.frame
+    (dtype,) = dtypes_of(meta_of(frame)).values() if frame.ndim == 1 else (None,)
+    are_changed = isinstance(dtype, pd.ArrowDtype) and dtype.kind == "b"
+    return (
+        type(expression)(converted(frame, {None: _of_kind("int64", dtype)}), *expression.operands[1:])
+        if are_changed
+        else expression
+    )
+
+
 def with_units(expression: Any) -> Any:
     """What it is made of, with times in the units of the metadata; those of cuDF's partitions may have others."""
     given = dtypes_of(expression.frame._meta).items()  # noqa: SLF001

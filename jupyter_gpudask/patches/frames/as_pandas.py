@@ -19,7 +19,7 @@ from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._describe import DescribeNumeric
 from dask.dataframe.dask_expr._groupby import GetGroup, GroupbyAggregation, GroupByBase, GroupByTransform, Size, Std
 from dask.dataframe.dask_expr._merge import Merge
-from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Var
+from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Sum, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._shuffle import SortValues
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise, SplitMap
@@ -36,6 +36,7 @@ from .arithmetic import (
     is_division,
     with_floats,
     with_nullable_dtypes,
+    with_signed_sums,
     with_units,
 )
 from .concat import concatenation
@@ -82,6 +83,7 @@ from .reductions import (
     NSmallestAsPandas,
     ResampleAggAsPandas,
     VarianceAsPandas,
+    columns_of,
     cumulated,
     of_variance,
 )
@@ -545,6 +547,7 @@ RULES: dict[Any, Any] = {
     SortValues: SortValuesAsPandas,
     SplitMap: SplitMapAsPandas,
     Std: lambda found: in_order(with_nullable_dtypes(StdAsPandas(*found.operands), "f")),
+    Sum: with_signed_sums,
     Var: VarianceAsPandas,
     _groupby.Var: lambda found: in_order(with_nullable_dtypes(found, "f")),
     _expr.And: _made(_expr.And, Logical(_expr.And.operation, deciding=False)),
@@ -559,6 +562,7 @@ RULES: dict[Any, Any] = {
     _expr.MaskAlign: MaskAlignAsPandas,
     _expr.MethodOperatorAlign: AlignedMethodAsPandas,
     _expr.OpAlignPartitions: AlignedAsPandas,
+    _expr.Projection: columns_of,
     _expr.NotNull: NotNullAsPandas,
     _expr.Or: _made(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
     _expr.Query: functools.partial(selected_by_text, replaced=replaced),

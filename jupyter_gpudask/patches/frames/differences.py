@@ -240,6 +240,8 @@ def _grouped(expression: Any) -> str:
         return "cuDF's idxmin and idxmax of groups return any of several equal values"
     if type(expression).__name__ in ("Corr", "Cov"):
         return "cuDF passes no arguments to functions of groups"
+    if type(expression).__name__ == "ValueCounts":
+        return "cuDF has no value_counts of groups"
     names = [key._meta.name for key in expression.by if isinstance(key, Expr)]  # noqa: SLF001
     if expression.frame.ndim == 1 and expression.frame.name in names:
         return "cuDF drops a Series whose key has its name"
@@ -404,6 +406,9 @@ def _replace(expression: Any) -> str:
     values = [one for arg in (given, value) if isinstance(arg, dict) for one in arg.values()]
     if any(isinstance(one, dict) for one in values):
         return "cuDF replaces no values of single columns"
+    values += value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(one, float) and not np.isnan(one) for one in values) and _has_nullable_integers(expression.frame):
+        return "cuDF makes floats of nullable integers"
     return "cuDF makes integers of booleans" if "b" in _kinds(expression.frame) else ""
 
 
@@ -426,14 +431,16 @@ def _has_numbers_for_times(expression: Any) -> bool:
 
 def _by_zero(left: Any, right: Any) -> str:
     """For the quotient or remainder of nullable integers, by other integers of which one may be 0."""
-    is_nullable = any(
-        isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.kind in "iu"
-        for side in (left, right)
-        if isinstance(side, Expr)
-        for dtype in dtypes_of(side._meta).values()  # noqa: SLF001
-    )
+    is_nullable = any(_has_nullable_integers(side) for side in (left, right) if isinstance(side, Expr))
     may_be_zero = not np.isscalar(right) or right == 0
     return "cuDF makes floats of nullable integers that are divided by 0" if is_nullable and may_be_zero else ""
+
+
+def _has_nullable_integers(expression: Any) -> bool:
+    return any(
+        isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.kind in "iu"
+        for dtype in dtypes_of(expression._meta).values()  # noqa: SLF001
+    )
 
 
 _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {

@@ -9,6 +9,7 @@ than 16 input partitions are not shuffled at all.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import ref
@@ -16,6 +17,7 @@ from weakref import ref
 from dask._expr import FinalizeCompute
 from dask.dataframe.dask_expr._expr import ToBackend
 from dask.dataframe.dask_expr._reductions import CustomReduction, DropDuplicates, Reduction, Unique, ValueCounts
+from dask.dataframe.dispatch import make_meta
 from distributed import Client
 
 from ...fallback.missing import DifferentResultError
@@ -53,9 +55,13 @@ class _InFewer:
 
 
 class UniqueInFewer(_InFewer, Unique):
-    """As `Unique`."""
+    """As `Unique`, with metadata without rows: of those of Dask, other expressions find another dtype."""
 
     _original = Unique
+
+    @functools.cached_property
+    def _meta(self) -> Any:
+        return make_meta(super()._meta)
 
 
 class DropDuplicatesInFewer(_InFewer, DropDuplicates):

@@ -89,12 +89,13 @@ def lengths(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 def filters_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As ``Expr._filter_passthrough_available``, which takes the condition of a filter for what is filtered.
 
-    Dask then filters the condition itself: ``df[df.x.astype(bool)]`` is ``df.x.astype(bool)``.
+    Dask then filters the condition itself: ``df[df.x.astype(bool)]`` is ``df.x.astype(bool)``. A condition of an index
+    is an array, which has no missing values that can be filled.
     """
     call = bind(original, args, kwargs).arguments
-    parent = call["parent"]
-    is_other = isinstance(parent, _expr.Filter) and parent.frame._name != call["self"]._name  # noqa: SLF001
-    if is_other or isinstance(parent, FilterAsPandas):
+    filtered, parent = call["self"], call["parent"]
+    is_other = isinstance(parent, _expr.Filter) and parent.frame._name != filtered._name  # noqa: SLF001
+    if is_other or isinstance(parent, FilterAsPandas) or isinstance(filtered, _expr.ToFrameIndex):
         return False
     return original(*args, **kwargs)
 

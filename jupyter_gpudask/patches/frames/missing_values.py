@@ -7,6 +7,7 @@ treats as NaN, and a window of times also contains the later rows that have the 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any
@@ -17,6 +18,7 @@ from dask.base import normalize_token
 from dask.dataframe.dask_expr import _expr, _rolling
 from dask.dataframe.dask_expr._rolling import RollingAggregation, RollingReduction
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise
+from dask.dataframe.dispatch import make_meta
 from dask.utils import funcname
 
 from ...fallback.missing import DifferentResultError
@@ -308,7 +310,19 @@ def isin(frame: Any, values: Any) -> Any:
     return type(frame)({name: _with_missing(result[name], frame[name], values) for name in frame.columns})
 
 
-IsinAsPandas = with_operation(_expr.Isin, isin, __name__)
+class IsinOfValues(_expr.Isin):
+    """An expression with booleans of NumPy for Arrow's numbers; Dask has the metadata of a comparison of dataframes."""
+
+    @functools.cached_property
+    def _meta(self) -> Any:
+        are_of_list = self.frame.ndim > 1 and not getattr(self.operand("values"), "ndim", 0)
+        return make_meta(self.frame._meta.isin([])) if are_of_list else super()._meta  # noqa: SLF001
+
+
+class IsinAsPandas(IsinOfValues):
+    """An expression of `isin`."""
+
+    operation = staticmethod(isin)
 
 
 def with_doubles(frame: Any) -> Any:
@@ -330,7 +344,10 @@ def _with_missing(result: Any, column: Any, values: Any) -> Any:
 
 
 def found(expression: _expr.Isin) -> Any:
-    """The expression for texts, or dtypes whose missing values are NaN or NaT: all of them are equal in ``isin``."""
+    """An expression with the metadata of pandas.
+
+    Missing values that are NaN or NaT, and those of texts, are all equal in ``isin``.
+    """
     meta = expression.frame._meta  # noqa: SLF001
     are_plain = all(
         (isinstance(dtype, np.dtype) and dtype.kind in "biufmM")
@@ -338,7 +355,7 @@ def found(expression: _expr.Isin) -> Any:
         for dtype in dtypes_of(meta).values()
     )
     are_texts = isinstance(meta, pd.Series) and isinstance(meta.dtype, pd.StringDtype)
-    return IsinAsPandas(*expression.operands) if are_plain or are_texts else expression
+    return (IsinAsPandas if are_plain or are_texts else IsinOfValues)(*expression.operands)
 
 
 class FillnaAsPandas(SelectedBelow, _expr.Fillna):
@@ -348,12 +365,15 @@ class FillnaAsPandas(SelectedBelow, _expr.Fillna):
 def with_fewer_columns(expression: Any, parent: Any, dependents: Any, needed: Any = ()) -> Any:
     """A projection of an expression whose dataframe has only its columns, and those `needed`; `None` if it has no more.
 
-    Dask makes a Series of the dataframe if it is one column, which changes what some arguments mean.
+    Dask makes a Series of the dataframe if it is one column, which changes what some arguments mean. It makes one of
+    each dataframe of windows that has one column.
     """
     wanted = _expr.determine_column_projection(expression, parent, dependents, additional_columns=list(needed))
     wanted = wanted if isinstance(wanted, list) else [wanted]
     columns = [name for name in expression.frame.columns if name in wanted]
     if columns == expression.frame.columns or not columns:
+        return None
+    if len(columns) == 1 and next(expression.frame.find_operations(RollingReduction), None) is not None:
         return None
     return type(parent)(type(expression)(expression.frame[columns], *expression.operands[1:]), *parent.operands[1:])
 

@@ -25,8 +25,9 @@ from dask.utils import is_dataframe_like
 
 from ...inspection.results import results_to_host
 from .arithmetic import with_numbers, with_unsigned_integers
+from .groupby import computes_partitions, in_order
 from .missing_values import with_doubles, with_fewer_columns
-from .rules import with_operation
+from .rules import dtypes_of, with_operation
 
 
 class VarianceAsPandas(Reduction):
@@ -168,13 +169,14 @@ class NSmallestAsPandas(NLargestAsPandas):
     reduction_aggregate = NSmallest.reduction_aggregate
 
 
-def named_mode(counts: Any, *, dropna: bool = True, name: Any = None) -> Any:
-    """The most frequent values, of the counts of all partitions."""
-    return Mode.reduction_aggregate(counts, dropna).rename(name)
+def named_mode(counts: Any, *, dropna: bool = True, name: Any = None, dtype: Any = None) -> Any:
+    """The most frequent values, of the counts of all partitions; where there are none, numbers of `dtype` if given."""
+    made = Mode.reduction_aggregate(counts, dropna).rename(name)
+    return made if dtype is None or len(made) else type(made)([], dtype=dtype, name=name)
 
 
 class ModeAsPandas(Mode):
-    """The most frequent values of a Series, with its name, which cuDF loses."""
+    """The most frequent values of a Series, with its name, which cuDF loses, and the dtype of numbers without rows."""
 
     reduction_aggregate = staticmethod(named_mode)  # type: ignore[assignment]
 
@@ -182,7 +184,10 @@ class ModeAsPandas(Mode):
     def aggregate_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
         """The options of `reduction_aggregate`."""
         meta = self.frame._meta  # noqa: SLF001
-        return {"dropna": self.dropna, "name": meta.name if meta.ndim == 1 else None}
+        if meta.ndim > 1:
+            return {"dropna": self.dropna}
+        dtype = meta.dtype if getattr(meta.dtype, "kind", "O") in "biuf" else None
+        return {"dropna": self.dropna, "name": meta.name, "dtype": dtype}
 
 
 def last(a: Any, skipna: bool = True) -> Any:  # noqa: FBT002 - as in Dask
@@ -200,17 +205,40 @@ def joined(aggregate: Callable[..., Any], x: Any, y: Any) -> Any:
     return aggregate(x, y)
 
 
-def _cumulating(kind: Any) -> Any:
-    """The class that ignores empty partitions; a global of this module, so that it can be pickled."""
-    name = f"{kind.__name__}AsPandas"
+class _Cumulating:
+    """A cumulative function that ignores empty partitions."""
 
-    def lower(self: Any) -> Any:
-        made = kind._lower(self)  # noqa: SLF001
+    @functools.cached_property
+    def _meta(self: Any) -> Any:
+        meta = self.frame._meta  # noqa: SLF001
+        is_sum = isinstance(self, _cumulative.CumProd | _cumulative.CumSum)
+        return meta.astype(_with_rows(meta)) if is_sum and meta.ndim > 1 and _has_several(self.frame) else meta
+
+    def _lower(self: Any) -> Any:
+        made = super()._lower()  # type: ignore[misc]
         rows, last, aggregate, neutral = made.operands
         return type(made)(rows, TakeLastAsPandas(*last.operands), functools.partial(joined, aggregate), neutral)
 
-    made = type(name, (kind,), {"_lower": lower, "__module__": __name__})
-    globals()[name] = made
+
+def _with_rows(meta: Any) -> dict[Any, str]:
+    """The dtypes of floats to which Dask adds a row of the partition before, of floats of 64 bits for other numbers."""
+    dtypes = dtypes_of(meta)
+    single = [name for name, dtype in dtypes.items() if dtype == np.float32]
+    has_others = any(
+        isinstance(dtype, np.dtype) and dtype.kind in "biuf" and dtype != np.float32 for dtype in dtypes.values()
+    )
+    return dict.fromkeys(single, "float64") if has_others else {}
+
+
+def _has_several(frame: Any) -> bool:
+    """Whether it has several partitions, or Dask would have to compute how many."""
+    return any(map(computes_partitions, frame.walk())) or frame.npartitions > 1
+
+
+def _cumulating(kind: Any) -> Any:
+    """The class with `_Cumulating`; a global of this module, so that it can be pickled."""
+    name = f"{kind.__name__}AsPandas"
+    made = globals()[name] = type(name, (_Cumulating, kind), {"__module__": __name__})
     return made
 
 
@@ -224,6 +252,14 @@ def cumulated(expression: Any) -> Any:
     if kind in (_cumulative.CumProd, _cumulative.CumSum):
         expression = with_unsigned_integers(expression)
     return CUMULATIVE[kind](*expression.operands)
+
+
+def columns_of(expression: Projection) -> Any:
+    """Columns, of a cumulative function by that of these columns only, as Dask computes it."""
+    frame = expression.frame
+    if type(frame) not in CUMULATIVE.values():
+        return in_order(expression)
+    return type(frame)(frame.frame[expression.operand("columns")], *frame.operands[1:])
 
 
 class BinsWithMetadata(ResampleAggregation):

@@ -73,7 +73,8 @@ def _reason_of_parquet(frame: Any, options: Mapping[str, Any]) -> str:
     if unknown:
         return f"dask_cudf's to_parquet ignores {unknown[0]}"
     meta = frame._meta  # noqa: SLF001
-    return next(filter(None, map(_reason_of_dtype, [*meta.dtypes, getattr(meta.index, "dtype", None)])), "")
+    of_index = getattr(meta.index, "dtypes", [meta.index.dtype])  # there are several levels
+    return next(filter(None, map(_reason_of_dtype, [*meta.dtypes, *of_index])), "")
 
 
 def _reason_of_dtype(dtype: Any) -> str:
