@@ -205,22 +205,3 @@ def test_cumulative_results_ignore_partitions_without_rows(name, columns):
     result = new_collection(pickle.loads(pickle.dumps(replaced(getattr(frame, name)().expr))))  # noqa: S301
     expected = getattr(chosen(NUMBERS), name)()
     assert result.compute().to_numpy().tolist() == expected.to_numpy().tolist()
-
-
-@pytest.mark.parametrize("npartitions", [1, 3])
-@pytest.mark.parametrize(
-    "compute",
-    [
-        lambda frame: frame.cumsum(),
-        lambda frame: frame[["a", "c"]].cumprod(),
-        lambda frame: frame[["a"]].cumsum(),
-        lambda frame: frame.cumsum().a,
-        lambda frame: frame.cumprod()[["a"]],
-        lambda frame: frame[["a", "b"]].cumsum(),
-    ],
-)
-def test_cumulative_results_have_the_dtypes_with_which_dask_adds_rows(compute, npartitions):
-    data = NUMBERS.fillna(1)[["a", "b"]].astype({"a": "float32"}).assign(c=NUMBERS.a.astype("float32"))
-    frame = dd.from_pandas(data, npartitions=npartitions)
-    expected, result = compute(frame).compute(), placement.to_host(compute(placement.to_gpu(frame))).compute()
-    assert pd.DataFrame(result).dtypes.tolist() == pd.DataFrame(expected).dtypes.tolist()

@@ -83,7 +83,6 @@ from .reductions import (
     NSmallestAsPandas,
     ResampleAggAsPandas,
     VarianceAsPandas,
-    columns_of,
     cumulated,
     of_variance,
 )
@@ -562,7 +561,6 @@ RULES: dict[Any, Any] = {
     _expr.MaskAlign: MaskAlignAsPandas,
     _expr.MethodOperatorAlign: AlignedMethodAsPandas,
     _expr.OpAlignPartitions: AlignedAsPandas,
-    _expr.Projection: columns_of,
     _expr.NotNull: NotNullAsPandas,
     _expr.Or: _made(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
     _expr.Query: functools.partial(selected_by_text, replaced=replaced),

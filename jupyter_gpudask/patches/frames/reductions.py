@@ -25,9 +25,8 @@ from dask.utils import is_dataframe_like
 
 from ...inspection.results import results_to_host
 from .arithmetic import with_numbers, with_unsigned_integers
-from .groupby import computes_partitions, in_order
 from .missing_values import with_doubles, with_fewer_columns
-from .rules import dtypes_of, with_operation
+from .rules import with_operation
 
 
 class VarianceAsPandas(Reduction):
@@ -205,40 +204,17 @@ def joined(aggregate: Callable[..., Any], x: Any, y: Any) -> Any:
     return aggregate(x, y)
 
 
-class _Cumulating:
-    """A cumulative function that ignores empty partitions."""
+def _cumulating(kind: Any) -> Any:
+    """The class that ignores empty partitions; a global of this module, so that it can be pickled."""
+    name = f"{kind.__name__}AsPandas"
 
-    @functools.cached_property
-    def _meta(self: Any) -> Any:
-        meta = self.frame._meta  # noqa: SLF001
-        is_sum = isinstance(self, _cumulative.CumProd | _cumulative.CumSum)
-        return meta.astype(_with_rows(meta)) if is_sum and meta.ndim > 1 and _has_several(self.frame) else meta
-
-    def _lower(self: Any) -> Any:
-        made = super()._lower()  # type: ignore[misc]
+    def lower(self: Any) -> Any:
+        made = kind._lower(self)  # noqa: SLF001
         rows, last, aggregate, neutral = made.operands
         return type(made)(rows, TakeLastAsPandas(*last.operands), functools.partial(joined, aggregate), neutral)
 
-
-def _with_rows(meta: Any) -> dict[Any, str]:
-    """The dtypes of floats to which Dask adds a row of the partition before, of floats of 64 bits for other numbers."""
-    dtypes = dtypes_of(meta)
-    single = [name for name, dtype in dtypes.items() if dtype == np.float32]
-    has_others = any(
-        isinstance(dtype, np.dtype) and dtype.kind in "biuf" and dtype != np.float32 for dtype in dtypes.values()
-    )
-    return dict.fromkeys(single, "float64") if has_others else {}
-
-
-def _has_several(frame: Any) -> bool:
-    """Whether it has several partitions, or Dask would have to compute how many."""
-    return any(map(computes_partitions, frame.walk())) or frame.npartitions > 1
-
-
-def _cumulating(kind: Any) -> Any:
-    """The class with `_Cumulating`; a global of this module, so that it can be pickled."""
-    name = f"{kind.__name__}AsPandas"
-    made = globals()[name] = type(name, (_Cumulating, kind), {"__module__": __name__})
+    made = type(name, (kind,), {"_lower": lower, "__module__": __name__})
+    globals()[name] = made
     return made
 
 
@@ -252,14 +228,6 @@ def cumulated(expression: Any) -> Any:
     if kind in (_cumulative.CumProd, _cumulative.CumSum):
         expression = with_unsigned_integers(expression)
     return CUMULATIVE[kind](*expression.operands)
-
-
-def columns_of(expression: Projection) -> Any:
-    """Columns, of a cumulative function by that of these columns only, as Dask computes it."""
-    frame = expression.frame
-    if type(frame) not in CUMULATIVE.values():
-        return in_order(expression)
-    return type(frame)(frame.frame[expression.operand("columns")], *frame.operands[1:])
 
 
 class BinsWithMetadata(ResampleAggregation):
