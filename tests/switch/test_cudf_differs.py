@@ -400,10 +400,6 @@ OF_DASK = {
     "missing_values.filled": (lambda frame: frame.fillna({"x": 0.0}).x, [1.0, 0.0]),
     "reductions.NLargestAsPandas": (lambda frame: frame.nlargest(1, "k")["k"], [2]),
     "reductions.NSmallestAsPandas": (lambda frame: frame.nsmallest(1, "k")["k"], [1]),
-    "reductions.columns_of": (
-        lambda frame: dask.delayed([str(dd.concat([frame, frame]).astype({"x": "f4"}).cumsum().compute().x.dtype)]),
-        ["float32"],
-    ),
     "reductions.of_variance": (lambda frame: dask.delayed([str(frame.astype("Float64").std().dtype)]), ["float64"]),
     "sorting.SortValuesAsPandas": (
         lambda frame: dd.concat([frame, frame + 2]).sort_values("x", na_position="first").k,
