@@ -107,12 +107,24 @@ _OF_NULLABLE = "std of columns of which one is nullable has a result, as in pand
 _WITHOUT_ROWS = "columns without rows may have another dtype"
 _ERRORS = {_OF_EMPTY: ("dtype of categories must be the same",), _OF_NULLABLE: ("not 'NAType'",)}
 """The errors of Dask on the CPU that these have as their cause; any other one is a finding."""
+_OF_MERGE = "numbers of a merge of which none is missing may be integers"
+_OF_TEXT = "numbers with a fraction in text files are rounded twice"
+_OF_ROWS = "statistics of rows with booleans are numbers"
+_OF_BINS = "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some are missing"
+_NOTES = {
+    _OF_MERGE: "of dtype float64 on the CPU, int64 on the GPUs",
+    _OF_TEXT: r"\d\.\d+",
+    _OF_ROWS: "of dtype object on the CPU",
+    _OF_BINS: r"nan\) and np\.float64\([01]\.0\)$",
+}
+"""What the note of a difference has that has these as its cause."""
 
 DOCUMENTED = (
     ((NO_ERROR,), r"astype\(\W*\w*\W*\s*'?u?int", "astype of NaN to integers has missing values"),
     ((TYPE,), r"get_dummies", "the columns of get_dummies have the dtype of the categories"),
     ((TYPE, VALUE), r"merge\(", "the keys of a merge of categories with other categories are strings"),
-    ((VALUE,), r"read_csv\(", "numbers with a fraction in text files are rounded twice"),
+    ((TYPE,), r"merge\(", _OF_MERGE),
+    ((VALUE,), r"read_csv\(", _OF_TEXT),
     ((VALUE,), r"isdigit\(", "isdigit of a fraction is false, as in Python"),
     ((LABELS, FACTS), r"dd\.concat\(", "concat of categories has all columns, as in pandas"),
     ((NO_ERROR, VALUE), r"linalg\.(solve|inv|cholesky)", "CuPy does not check singular matrices"),
@@ -121,8 +133,8 @@ DOCUMENTED = (
     ((NO_ERROR,), r"\]\.(std|sem|var)\(", _OF_NULLABLE),
     ((FAILS,), r"\.columns = \[\[", "a MultiIndex as columns is refused by cuDF"),
     ((TYPE,), "", _WITHOUT_ROWS),
-    ((TYPE,), r"axis=1", "statistics of rows with booleans are numbers"),
-    ((VALUE,), r"\.resample\(", "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some are missing"),
+    ((TYPE,), r"axis=1", _OF_ROWS),
+    ((VALUE,), r"\.resample\(", _OF_BINS),
 )
 """Differences that docs/what-runs-where.md lists: their outcomes, a pattern of the text of a step, and the reason."""
 
@@ -141,11 +153,7 @@ def documented(program: Program, outcome: str, note: str, *, on_gpu: bool, rows:
             continue
         if reason == _WITHOUT_ROWS and rows != 0:
             continue
-        if "rows with booleans" in reason and "of dtype object on the CPU" not in note:
-            continue
-        if "bins" in reason and not re.search(r"nan\) and np\.float64\([01]\.0\)$", note):
-            continue
-        if "rounded" in reason and not re.search(r"\d\.\d+", note):
+        if not re.search(_NOTES.get(reason, ""), note):
             continue
         return reason
     return ""
