@@ -4,6 +4,7 @@
     python oracle/dask_tests.py --suites cupy --results gpu --out benchmarks/results/NAME.json
     python oracle/dask_tests.py --array numpy --dataframe pandas    # everything agrees: it checks this script
     PYTHONPATH=tests/fake_cupy python oracle/dask_tests.py --suites array
+    PYTHONPATH=tests/switch python oracle/dask_tests.py --suites dataframe expressions    # what a kernel plans for GPUs
 
 A test that passes twice agrees. Of the others, `dask_judge.py` says what the difference is; "another value" is a
 wrong answer unless something explains it. Dask's `assert_eq` compares the values of collections on GPUs, as NumPy and

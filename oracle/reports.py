@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 from harness import gpu_names, header, publish
+from sides import has_stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +25,8 @@ def parser(description: str | None, *, limit: float = 60.0, seconds: float | Non
     gpu = bool(gpu_names())
     stand_in = any(Path(folder).name == "fake_cupy" for folder in sys.path)
     made.add_argument("--array", choices=["cupy", "numpy"], default="cupy" if gpu or stand_in else "numpy")
-    made.add_argument("--dataframe", choices=["cudf", "pandas"], default="cudf" if gpu else "pandas")
+    with_cudf = gpu or has_stand_in()
+    made.add_argument("--dataframe", choices=["cudf", "pandas"], default="cudf" if with_cudf else "pandas")
     made.add_argument("--processes", type=int, default=max(1, min(16, os.cpu_count() or 1)), help="pairs of them")
     made.add_argument("--limit", type=float, default=limit, help="seconds for one run of a part")
     if seconds is not None:
