@@ -79,9 +79,8 @@ test-python: $(VENV)/.test-tools ## run pytest and jest
 test-browser: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run Galata in a browser
 	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) JUPYTER=$(VENV)/bin/jupyter jlpm test
 
-test-slow: $(VENV)/.test-tools ## run the slow tests, which `make test` leaves out, and Dask's own tests of dataframes with plans for GPUs
+test-slow: $(VENV)/.test-tools ## run the slow tests, which `make test` leaves out
 	cd tests && $(VENV)/bin/pytest -m slow
-	PYTHONPATH=tests/switch $(VENV)/bin/python oracle/dask_tests.py --suites dataframe expressions --seconds 1500 --least 97
 
 test-engines: $(VENV)/.engine-tools ## run the tests of clusters that are started elsewhere, with SLURM, SSH and dask-gateway on this machine, and of a JupyterHub
 	cd tests && $(VENV)/bin/pytest engines

@@ -1,6 +1,7 @@
 """oracle/dask_tests.py: how two runs of a test of Dask are judged, and what a lost process costs."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -156,14 +157,29 @@ def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
         Journal(file, {"array": "numpy"}, Row)
 
 
+def compared(folder, *suites, dataframe):
+    script, out = Path(__file__).parents[1] / "oracle" / "dask_tests.py", folder / "rows.json"
+    options = ["--array=numpy", f"--dataframe={dataframe}", "--processes=2", "--seconds=600", "--suites", *suites]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent / "switch")}
+    command = [sys.executable, script, *options, "--out", out]
+    subprocess.run(command, check=True, capture_output=True, timeout=650, env=environment)
+    return json.loads(out.read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(700)
+def test_dasks_own_tests_of_frames_pass_as_the_kernel_plans_them_for_gpus(tmp_path):
+    """With the stand-in for cuDF. What does not agree is about names, graphs, or what the stand-in lacks."""
+    counts = compared(tmp_path, "dataframe", "expressions", dataframe="cudf")["counts"]
+    assert counts["agrees"] > 1500
+    assert counts["agree, or differ only in types or the graph, in percent"] > 97
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(700)
 def test_dasks_own_tests_of_arrays_pass_with_optimized_graphs(tmp_path):
     """On the CPU, where the switch changes nothing but the graphs."""
-    script, out = Path(__file__).parents[1] / "oracle" / "dask_tests.py", tmp_path / "rows.json"
-    options = ["--array", "numpy", "--dataframe", "pandas", "--suites", "array", "--processes", "2", "--seconds", "600"]
-    subprocess.run([sys.executable, script, *options, "--out", out], check=True, capture_output=True, timeout=650)
-    result = json.loads(out.read_text())
+    result = compared(tmp_path, "array", dataframe="pandas")
     assert result["counts"]["agrees"] > 4000
     # In a cell, a data set of HDF5 is in a graph by the name of its file.
     differ = {row["name"] for row in result["tests that do not agree"]}
