@@ -169,7 +169,7 @@ def compared(folder, *suites, dataframe):
 @pytest.mark.slow
 @pytest.mark.timeout(700)
 def test_dasks_own_tests_of_frames_pass_as_the_kernel_plans_them_for_gpus(tmp_path):
-    """With the stand-in for cuDF, which lacks what makes other tests fail in workers."""
+    """With the stand-in for cuDF, whose own gaps make other tests fail, in other places."""
     result = compared(tmp_path, "dataframe", "expressions", dataframe="cudf")
     assert result["counts"]["agrees"] > 1500
     failing = [row["name"] for row in result["tests that do not agree"] if "[dask/_expr.py:" in row["note"]]

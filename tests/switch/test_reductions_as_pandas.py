@@ -109,7 +109,7 @@ def test_the_sum_of_booleans_of_arrow_is_signed():
 
 
 class Counted(Series):
-    """As a Series of cuDF, whose counts of no rows Dask combines to those of texts."""
+    """As a Series of cuDF: if there are no rows, Dask makes counts of texts of its counts."""
 
     def value_counts(self, **options):
         counts = pd.Series(self).value_counts(**options)

@@ -55,7 +55,7 @@ class _InFewer:
 
 
 class UniqueInFewer(_InFewer, Unique):
-    """As `Unique`, with metadata without rows: of those of Dask, other expressions find another dtype."""
+    """As `Unique`, with metadata without rows: from rows, Dask infers another dtype of later expressions."""
 
     _original = Unique
 

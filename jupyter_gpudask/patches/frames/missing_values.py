@@ -346,7 +346,7 @@ def _with_missing(result: Any, column: Any, values: Any) -> Any:
 def found(expression: _expr.Isin) -> Any:
     """An expression with the metadata of pandas.
 
-    Missing values that are NaN or NaT, and those of texts, are all equal in ``isin``.
+    In ``isin``, NaN and NaT are equal, and so are all missing texts.
     """
     meta = expression.frame._meta  # noqa: SLF001
     are_plain = all(
