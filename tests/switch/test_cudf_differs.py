@@ -258,6 +258,9 @@ ROWS = {
     "differences._rename_axis": lambda lib: (
         lib.of(pd.DataFrame({"x": [1]}, pd.Index([0], name="i"))).rename_axis(index={"i": "j"}).index.name
     ),
+    "differences._replace, numbers among times": lambda lib: (
+        lib.of(pd.DataFrame({"k": [0, 3], "t": pd.to_timedelta([7, 13], "h")})).replace(0, NAN).t
+    ),
     "differences._replace, texts": lambda lib: lib.series(["a", "b"], dtype="category").replace("a", "b").astype("str"),
     "differences._replace, columns": lambda lib: lib.frame(x=[1, 2], y=[1, 2]).replace({"x": {1: 5}}),
     "differences.FloorDiv": lambda lib: str((lib.series([1], dtype="Int64") // lib.series([0], dtype="Int64")).dtype),

@@ -305,6 +305,8 @@ THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
         (lambda f: f[["k"]].astype("Int64").replace({5: 2.5}), NULLABLE),
         (lambda f: f.k.astype("int64[pyarrow]").replace([5, 3], 2), ""),
         (lambda f: f.k.replace(5, 2.5), ""),
+        (lambda f: f[["k", "when"]].replace(0, np.nan), "cuDF finds numbers among times"),
+        (lambda f: f.when.replace(pd.Timestamp("2024-05-01"), pd.Timestamp("2024-05-02")), ""),
         (lambda f: f.groupby("k").name.value_counts(), "cuDF has no value_counts of groups"),
         (lambda f: f.groupby("k").name.count(), ""),
     ],

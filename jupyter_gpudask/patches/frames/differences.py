@@ -403,6 +403,8 @@ def _replace(expression: Any) -> str:
         return "cuDF replaces no texts in columns whose dtype is not its own for texts"
     if _has_numbers_for_times(expression):
         return "cuDF makes times of numbers"
+    if any(_is_number(each) for each in sought) and _kinds(expression.frame) & set("mM"):
+        return "cuDF finds numbers among times"
     values = [one for arg in (given, value) if isinstance(arg, dict) for one in arg.values()]
     if any(isinstance(one, dict) for one in values):
         return "cuDF replaces no values of single columns"
@@ -410,6 +412,10 @@ def _replace(expression: Any) -> str:
     if any(isinstance(one, float) and not np.isnan(one) for one in values) and _has_nullable_integers(expression.frame):
         return "cuDF makes floats of nullable integers"
     return "cuDF makes integers of booleans" if "b" in _kinds(expression.frame) else ""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not np.isnan(value)
 
 
 def _has_numbers_for_times(expression: Any) -> bool:
