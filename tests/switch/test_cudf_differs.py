@@ -255,6 +255,7 @@ ROWS = {
     "differences._concat, booleans": lambda lib: (
         type(lib.module.concat([lib.series([1, 2]), lib.series([True])]).iloc[2]).__name__
     ),
+    "differences._of_several_kinds": lambda lib: lib.series([1.0, NAN]).combine_first(_texts(lib, "a", "b")),
     "differences._rename_axis": lambda lib: (
         lib.of(pd.DataFrame({"x": [1]}, pd.Index([0], name="i"))).rename_axis(index={"i": "j"}).index.name
     ),

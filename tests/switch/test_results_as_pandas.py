@@ -307,6 +307,8 @@ THRESH = "cuDF's dropna ignores a thresh of more values than there are columns"
         (lambda f: f.k.replace(5, 2.5), ""),
         (lambda f: f[["k", "when"]].replace(0, np.nan), "cuDF finds numbers among times"),
         (lambda f: f.when.replace(pd.Timestamp("2024-05-01"), pd.Timestamp("2024-05-02")), ""),
+        (lambda f: f.combine_first(f.rename(columns={"name": "x", "x": "name"})), SEVERAL),
+        (lambda f: f.combine_first(f[["x"]].astype("float32")), ""),
         (lambda f: f.groupby("k").name.value_counts(), "cuDF has no value_counts of groups"),
         (lambda f: f.groupby("k").name.count(), ""),
     ],

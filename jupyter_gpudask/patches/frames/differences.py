@@ -33,6 +33,9 @@ _OBJECTS = {
 _ACCESSORS = ("FunctionMap", "FunctionMapIndex", "PropertyMap", "PropertyMapIndex", "SplitMap")
 """Expressions of methods and properties of accessors."""
 
+_FILLED_BY_ROWS = ("CombineFirst", "CombineFirstAlign")
+"""Expressions of missing values that are filled by those of other rows."""
+
 
 def reason_for_host(expression: Any) -> str:
     """Why an expression of dataframes runs on the host; empty if cuDF's result is that of pandas, or an error.
@@ -57,7 +60,7 @@ def _may_stay(part: Any) -> bool:
 def is_of_python_objects(expression: Any) -> bool:
     """Whether the results are Python objects, such as times of a day; they stay on the host."""
     name = type(expression).__name__.removesuffix("AsPandas")
-    if name == "Concat":
+    if name == "Concat" or name in _FILLED_BY_ROWS:
         return bool(_of_several_kinds(expression))
     if name == "AsType":
         return _are_objects(*_conversion(expression))
@@ -456,6 +459,7 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "Clip": lambda found: _rounded(found.frame, [found.lower, found.upper]),
     "CatBlockwise": _cat,
     "Concat": _concat,
+    **dict.fromkeys(_FILLED_BY_ROWS, _of_several_kinds),
     **dict.fromkeys(("CumMax", "CumMin", "CumProd", "CumSum"), _cumulated),
     "DescribeNonNumeric": lambda _: "cuDF has no column of numbers and texts",
     "DescribeNumeric": lambda found: (
