@@ -111,6 +111,7 @@ FRAMES = {
     "renamed values of texts": lambda: of(GROUPS, 1).k.unique().rename("other"),
     "rows of an index of numbers as texts": lambda: (s := of(ROWS).index.to_series().astype(str))[s == "cc"],
     "isin of nullable dtypes": lambda: [of(NULLABLE).isin(each) for each in ([1, 3], {"w": [1]})],
+    "the index of isin without columns": lambda: of(ROWS)[["a", "b"]].isin([1])[[]].index.to_series(),
     "isin and other rows": lambda: of(ROWS)[["a"]].isin([1]).combine_first(of(ROWS)[["a", "b"]]),
     "a merge after missing values that other rows fill": lambda: (
         of(TEXTS_AND_KEYS)

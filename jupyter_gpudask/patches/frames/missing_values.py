@@ -307,6 +307,8 @@ def isin(frame: Any, values: Any) -> Any:
     result = with_doubles(frame).isin(values)  # 0.1 is no float of 32 bits
     if frame.ndim == 1:
         return _with_missing(result, frame, values)
+    if not len(frame.columns):
+        return result  # with the index
     return type(frame)({name: _with_missing(result[name], frame[name], values) for name in frame.columns})
 
 
