@@ -122,7 +122,7 @@ ROWS = {
     "missing_values.found": lambda lib: lib.series([1.0, NAN]).isin([1.0, NAN]),
     "missing_values.found, floats of 32 bits": lambda lib: lib.series([0.1], dtype="float32").isin([0.1]),
     "missing_values.rolling": lambda lib: lib.series([1.0, np.inf, 1.0, 1.0]).rolling(2).sum(),
-    "missing_values.RollingOverTimes": lambda lib: (
+    "missing_values.RollingAsPandas": lambda lib: (
         lib.of(pd.Series([1.0, 2.0], index=pd.DatetimeIndex([TIMES[0]] * 2))).rolling("1D").sum()
     ),
     # as_pandas

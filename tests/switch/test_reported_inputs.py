@@ -108,6 +108,7 @@ FRAMES = {
         of(ARROW).b // 0.1,
     ],
     "a column of filled windows": lambda: np.log1p(of(ROWS)[["a", "b"]].rolling(1).max().fillna({"a": 1, "b": 7})["a"]),
+    "rows sorted by a quotient of windows": lambda: (of(ROWS)[["a", "b"]].rolling(2).max() // 2).sort_values("b"),
     "renamed values of texts": lambda: of(GROUPS, 1).k.unique().rename("other"),
     "rows of an index of numbers as texts": lambda: (s := of(ROWS).index.to_series().astype(str))[s == "cc"],
     "isin of nullable dtypes": lambda: [of(NULLABLE).isin(each) for each in ([1, 3], {"w": [1]})],
