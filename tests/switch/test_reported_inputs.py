@@ -112,15 +112,15 @@ FRAMES = {
     "renamed values of texts": lambda: of(GROUPS, 1).k.unique().rename("other"),
     "rows of an index of numbers as texts": lambda: (s := of(ROWS).index.to_series().astype(str))[s == "cc"],
     "isin of nullable dtypes": lambda: [of(NULLABLE).isin(each) for each in ([1, 3], {"w": [1]})],
-    "the index of isin without columns": lambda: of(ROWS)[["a", "b"]].isin([1])[[]].index.to_series(),
+    "the index of isin without columns": lambda: [of(ROWS)[["a", "b"]].isin([1])[[]].index.to_series()],
     "isin and other rows": lambda: of(ROWS)[["a"]].isin([1]).combine_first(of(ROWS)[["a", "b"]]),
-    "a merge after missing values that other rows fill": lambda: (
+    "a merge after missing values that other rows fill": lambda: [
         of(TEXTS_AND_KEYS)
         .combine_first(of(ROWS[["a"]].assign(s=1.5), 2))
         .merge(of(ROWS), on="a", how="outer")
         .groupby("a")
         .b.count()
-    ),
+    ],
     "times beside numbers that are replaced": lambda: of(SPANS).replace(0, np.nan),
     "isin of NaN": lambda: of(GROUPS)[of(GROUPS).g.isin([1.0, np.nan])],
     "groups of missing keys": lambda: of(GROUPS).groupby("k", dropna=False).size(),

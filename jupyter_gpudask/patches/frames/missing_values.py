@@ -439,7 +439,7 @@ RollingAggregationAsPandas = with_operation(RollingAggregation, _of_times, __nam
 class RollingAsPandas(RollingReduction):
     """A reduction of windows, called `how`; those of times by `_of_times`.
 
-    Dask 2026.7 makes a Series of a dataframe of which one column is selected, and what it selects of it next is a number.
+    Dask 2026.7 makes a Series of a dataframe of which one column is selected, of which its parents select one again.
     """
 
     _parameters = [*RollingReduction._parameters, "how"]  # noqa: RUF012, SLF001 - as in Dask
