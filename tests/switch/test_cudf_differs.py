@@ -330,6 +330,9 @@ ROWS = {
     "categories.concatenate, order": lambda lib: (
         lib.module.concat([lib.frame(c=pd.Categorical(["a"], dtype=ORDERED))] * 2).c.dtype.ordered
     ),
+    "categories.concatenate, name of columns": lambda lib: (
+        lib.module.concat([lib.of(pd.DataFrame({"x": [1]}).rename_axis(columns="n"))] * 2).columns.name
+    ),
     "categories.concatenate, Series": lambda lib: len(
         getattr(lib.module.concat([lib.series([one], dtype="category") for one in "ab"]).dtype, "categories", "ab")
     ),

@@ -110,6 +110,9 @@ FRAMES = {
     "a column of filled windows": lambda: np.log1p(of(ROWS)[["a", "b"]].rolling(1).max().fillna({"a": 1, "b": 7})["a"]),
     "rows sorted by a quotient of windows": lambda: (of(ROWS)[["a", "b"]].rolling(2).max() // 2).sort_values("b"),
     "renamed values of texts": lambda: of(GROUPS, 1).k.unique().rename("other"),
+    "a melted table of groups": lambda: (
+        of(ROWS.astype({"s": "category"})).pivot_table(index="a", columns="s", values="b", aggfunc="count").melt()
+    ),
     "rows of an index of numbers as texts": lambda: (s := of(ROWS).index.to_series().astype(str))[s == "cc"],
     "isin of nullable dtypes": lambda: [of(NULLABLE).isin(each) for each in ([1, 3], {"w": [1]})],
     "the index of isin without columns": lambda: [of(ROWS)[["a", "b"]].isin([1])[[]].index.to_series()],
