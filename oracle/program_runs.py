@@ -110,12 +110,18 @@ _ERRORS = {_OF_EMPTY: ("dtype of categories must be the same",), _OF_NULLABLE: (
 _OF_MERGE = "numbers of a merge of which none is missing may be integers"
 _OF_TEXT = "numbers with a fraction in text files are rounded twice"
 _OF_ROWS = "statistics of rows with booleans are numbers"
+_OF_SMALL = "cumsum of small integers keeps their dtype"
+_OF_META = "rows of apply have the dtype of meta"
+_OF_KEYS = "keys of a merge of integers of two sizes have the dtype of the metadata"
 _OF_BINS = "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some are missing"
 _NOTES = {
     _OF_MERGE: "of dtype float64 on the CPU, int64 on the GPUs",
     _OF_TEXT: r"\d\.\d+",
     _OF_ROWS: "of dtype object on the CPU",
-    _OF_BINS: r"nan\) and np\.float64\([01]\.0\)$",
+    _OF_SMALL: r"of dtype u?int64 on the CPU, u?int\d+ on the GPUs",
+    _OF_META: "of dtype float32 on the CPU, float64 on the GPUs",
+    _OF_KEYS: r"of dtype int64 on the CPU, int\d+ on the GPUs",
+    _OF_BINS: r"(nan\)|<NA>) and np\.float64\([01]\.0\)$",
 }
 """What the note of a difference has that has these as its cause."""
 
@@ -133,7 +139,10 @@ DOCUMENTED = (
     ((NO_ERROR,), r"\]\.(std|sem|var)\(", _OF_NULLABLE),
     ((FAILS,), r"\.columns = \[\[", "a MultiIndex as columns is refused by cuDF"),
     ((TYPE,), "", _WITHOUT_ROWS),
+    ((TYPE,), r"merge\(", _OF_KEYS),
     ((TYPE,), r"axis=1", _OF_ROWS),
+    ((TYPE,), r"apply\(.*axis=1, meta=", _OF_META),
+    ((TYPE,), r"\.cum(sum|prod)\(", _OF_SMALL),
     ((VALUE,), r"\.resample\(", _OF_BINS),
 )
 """Differences that docs/what-runs-where.md lists: their outcomes, a pattern of the text of a step, and the reason."""

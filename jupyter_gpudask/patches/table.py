@@ -437,7 +437,8 @@ PATCHES = (
         process="worker",
         module="dask_cudf.backends",
         reason="cuDF drops the order of categories when it concatenates dataframes, so that comparisons, minima and "
-        "merges of the result fail. A Series gets the categories of its first part only, and so other values.",
+        "merges of the result fail. A Series gets the categories of its first part only, and so other values. Columns "
+        "lose their name.",
         upstream=("cudf-concatenated-categories",),
         test="switch/test_categories.py::test_concatenated_categories_are_those_of_pandas",
     ),

@@ -296,7 +296,8 @@ class Frame(pd.DataFrame):
 
     def astype(self, dtypes, **options):
         given = dtypes if isinstance(dtypes, dict) else dict.fromkeys(self.columns, dtypes)
-        return Frame({name: column.astype(given.get(name, column.dtype)) for name, column in self.items()})
+        made = {name: column.astype(given.get(name, column.dtype)) for name, column in self.items()}
+        return Frame(made).set_axis(self.columns, axis=1)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         columns, missing = {}, pd.Series(data=False, index=self.index)
@@ -334,7 +335,7 @@ class Frame(pd.DataFrame):
 
 
 def concat_alone(dfs, axis=0, join="outer", ignore_index=False, **_):
-    """As in dask_cudf, which has no other join, and whose categories have no order."""
+    """As in dask_cudf, which has no other join, and whose categories have no order, and columns no name."""
     assert join == "outer"
     plain = [part.to_pandas() for part in dfs]
     options = {"axis": axis, "ignore_index": ignore_index}
@@ -347,6 +348,7 @@ def concat_alone(dfs, axis=0, join="outer", ignore_index=False, **_):
         made = pd.Series(pd.Categorical.from_codes(codes, dtype=plain[0].dtype), made.index, name=made.name)
     elif made.ndim == 2:
         made = made.assign(**{name: made[name].cat.as_unordered() for name in names})
+        made.columns = made.columns if made.columns.nlevels > 1 else made.columns.rename(None)
     if isinstance(made.index, pd.MultiIndex):
         levels = [made.index.get_level_values(number) for number in range(made.index.nlevels)]
         unordered = [level.as_unordered() if level.dtype == "category" else level for level in levels]

@@ -122,7 +122,7 @@ ROWS = {
     "missing_values.found": lambda lib: lib.series([1.0, NAN]).isin([1.0, NAN]),
     "missing_values.found, floats of 32 bits": lambda lib: lib.series([0.1], dtype="float32").isin([0.1]),
     "missing_values.rolling": lambda lib: lib.series([1.0, np.inf, 1.0, 1.0]).rolling(2).sum(),
-    "missing_values.RollingOverTimes": lambda lib: (
+    "missing_values.RollingAsPandas": lambda lib: (
         lib.of(pd.Series([1.0, 2.0], index=pd.DatetimeIndex([TIMES[0]] * 2))).rolling("1D").sum()
     ),
     # as_pandas
@@ -255,8 +255,12 @@ ROWS = {
     "differences._concat, booleans": lambda lib: (
         type(lib.module.concat([lib.series([1, 2]), lib.series([True])]).iloc[2]).__name__
     ),
+    "differences._of_several_kinds": lambda lib: lib.series([1.0, NAN]).combine_first(_texts(lib, "a", "b")),
     "differences._rename_axis": lambda lib: (
         lib.of(pd.DataFrame({"x": [1]}, pd.Index([0], name="i"))).rename_axis(index={"i": "j"}).index.name
+    ),
+    "differences._replace, numbers among times": lambda lib: (
+        lib.of(pd.DataFrame({"k": [0, 3], "t": pd.to_timedelta([7, 13], "h")})).replace(0, NAN).t
     ),
     "differences._replace, texts": lambda lib: lib.series(["a", "b"], dtype="category").replace("a", "b").astype("str"),
     "differences._replace, columns": lambda lib: lib.frame(x=[1, 2], y=[1, 2]).replace({"x": {1: 5}}),
@@ -325,6 +329,9 @@ ROWS = {
     ),
     "categories.concatenate, order": lambda lib: (
         lib.module.concat([lib.frame(c=pd.Categorical(["a"], dtype=ORDERED))] * 2).c.dtype.ordered
+    ),
+    "categories.concatenate, name of columns": lambda lib: (
+        lib.module.concat([lib.of(pd.DataFrame({"x": [1]}).rename_axis(columns="n"))] * 2).columns.name
     ),
     "categories.concatenate, Series": lambda lib: len(
         getattr(lib.module.concat([lib.series([one], dtype="category") for one in "ab"]).dtype, "categories", "ab")

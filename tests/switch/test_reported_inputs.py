@@ -35,6 +35,8 @@ NULLABLE["u"] = pd.array([1, None, 255], "UInt8")
 NULLABLE["w"] = pd.array([1, None, 2**62 + 1], "int64[pyarrow]")
 
 
+TEXTS_AND_KEYS = pd.DataFrame({"a": [1, 2, 3, 1], "s": pd.array(["x", None, "y", None], "str")})
+SPANS = pd.DataFrame({"k": [0, 3, 0], "t": pd.to_timedelta([7, 13, -2], "h")})
 OF_ARROW = pd.DataFrame({"d": pd.array([Decimal("1.25"), None, Decimal(-3)], pd.ArrowDtype(pa.decimal128(10, 2)))})
 OF_ARROW["t"] = pd.array(pd.to_datetime(["2024-01-02", None, "2024-05-01"]), "timestamp[us][pyarrow]")
 
@@ -106,10 +108,23 @@ FRAMES = {
         of(ARROW).b // 0.1,
     ],
     "a column of filled windows": lambda: np.log1p(of(ROWS)[["a", "b"]].rolling(1).max().fillna({"a": 1, "b": 7})["a"]),
+    "rows sorted by a quotient of windows": lambda: (of(ROWS)[["a", "b"]].rolling(2).max() // 2).sort_values("b"),
     "renamed values of texts": lambda: of(GROUPS, 1).k.unique().rename("other"),
+    "a melted table of groups": lambda: (
+        of(ROWS.astype({"s": "category"})).pivot_table(index="a", columns="s", values="b", aggfunc="count").melt()
+    ),
     "rows of an index of numbers as texts": lambda: (s := of(ROWS).index.to_series().astype(str))[s == "cc"],
     "isin of nullable dtypes": lambda: [of(NULLABLE).isin(each) for each in ([1, 3], {"w": [1]})],
+    "the index of isin without columns": lambda: [of(ROWS)[["a", "b"]].isin([1])[[]].index.to_series()],
     "isin and other rows": lambda: of(ROWS)[["a"]].isin([1]).combine_first(of(ROWS)[["a", "b"]]),
+    "a merge after missing values that other rows fill": lambda: [
+        of(TEXTS_AND_KEYS)
+        .combine_first(of(ROWS[["a"]].assign(s=1.5), 2))
+        .merge(of(ROWS), on="a", how="outer")
+        .groupby("a")
+        .b.count()
+    ],
+    "times beside numbers that are replaced": lambda: of(SPANS).replace(0, np.nan),
     "isin of NaN": lambda: of(GROUPS)[of(GROUPS).g.isin([1.0, np.nan])],
     "groups of missing keys": lambda: of(GROUPS).groupby("k", dropna=False).size(),
     "reciprocals of -0.0": lambda: 1 / of(pd.Series([-0.0, 0.0, 2.0])),

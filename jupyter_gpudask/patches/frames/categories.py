@@ -1,4 +1,4 @@
-"""Concatenate categories on GPUs with all those of the parts, and with their order, as Dask does on the CPU.
+"""Concatenate partitions on GPUs with all categories of the parts, and with their order, as Dask does on the CPU.
 
 cuDF 26.10 drops the order of categories when it concatenates dataframes, also in the levels of an index, forgets those
 of parts that have only missing values, and gives the codes of all categories to a Series that has those of the first
@@ -27,11 +27,20 @@ def concatenate(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     """
     call = bind(original, args, kwargs)
     parts = call.arguments["dfs"]
-    dtypes = _united(parts) if call.arguments.get("axis", 0) in (0, "index") else {}
-    if not dtypes:
+    if call.arguments.get("axis", 0) not in (0, "index"):
         return original(*args, **kwargs)
+    if not (dtypes := _united(parts)):
+        return _with_name(original(*args, **kwargs), parts)
     call.arguments["dfs"] = [_with_categories(part, dtypes) for part in parts]
-    return _with_categories(original(*call.args, **call.kwargs), dtypes)
+    return _with_name(_with_categories(original(*call.args, **call.kwargs), dtypes), parts)
+
+
+def _with_name(made: Any, parts: Sequence[Any]) -> Any:
+    """A dataframe whose columns have the name that those of all parts have."""
+    names = {getattr(getattr(part, "columns", None), "name", None) for part in parts}
+    if len(names) == 1 and names != {None}:
+        made.columns = made.columns.rename(*names)
+    return made
 
 
 def _united(parts: Sequence[Any]) -> dict[Any, Any]:

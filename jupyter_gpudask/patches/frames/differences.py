@@ -33,6 +33,9 @@ _OBJECTS = {
 _ACCESSORS = ("FunctionMap", "FunctionMapIndex", "PropertyMap", "PropertyMapIndex", "SplitMap")
 """Expressions of methods and properties of accessors."""
 
+_FILLED_BY_ROWS = ("CombineFirst", "CombineFirstAlign")
+"""Expressions of missing values that are filled by those of other rows."""
+
 
 def reason_for_host(expression: Any) -> str:
     """Why an expression of dataframes runs on the host; empty if cuDF's result is that of pandas, or an error.
@@ -57,7 +60,7 @@ def _may_stay(part: Any) -> bool:
 def is_of_python_objects(expression: Any) -> bool:
     """Whether the results are Python objects, such as times of a day; they stay on the host."""
     name = type(expression).__name__.removesuffix("AsPandas")
-    if name == "Concat":
+    if name == "Concat" or name in _FILLED_BY_ROWS:
         return bool(_of_several_kinds(expression))
     if name == "AsType":
         return _are_objects(*_conversion(expression))
@@ -403,6 +406,8 @@ def _replace(expression: Any) -> str:
         return "cuDF replaces no texts in columns whose dtype is not its own for texts"
     if _has_numbers_for_times(expression):
         return "cuDF makes times of numbers"
+    if any(_is_number(each) for each in sought) and _kinds(expression.frame) & set("mM"):
+        return "cuDF finds numbers among times"
     values = [one for arg in (given, value) if isinstance(arg, dict) for one in arg.values()]
     if any(isinstance(one, dict) for one in values):
         return "cuDF replaces no values of single columns"
@@ -410,6 +415,10 @@ def _replace(expression: Any) -> str:
     if any(isinstance(one, float) and not np.isnan(one) for one in values) and _has_nullable_integers(expression.frame):
         return "cuDF makes floats of nullable integers"
     return "cuDF makes integers of booleans" if "b" in _kinds(expression.frame) else ""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not np.isnan(value)
 
 
 def _has_numbers_for_times(expression: Any) -> bool:
@@ -450,6 +459,7 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "Clip": lambda found: _rounded(found.frame, [found.lower, found.upper]),
     "CatBlockwise": _cat,
     "Concat": _concat,
+    **dict.fromkeys(_FILLED_BY_ROWS, _of_several_kinds),
     **dict.fromkeys(("CumMax", "CumMin", "CumProd", "CumSum"), _cumulated),
     "DescribeNonNumeric": lambda _: "cuDF has no column of numbers and texts",
     "DescribeNumeric": lambda found: (

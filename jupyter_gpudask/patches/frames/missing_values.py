@@ -307,6 +307,8 @@ def isin(frame: Any, values: Any) -> Any:
     result = with_doubles(frame).isin(values)  # 0.1 is no float of 32 bits
     if frame.ndim == 1:
         return _with_missing(result, frame, values)
+    if not len(frame.columns):
+        return result  # with the index
     return type(frame)({name: _with_missing(result[name], frame[name], values) for name in frame.columns})
 
 
@@ -365,15 +367,12 @@ class FillnaAsPandas(SelectedBelow, _expr.Fillna):
 def with_fewer_columns(expression: Any, parent: Any, dependents: Any, needed: Any = ()) -> Any:
     """A projection of an expression whose dataframe has only its columns, and those `needed`; `None` if it has no more.
 
-    Dask makes a Series of the dataframe if it is one column, which changes what some arguments mean. It makes one of
-    each dataframe of windows that has one column.
+    Dask makes a Series of the dataframe if it is one column, which changes what some arguments mean.
     """
     wanted = _expr.determine_column_projection(expression, parent, dependents, additional_columns=list(needed))
     wanted = wanted if isinstance(wanted, list) else [wanted]
     columns = [name for name in expression.frame.columns if name in wanted]
     if columns == expression.frame.columns or not columns:
-        return None
-    if len(columns) == 1 and next(expression.frame.find_operations(RollingReduction), None) is not None:
         return None
     return type(parent)(type(expression)(expression.frame[columns], *expression.operands[1:]), *parent.operands[1:])
 
@@ -437,8 +436,11 @@ def _names(groupby_kwargs: dict[str, Any] | None) -> list[Any]:
 RollingAggregationAsPandas = with_operation(RollingAggregation, _of_times, __name__)
 
 
-class RollingOverTimes(RollingReduction):
-    """A reduction of windows of times, called `how`."""
+class RollingAsPandas(RollingReduction):
+    """A reduction of windows, called `how`; those of times by `_of_times`.
+
+    Dask 2026.7 makes a Series of a dataframe of which one column is selected, of which its parents select one again.
+    """
 
     _parameters = [*RollingReduction._parameters, "how"]  # noqa: RUF012, SLF001 - as in Dask
 
@@ -448,10 +450,15 @@ class RollingOverTimes(RollingReduction):
         return str(self.operand("how"))
 
     def _simplify_up(self, parent: Any, dependents: Any) -> Any:
-        return None if self.how == "agg" else super()._simplify_up(parent, dependents)
+        made = None if self.how == "agg" else super()._simplify_up(parent, dependents)
+        if type(made) is not type(self) or made.frame.ndim > 1:
+            return made
+        return type(parent)(type(self)(self.frame[made.frame.columns], *self.operands[1:]), *parent.operands[1:])
 
     def _lower(self) -> Any:
         lowered = super()._lower()
+        if isinstance(self.window, Integral):
+            return lowered
         if isinstance(lowered, RollingAggregation):
             return RollingAggregationAsPandas(*lowered.operands)
         return lowered.substitute_parameters({"func": _of_times})
@@ -463,6 +470,4 @@ def rolling(expression: RollingReduction) -> Any:
     dtypes = dtypes_of(frame._meta).values()  # noqa: SLF001
     if expression.how != "count" and any(getattr(dtype, "kind", "O") == "f" for dtype in dtypes):
         frame = WithoutInfinities(frame, tuple(_names(expression.groupby_kwargs)))
-    if isinstance(expression.window, Integral):
-        return type(expression)(frame, *expression.operands[1:])
-    return RollingOverTimes(frame, *expression.operands[1:], expression.how)
+    return RollingAsPandas(frame, *expression.operands[1:], expression.how)

@@ -77,6 +77,8 @@ class _Quotient:
             raise DifferentResultError(_ROUNDED)
         if first.ndim == 1:
             return self._of_columns(sides)
+        if not len(first.columns):
+            return self._plain(*sides)  # with the index
         pairs = {name: [each[name] if getattr(each, "ndim", 0) else each for each in sides] for name in first.columns}
         result = type(first)({name: self._of_columns(pair) for name, pair in pairs.items()})
         result.columns = first.columns  # with their name
