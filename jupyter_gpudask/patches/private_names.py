@@ -47,8 +47,9 @@ PRIVATE_NAMES = {
         "RollingAggregation RollingReduction RollingReduction._parameters _rolling_agg"
     ),
     "dask.dataframe.dask_expr._shuffle": (
-        "AssignPartitioningIndex AssignPartitioningIndex.operation BaseSetIndexSortValues Shuffle SimpleShuffle "
-        "SortValues SortValuesBlockwise TaskShuffle _SetPartitionsPreSetIndex _get_divisions _select_columns_or_index"
+        "AssignPartitioningIndex AssignPartitioningIndex.operation BaseSetIndexSortValues SetIndex "
+        "SetIndex._parameters SetIndexBlockwise Shuffle SimpleShuffle SortIndexBlockwise SortValues "
+        "SortValuesBlockwise TaskShuffle _SetPartitionsPreSetIndex _get_divisions _select_columns_or_index"
     ),
     "dask.dataframe.dask_expr._str_accessor": "CatBlockwise CatBlockwise.operation SplitMap",
     "dask.dataframe.groupby": (

@@ -21,12 +21,12 @@ from dask.dataframe.dask_expr._groupby import GetGroup, GroupbyAggregation, Grou
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Sum, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
-from dask.dataframe.dask_expr._shuffle import SortValues
+from dask.dataframe.dask_expr._shuffle import SetIndex, SortValues
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise, SplitMap
 from dask.dataframe.tseries.resample import ResampleAgg, ResampleReduction
 from pandas.api.types import is_object_dtype
 
-from ...inspection.frames import FromMapOnGpu, has_lists
+from ...inspection.frames import has_lists
 from ...inspection.placement import is_type_of_gpu
 from .arithmetic import (
     OPERATORS_OF_NUMPY,
@@ -41,7 +41,6 @@ from .arithmetic import (
 )
 from .concat import concatenation
 from .fewer_partitions import DISTINCT
-from .files.parquet_readers import ReadParquetOnGpu
 from .groupby import (
     GetGroupAsPandas,
     GroupbyAggregationAsPandas,
@@ -87,7 +86,7 @@ from .reductions import (
     of_variance,
 )
 from .rules import SameColumns, dtypes_of, meta_of, with_operation
-from .sorting import SortValuesAsPandas
+from .sorting import READ, SortValuesAsPandas, indexed
 from .texts import SplitMapAsPandas, called, is_checked
 
 _COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
@@ -317,7 +316,7 @@ class HeadAsPandas(_expr.Head):
 def first_rows(expression: _expr.Head) -> Any:
     """The first rows; raises the error of Dask if there are fewer partitions, which Dask raises later."""
     number, most = expression.operand("npartitions"), expression.frame.npartitions
-    if any(isinstance(part, FromMapOnGpu | ReadParquetOnGpu) for part in expression.walk()):
+    if any(isinstance(part, READ) for part in expression.walk()):
         return HeadAsPandas(*expression.operands[:2], min(number, most))
     if number > most:
         raise ValueError(f"only {most} partitions, head received {number}")
@@ -543,6 +542,7 @@ RULES: dict[Any, Any] = {
     NSmallest: NSmallestAsPandas,
     ResampleAgg: ResampleAggAsPandas,
     Size: lambda found: in_order(SizeAsPandas(*found.operands)),
+    SetIndex: indexed,
     SortValues: SortValuesAsPandas,
     SplitMap: SplitMapAsPandas,
     Std: lambda found: in_order(with_nullable_dtypes(StdAsPandas(*found.operands), "f")),

@@ -1,7 +1,8 @@
-"""``sort_values`` of several partitions on GPUs: texts and booleans with missing values, and missing values first.
+"""``sort_values`` and ``set_index`` on GPUs: missing values, and divisions of files that are read as one partition.
 
 Of cuDF's texts, and of its nullable booleans, the quantiles of a partition have missing ones among them, by which Dask
-cannot sort. Dask 2026.7 puts missing values in the last partition, also with ``na_position="first"``.
+cannot sort. Dask 2026.7 puts missing values in the last partition, also with ``na_position="first"``. It finds the
+divisions of a new index only if there are several partitions, as on the CPU.
 """
 
 # ruff: noqa: SLF001 - of Dask's expressions
@@ -9,14 +10,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 from dask.dataframe.dask_expr._expr import Assign, DropnaSeries, Projection
 from dask.dataframe.dask_expr._shuffle import (
+    SetIndex,
+    SetIndexBlockwise,
     Shuffle,
+    SortIndexBlockwise,
     SortValues,
     SortValuesBlockwise,
     _get_divisions,
     _SetPartitionsPreSetIndex,
 )
+from pandas.api.types import is_string_dtype
+
+from ...inspection.frames import FromGraphOnGpu, FromMapOnGpu
+from .files.parquet_readers import ReadParquetOnGpu
+
+READ = (FromGraphOnGpu, FromMapOnGpu, ReadParquetOnGpu)
+"""What may have fewer partitions than on the CPU."""
 
 
 class SortValuesAsPandas(SortValues):
@@ -56,3 +68,33 @@ class SortValuesAsPandas(SortValues):
         by = self._npartitions_input, self._divisions_ascending
         divisions, _, _, is_sorted = _get_divisions(self.frame, key, *by, upsample=self.upsample)
         return divisions, is_sorted
+
+
+class SetIndexAsPandas(SetIndex):
+    """An index of the only partition, whose `divisions` are known: `loc` and `resample` need them."""
+
+    _parameters = [*SetIndex._parameters, "found"]  # noqa: RUF012 - as in Dask
+
+    def _divisions(self) -> Any:
+        return self.operand("found")
+
+    def _lower(self) -> Any:
+        return SortIndexBlockwise(SetIndexBlockwise(self.frame, self._other, self.drop, self.operand("found")))
+
+
+def indexed(expression: SetIndex) -> Any:
+    """An index whose divisions are known, as of several partitions, also if files were read as one.
+
+    Its values are read, as Dask does for several partitions.
+    """
+    is_one = expression.operand("npartitions") in (None, 1) and expression.frame.npartitions == 1
+    is_plain = expression.user_divisions is None and not expression.append
+    if not (is_one and is_plain and any(isinstance(part, READ) for part in expression.walk())):
+        return expression
+    if not (is_string_dtype(expression.other._meta.dtype) or expression.other._meta.dtype.kind in "iufmM"):
+        return expression  # dask_cudf has no divisions of categories
+    try:
+        found, *_ = _get_divisions(expression.frame, expression.other, 1, expression.ascending)
+    except NotImplementedError:  # of missing texts
+        return expression
+    return expression if pd.isna(found).any() else SetIndexAsPandas(*expression.operands, tuple(found))
