@@ -83,6 +83,7 @@ PARAMETERS = {
     "dask.dataframe.dask_expr.io.records:to_records": "df",
     "dask.dataframe.dask_expr:FrameBase.__dask_postpersist__": "self",
     "dask.dataframe.dask_expr:FrameBase.__array__": "self dtype **kwargs",
+    "dask.dataframe.dask_expr:FrameBase.to_dask_array": "self lengths meta optimize **optimize_kwargs",
     "dask.dataframe:DataFrame.iterrows": "self",
     "dask.dataframe:Series.__iter__": "self",
     "dask.dataframe:DataFrame.itertuples": "self index name",

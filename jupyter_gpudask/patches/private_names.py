@@ -48,7 +48,7 @@ PRIVATE_NAMES = {
     ),
     "dask.dataframe.dask_expr._shuffle": (
         "AssignPartitioningIndex AssignPartitioningIndex.operation BaseSetIndexSortValues SetIndex "
-        "SetIndex._parameters SetIndexBlockwise Shuffle SimpleShuffle SortIndexBlockwise SortValues "
+        "SetIndex._parameters SetIndexBlockwise SetPartition Shuffle SimpleShuffle SortIndexBlockwise SortValues "
         "SortValuesBlockwise TaskShuffle _SetPartitionsPreSetIndex _get_divisions _select_columns_or_index"
     ),
     "dask.dataframe.dask_expr._str_accessor": "CatBlockwise CatBlockwise.operation SplitMap",

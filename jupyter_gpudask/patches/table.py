@@ -296,6 +296,7 @@ PATCHES = (
         (
             _code("dask._collections:new_collection", "frames.collection:new_collection"),
             _attribute("dask.dataframe.dask_expr:FrameBase.__dask_postpersist__", "frames.collection:postpersist"),
+            _attribute("dask.dataframe.dask_expr:FrameBase.to_dask_array", "frames.methods:to_dask_array"),
             _attribute("dask.dataframe.dask_expr.io.io:FromPandas._get_lengths", "frames.methods:lengths"),
             _attribute(
                 "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available", "frames.methods:filters_pass"
@@ -309,12 +310,15 @@ PATCHES = (
         "partitions, too. If the condition of a filter is a conversion, Dask filters the condition instead of "
         "the dataframe: df[df.x.astype(bool)] returns df.x.astype(bool). On GPUs it does so for each condition "
         "that ran on the host. Dask selects no columns by a name of the first of several levels, unless the "
-        "selection is the last operation.",
+        "selection is the last operation. It reads several files as one partition, but to_dask_array(lengths=True) "
+        "expects as many lengths as there are files, and set_index loses its divisions, or rows.",
         upstream=(
             "cudf-floor-division",
             "dask-length-of-a-partition",
             "dask-filter-by-a-conversion",
             "dask-columns-of-levels",
+            "dask-lengths-of-files",
+            "dask-rows-of-an-index-of-files",
         ),
         test="switch/test_values_as_pandas.py::test_values_are_those_of_pandas",
     ),

@@ -78,6 +78,55 @@ def test_a_table_that_fits_is_one_partition_for_each_worker(cell, folder, worker
     pd.testing.assert_frame_equal(pd.DataFrame(result).reset_index(drop=True), DATA, check_dtype=False)
 
 
+HOURS = pd.DataFrame({"t": pd.date_range("2024", periods=99, freq="h"), "n": range(99), "s": ["b", "a", None] * 33})
+HOURS = pd.DataFrame({"t": pd.date_range("2024", periods=99, freq="h"), "n": range(99), "s": list("abc") * 33})
+INDEXED = [
+    lambda rows: rows.set_index("t").n.resample("1D").sum(),
+    lambda rows: rows.set_index(rows.t)[["n"]].n.resample("1D").sum(),
+    lambda rows: rows.set_index("n").loc[[3, 98]].s,
+    lambda rows: rows.set_index("t").loc["2024-01-02"].n,
+    lambda rows: rows.set_index("s").loc["b"].n.nlargest(3),
+]
+
+
+@pytest.fixture
+def hours(tmp_path):
+    for number, part in enumerate(np.split(np.arange(len(HOURS)), 3)):
+        HOURS.iloc[part].to_parquet(tmp_path / f"{number}.parquet", index=False)
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # by the quantiles of Dask 2026.7, with pandas 3.1
+@pytest.mark.parametrize("workers", [1, 2, 9])
+@pytest.mark.parametrize("use", INDEXED)
+def test_an_index_of_files_has_divisions_in_as_many_partitions_as_are_read(cell, hours, use, workers):
+    cell(workers)
+    result = use(dd.read_parquet(hours)).compute()
+    pd.testing.assert_series_equal(
+        pd.Series(result), use(HOURS), check_freq=False, check_dtype=False, check_index_type=False
+    )
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+def test_an_index_of_one_partition_has_divisions_where_its_values_have(cell, hours):
+    cell(1)
+    rows = dd.from_pandas(HOURS, npartitions=1).persist()
+    assert rows.set_index("t").divisions == (HOURS.t.min(), HOURS.t.max())
+    rows = rows.assign(s=rows.s.where(rows.n > 9)).set_index("s")
+    assert not rows.known_divisions
+    assert rows.n.sum().compute() == HOURS.n.sum()
+    rows = dd.read_parquet(hours).set_index("t").repartition(freq="1D")
+    assert rows.npartitions == 5
+    assert rows.n.sum().compute() == HOURS.n.sum()
+
+
+def test_an_array_has_the_lengths_of_what_is_read_as_one_partition(folder):
+    with gpu_cell(dataframe="pandas"):
+        array = dd.read_parquet(folder)[["a"]].to_dask_array(lengths=True)
+    assert array.shape == (len(DATA), 1)
+    np.testing.assert_array_equal(array[:, 0], DATA.a)
+
+
 def test_a_partition_has_its_blocksize_of_the_columns_that_are_read(cell, folder):
     cell(1)
     size = sum(dd.read_parquet(folder).expr._sizes_of_columns().values())  # of a file

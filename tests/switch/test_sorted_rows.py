@@ -87,29 +87,3 @@ def test_more_partitions_than_there_are_have_no_first_rows():
         assert list(frame.n.head(12, npartitions=2)) == list(range(12))
         with pytest.raises(ValueError, match="only 4 partitions, head received 5"):
             frame.head(3, npartitions=5)
-
-
-HOURS = pd.DataFrame({"t": pd.date_range("2024", periods=99, freq="h"), "n": range(99), "s": ["b", "a", None] * 33})
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda hours: hours.set_index("t").n.resample("1D").sum(),
-        lambda hours: hours.set_index(hours.t)[["n"]].resample("1D").sum(),
-        lambda hours: hours.set_index("n").loc[[3, 98]].s,
-        lambda hours: hours.set_index("t").repartition(freq="1D").n,
-    ],
-)
-def test_an_index_of_what_may_have_more_partitions_on_the_cpu_has_divisions(use):
-    expected = use(dd.from_pandas(HOURS, npartitions=3)).compute()
-    with gpu_cell(fallback="host", results="host"):
-        result = use(dd.from_pandas(HOURS, npartitions=1).persist()).compute()
-    pd.testing.assert_series_equal(result.squeeze(), expected.squeeze(), check_freq=False, check_index_type=False)
-
-
-def test_an_index_without_divisions_on_the_cpu_has_none():
-    with gpu_cell(fallback="host", results="host"):
-        hours = dd.from_pandas(HOURS, npartitions=1).persist()
-        assert not hours.set_index("s").known_divisions
-        assert hours.set_index("s").n.sum().compute() == HOURS.n.sum()

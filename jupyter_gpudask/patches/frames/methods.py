@@ -1,4 +1,4 @@
-"""Methods of dataframes on GPUs: conversions to Python objects, ``.loc``, categories, and three of Dask's optimizer.
+"""Methods of dataframes on GPUs: conversions, ``.loc``, categories, and three of Dask's optimizer.
 
 cuDF 26.10 interprets a label such as ``"2015-05-05"`` as a single moment, and pandas as the whole day. Dask replaces it
 by the day only where it knows the divisions. Categories are computed on the host, in the order of pandas.
@@ -84,6 +84,18 @@ def lengths(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As ``FromPandas._get_lengths``, which keeps the lengths of all partitions when some of them are selected."""
     first_argument(original, args, kwargs)._pd_length_stats = None  # noqa: SLF001
     return original(*args, **kwargs)
+
+
+def to_dask_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``FrameBase.to_dask_array``; ``lengths=True`` are those of the partitions as which files are read.
+
+    Dask's optimizer reads several files as one partition, and Dask then refuses the lengths of fewer partitions.
+    """
+    call = bind(original, args, kwargs)
+    if call.arguments.get("lengths") is not True:
+        return original(*args, **kwargs)
+    call.arguments["lengths"] = None
+    return original(*call.args, **call.kwargs).compute_chunk_sizes()
 
 
 def filters_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -11,10 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
-from dask.dataframe.dask_expr._expr import Assign, DropnaSeries, Projection
+from dask.dataframe.dask_expr._expr import Assign, DropnaSeries, Expr, Projection
+from dask.dataframe.dask_expr._repartition import RepartitionToFewer
 from dask.dataframe.dask_expr._shuffle import (
     SetIndex,
     SetIndexBlockwise,
+    SetPartition,
     Shuffle,
     SortIndexBlockwise,
     SortValues,
@@ -22,6 +24,7 @@ from dask.dataframe.dask_expr._shuffle import (
     _get_divisions,
     _SetPartitionsPreSetIndex,
 )
+from dask.utils import is_index_like
 from pandas.api.types import is_string_dtype
 
 from ...inspection.frames import FromGraphOnGpu, FromMapOnGpu
@@ -71,30 +74,51 @@ class SortValuesAsPandas(SortValues):
 
 
 class SetIndexAsPandas(SetIndex):
-    """An index of the only partition, whose `divisions` are known: `loc` and `resample` need them."""
+    """An index of rows of files with the divisions that were `found`, however many partitions are read in the end.
 
-    _parameters = [*SetIndex._parameters, "found"]  # noqa: RUF012 - as in Dask
+    `is_sorted`: whether the partitions had these divisions already.
+    """
+
+    _parameters = [*SetIndex._parameters, "found", "is_sorted"]  # noqa: RUF012 - as in Dask
+
+    @property
+    def npartitions(self) -> int:
+        """As many as there are divisions."""
+        return len(self.operand("found")) - 1
 
     def _divisions(self) -> Any:
         return self.operand("found")
 
     def _lower(self) -> Any:
-        return SortIndexBlockwise(SetIndexBlockwise(self.frame, self._other, self.drop, self.operand("found")))
+        found, frame = self.operand("found"), self.frame
+        if self.npartitions == 1 < frame.npartitions:
+            frame = RepartitionToFewer(frame, 1)
+        is_in_place = frame.npartitions == self.npartitions and (self.npartitions == 1 or self.operand("is_sorted"))
+        if is_in_place and not isinstance(self._other, Expr):  # whose columns Dask cannot select
+            return SortIndexBlockwise(SetIndexBlockwise(frame, self._other, self.drop, found))
+        options = self.ascending, self.upsample, found, self.shuffle_method, self.options
+        return SetPartition(self.frame, self._other, self.drop, None, *options)
 
 
 def indexed(expression: SetIndex) -> Any:
-    """An index whose divisions are known, as of several partitions, also if files were read as one.
+    """An index of files in as many partitions as they are read in, with known divisions, as of several on the CPU.
 
-    Its values are read, as Dask does for several partitions.
+    Dask counts the files. It forgets the divisions when they become one partition, and finds others, and so loses rows,
+    when they become fewer. The values of the index are read, as by Dask for several partitions.
     """
-    is_one = expression.operand("npartitions") in (None, 1) and expression.frame.npartitions == 1
-    is_plain = expression.user_divisions is None and not expression.append
-    if not (is_one and is_plain and any(isinstance(part, READ) for part in expression.walk())):
+    is_read = any(isinstance(part, READ) for part in expression.walk())
+    if not is_read or expression.user_divisions is not None or expression.append:
         return expression
-    if not (is_string_dtype(expression.other._meta.dtype) or expression.other._meta.dtype.kind in "iufmM"):
+    frame, key = expression.frame, expression.other
+    if is_index_like(key._meta) or not (is_string_dtype(key._meta.dtype) or key._meta.dtype.kind in "iufmM"):
         return expression  # dask_cudf has no divisions of categories
+    number = expression.operand("npartitions")
+    if number is None:
+        number = SetIndexBlockwise(frame, expression._other, expression.drop).optimize(fuse=False).npartitions
     try:
-        found, *_ = _get_divisions(expression.frame, expression.other, 1, expression.ascending)
+        found, *ends, is_sorted = _get_divisions(frame, key, number, expression.ascending, upsample=expression.upsample)
     except NotImplementedError:  # of missing texts
         return expression
-    return expression if pd.isna(found).any() else SetIndexAsPandas(*expression.operands, tuple(found))
+    is_sorted = is_sorted and number == frame.npartitions == len(ends[0])
+    found = [*ends[0], ends[1][-1]] if is_sorted else list(found)
+    return expression if pd.isna(found).any() else SetIndexAsPandas(*expression.operands, tuple(found), is_sorted)
