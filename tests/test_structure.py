@@ -36,7 +36,7 @@ ALLOWED = {
     "overlay": {"inspection"},
     "patches": {"fallback", "random_numbers", "inspection", "overlay"},
     "gpu_libraries": {"comm", "worker"},
-    "polars": {"client", "fallback", "inspection", "overlay", "scheduler", "worker"},
+    "polars": {"client", "fallback", "inspection", "overlay", "patches", "scheduler", "worker"},
     "switch": {"patches", "polars", "inspection", "overlay", "machine"},
     # Where cells with --profile are measured: in workers, in the scheduler and in the kernel.
     "profiling": {"graph", "fallback", "worker", "inspection"},

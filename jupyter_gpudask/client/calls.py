@@ -16,7 +16,7 @@ from distributed.client import futures_of
 
 from ..scheduler.cells import OperationTotals, StuckWorker, cancel_tasks, cell_operations, note_cancellation
 from ..scheduler.results import HeldReport, report_held
-from ..worker.imports import prepare_cudf
+from ..worker.imports import import_cudf
 from ..worker.interruption import imports_module
 from ..worker.joined import versions_of
 from ..worker.memory import WorkerCellMetrics, take_cell_metrics, total_energy
@@ -103,7 +103,7 @@ def prepare_workers(client: Client) -> None:
 
     That is cudf-polars if the user has imported Polars, or cuDF.
     """
-    function: Any = prepare_rank if "polars" in sys.modules else prepare_cudf
+    function: Any = prepare_rank if "polars" in sys.modules else import_cudf
 
     async def prepare() -> None:
         with suppress(Exception):  # the first call in a worker shows the error

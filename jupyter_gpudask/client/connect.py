@@ -14,8 +14,9 @@ from distributed.protocol.pickle import dumps
 
 from ..protocol.messages import Ready
 from ..protocol.state import ClusterState, TlsCredentials
-from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state, worker_names
+from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state
 from ..scheduler.settings import SchedulerPathPlugin, shorten_logs
+from ..scheduler.workers import worker_addresses
 from ..worker.imports import PathPlugin
 from ..worker.joined import examine_libraries, has_gpu, versions_of
 from .kernel_client import KernelClient, reconnecting
@@ -108,7 +109,7 @@ def connect_joined(address: str, security: Security | None, timeout: float) -> K
     scheduler: Any = client.scheduler
     try:
         # Interrupts, the state and leaving need it: a scheduler that refuses it must not be joined.
-        client.sync(client._run_on_scheduler, worker_names, callback_timeout=timeout)  # noqa: SLF001
+        client.sync(client._run_on_scheduler, worker_addresses, callback_timeout=timeout)  # noqa: SLF001
         client.sync(
             scheduler.register_scheduler_plugin,
             plugin=dumps(JoinedClientPlugin(client.id)),
@@ -133,10 +134,10 @@ async def leave_cluster(client: KernelClient) -> None:
     await client._run_on_scheduler(leave, client.id)  # noqa: SLF001
 
 
-async def read_worker_names(client: KernelClient) -> dict[str, str]:
-    """The name of each worker, by address."""
-    names: dict[str, str] = await client._run_on_scheduler(worker_names)  # noqa: SLF001
-    return names
+async def read_addresses(client: KernelClient) -> dict[str, str]:
+    """The addresses of the workers, by name."""
+    addresses: dict[str, str] = await client._run_on_scheduler(worker_addresses)  # noqa: SLF001
+    return addresses
 
 
 async def worker_log(client: KernelClient, address: str, lines: int) -> str:

@@ -80,27 +80,31 @@ def evaluated(arguments: Iterable[Any], values: Mapping[Any, Any]) -> list[Any]:
 
 def as_one_task(key: Any, tasks: Mapping[Any, GraphNode], blocks: int = 1) -> Task:
     """One task that gives what `tasks` give for `key`; what they need of other tasks becomes an argument."""
-    order = _depth_first(key, tasks)
+    order = [_with_key(tasks[each], each) for each in depth_first([key], tasks)]
     inputs = tuple(sorted({other for task in order for other in task.dependencies if other not in tasks}, key=position))
     return Task(
         key, Program(_with_last_uses(order, key), inputs, blocks), *map(TaskRef, inputs), _data_producer=not inputs
     )
 
 
-def _depth_first(key: Any, tasks: Mapping[Any, GraphNode]) -> list[GraphNode]:
-    """The tasks so that each follows what it needs, and as few results as possible wait for others."""
-    order: list[GraphNode] = []
+def depth_first(starts: Iterable[Any], tasks: Mapping[Any, GraphNode]) -> list[Any]:
+    """The keys of what `starts` need, so that each follows what it needs, and as few results as possible wait.
+
+    What the first of `starts` needs comes first.
+    """
+    order = []
     seen = set()
-    stack = [(key, False)]
-    while stack:
-        current, is_ready = stack.pop()
-        if is_ready:
-            order.append(_with_key(tasks[current], current))
-        elif current not in seen:
-            seen.add(current)
-            stack.append((current, True))
-            needed = [other for other in tasks[current].dependencies if other in tasks and other not in seen]
-            stack += [(other, False) for other in sorted(needed, key=position, reverse=True)]
+    for start in starts:
+        stack = [(start, False)]
+        while stack:
+            key, is_ready = stack.pop()
+            if is_ready:
+                order.append(key)
+            elif key not in seen and key in tasks:
+                seen.add(key)
+                stack.append((key, True))
+                needed = [other for other in tasks[key].dependencies if other in tasks and other not in seen]
+                stack += [(other, False) for other in sorted(needed, key=position, reverse=True)]
     return order
 
 

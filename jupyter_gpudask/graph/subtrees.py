@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from dask._task_spec import Alias, DataNode, DependenciesMapping, GraphNode, Task, _execute_subgraph
 from dask.core import reverse_dict
 
-from .program import as_one_task, with_names, with_programs, without_aliases
+from .program import as_one_task, depth_first, with_names, with_programs, without_aliases
 from .rechunk import as_view, has_room, is_border, is_part, is_slice, joins, source_of, with_joined_parts
 from .repeated import is_cheap, with_copies, without_copies
 from .workers import choose_workers, locate_others, one_worker_for, position
@@ -96,10 +96,11 @@ def fuse_subtrees(
     one of them alone; then the worker of each task. Only what runs on the same worker is fused.
     """
     wanted = frozenset(keys)
+    first = sorted(wanted, key=position)
     given, graph = graph, without_aliases(graph, wanted)
     others = locate_others(graph, size.workers)
     dependencies = DependenciesMapping(graph)
-    order = _depth_first(graph, dependencies, wanted)
+    order = depth_first([*first, *graph], graph)
 
     def on_one(
         needed: Mapping[Any, Collection[Any]], workers: Mapping[Any, int]
@@ -123,9 +124,8 @@ def fuse_subtrees(
     if originals:
         copied = set(originals.values())
         leaves = copied.union(key for key in leaves if copied.isdisjoint(dependencies[key]))
-    if originals:
         dependencies = DependenciesMapping(graph)
-        order = _depth_first(graph, dependencies, wanted)
+        order = depth_first([*first, *graph], graph)
     workers = _workers_of(
         graph,
         order,
@@ -145,7 +145,7 @@ def fuse_subtrees(
         graph, pieces = with_joined_parts(graph, wanted, workers)
         if more or pieces:
             dependencies = DependenciesMapping(graph)
-            order = _depth_first(graph, dependencies, wanted)
+            order = depth_first([*first, *graph], graph)
     subtrees = _find_subtrees(
         graph,
         order,
@@ -382,23 +382,3 @@ def _with_shared(
             subtree = larger
             waiting = [key for key in subtree.inputs if key in shared]
     return subtree
-
-
-def _depth_first(
-    graph: Mapping[Any, GraphNode], dependencies: Mapping[Any, Collection[Any]], wanted: Iterable[Any]
-) -> list[Any]:
-    """The keys, each soon after those that it depends on; first what the first of the wanted results needs."""
-    order = []
-    seen = set()
-    for start in (*sorted(wanted, key=position), *graph):
-        stack = [(start, False)]
-        while stack:
-            key, is_ready = stack.pop()
-            if is_ready:
-                order.append(key)
-            elif key not in seen and key in graph:
-                seen.add(key)
-                stack.append((key, True))
-                needed = [other for other in dependencies[key] if other in graph and other not in seen]
-                stack += [(other, False) for other in sorted(needed, key=position, reverse=True)]
-    return order

@@ -225,11 +225,6 @@ class Lease:
         """Whether this process is an accelerated kernel, and this its lease."""
         return self.accelerates and self.pid == os.getpid()
 
-    @property
-    def is_own(self) -> bool:
-        """Whether it is in this user's folder, and not only in the directory for all users."""
-        return self.pid != 0
-
     @classmethod
     def from_content(cls, content: bytes) -> Self | None:
         """Read the content of a file; `None` if it is not a lease."""

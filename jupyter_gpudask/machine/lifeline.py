@@ -102,8 +102,6 @@ def _processes_of(session: int) -> list[psutil.Process]:
 def die_with_parent() -> None:
     """Let Linux kill this process when the thread that started it ends, even if it is stuck in compiled code.
 
-    Source: prctl(2), PR_SET_PDEATHSIG. On other systems this does nothing, and Dask's own check of the parent remains.
+    Source: prctl(2), PR_SET_PDEATHSIG.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if hasattr(libc, "prctl"):
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

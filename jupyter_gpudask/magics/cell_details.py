@@ -8,11 +8,10 @@ from html import escape
 
 from ..client.calls import OperationTotals
 from ..profiling.measurements import FETCH_SHARE, MIN_CELL, SPILL_SHARE, Operation, operation_of
-from .output import format_table
+from .output import SHORTEST, format_seconds, format_table
 
 _MAX_OPERATIONS = 8
 _BUSY_SHARE = 0.5
-_SMALLEST = 0.0005
 # Of an exported notebook, too.
 _STYLE = "margin: 0.3em 0; font: var(--jp-code-font-size, 13px) var(--jp-code-font-family, monospace)"
 
@@ -46,19 +45,19 @@ class CellDetails:
     def to_html(self) -> str:
         """A table of the operations, the longest first, and why the cell took long, as far as that is known."""
         heads = ["operation", "blocks", "ran on", "time"]
-        moves = any(each.between_workers >= _SMALLEST for each in self.operations.values())
-        spills = any(each.spilling >= _SMALLEST for each in self.operations.values())
+        moves = any(each.between_workers >= SHORTEST for each in self.operations.values())
+        spills = any(each.spilling >= SHORTEST for each in self.operations.values())
         heads += ["between workers"] * moves + ["spilling"] * spills
         longest = sorted(self.operations.items(), key=lambda item: -item[1].seconds)
-        longest = [item for item in longest if item[1].seconds >= _SMALLEST] or longest
+        longest = [item for item in longest if item[1].seconds >= SHORTEST] or longest
         rows = [
             [
                 name,
                 f"{each.tasks:,}",
                 self._where(name, each.tasks),
-                _seconds(each.seconds),
-                *[_seconds(each.between_workers)] * moves,
-                *[_seconds(each.spilling)] * spills,
+                format_seconds(each.seconds),
+                *[format_seconds(each.between_workers)] * moves,
+                *[format_seconds(each.spilling)] * spills,
             ]
             for name, each in longest[:_MAX_OPERATIONS]
         ]
@@ -97,9 +96,3 @@ class CellDetails:
                 f"The workers computed for {busy:.0%} of the cell: the rest was code in the kernel, and waiting for "
                 "other blocks. %%gpudask --profile measures it."
             )
-
-
-def _seconds(seconds: float) -> str:
-    if seconds < _SMALLEST:
-        return "–"
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

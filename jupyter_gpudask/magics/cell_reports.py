@@ -19,7 +19,7 @@ from ..errors import ReportError
 from ..overlay import CellRecord
 from ..quantities import format_bytes
 from ..session.launch import RunningCluster
-from .output import Note, View, format_table, html_table, show_note
+from .output import DASH, SHORTEST, Note, View, format_seconds, format_table, html_table, show_note
 
 if TYPE_CHECKING:
     from ..profiling.measurements import CellMeasurements, Operation
@@ -33,10 +33,8 @@ _MOVED = {
     "to GPU": "moved back",
 }
 _UNFINISHED = "The cell was interrupted: the tasks that it cancelled are not in this profile."
-_DASH = "–"
 _MAX_OPERATIONS = 12
 _MAX_WORKERS = 8
-_SMALLEST = 0.0005
 _ALWAYS = ("blocks", "block size", "time", "waiting")
 
 
@@ -138,7 +136,7 @@ def _of_polars(record: CellRecord, cluster: RunningCluster) -> list[str]:
         seconds[_shown_name(each.worker, cluster)] += each.seconds
         nbytes += each.nbytes
     workers = sorted(seconds, key=lambda name: (len(name), name))
-    parts = [f"{name} {_seconds(seconds[name])}" for name in workers[:_MAX_WORKERS]]
+    parts = [f"{name} {format_seconds(seconds[name])}" for name in workers[:_MAX_WORKERS]]
     parts += [f"and {len(workers) - _MAX_WORKERS} more workers"] if len(workers) > _MAX_WORKERS else []
     parts += [f"{format_bytes(nbytes[name])} {text}" for name, text in _MOVED.items() if nbytes[name]]
     return [f"Queries of Polars: {', '.join(parts)}."]
@@ -182,7 +180,7 @@ class MeasurementsView(View):
 
     def _notes(self) -> list[str]:
         measured = self.measured
-        parts = [f"{_seconds(measured.active)} of {_seconds(measured.duration)} with tasks"]
+        parts = [f"{format_seconds(measured.active)} of {format_seconds(measured.duration)} with tasks"]
         parts += [
             f"{worker.name} busy {100 * worker.busy(measured.active, on_gpus=measured.on_gpus):.0f} %"
             for worker in measured.workers[:_MAX_WORKERS]
@@ -205,32 +203,26 @@ def _total(operation: Operation) -> float:
     return operation.seconds + operation.waiting + operation.between_workers + operation.spilling
 
 
-def _seconds(seconds: float) -> str:
-    if seconds < _SMALLEST:
-        return _DASH
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
-
-
 def _describe_moves(operation: Operation) -> str:
     size = operation.to_gpu_bytes + operation.to_host_bytes
     if not size:
-        return _DASH
+        return DASH
     seconds = operation.to_gpu_seconds + operation.to_host_seconds
-    return format_bytes(size) if seconds < _SMALLEST else f"{_seconds(seconds)}, {format_bytes(size)}"
+    return format_bytes(size) if seconds < SHORTEST else f"{format_seconds(seconds)}, {format_bytes(size)}"
 
 
 def _block_size(operation: Operation) -> str:
-    return _DASH if operation.block_size is None else format_bytes(round(operation.block_size))
+    return DASH if operation.block_size is None else format_bytes(round(operation.block_size))
 
 
 # The head of each column, whether it has something to show for an operation, and the text of a cell.
 _COLUMNS: tuple[tuple[str, Callable[[Operation], float], Callable[[Operation], str]], ...] = (
     ("blocks", lambda each: each.tasks, lambda each: f"{each.tasks:,}"),
     ("block size", lambda each: each.sized, _block_size),
-    ("time", lambda each: each.seconds, lambda each: _seconds(each.seconds)),
-    ("GPU time", lambda each: each.gpu_seconds, lambda each: _seconds(each.gpu_seconds)),
-    ("waiting", lambda each: each.waiting, lambda each: _seconds(each.waiting)),
+    ("time", lambda each: each.seconds, lambda each: format_seconds(each.seconds)),
+    ("GPU time", lambda each: each.gpu_seconds, lambda each: format_seconds(each.gpu_seconds)),
+    ("waiting", lambda each: each.waiting, lambda each: format_seconds(each.waiting)),
     ("host ↔ GPU", lambda each: each.to_gpu_bytes + each.to_host_bytes, _describe_moves),
-    ("between workers", lambda each: each.between_workers, lambda each: _seconds(each.between_workers)),
-    ("spilling", lambda each: each.spilling, lambda each: _seconds(each.spilling)),
+    ("between workers", lambda each: each.between_workers, lambda each: format_seconds(each.between_workers)),
+    ("spilling", lambda each: each.spilling, lambda each: format_seconds(each.spilling)),
 )

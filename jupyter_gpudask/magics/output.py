@@ -19,6 +19,8 @@ _NUMBER = re.compile(r"\b(?:GPU|Worker|pid) \d+|(?:\d[\d.,]* (?:[^\W\d]+ )?of )?
 FONT_SIZE = "var(--jp-ui-font-size1, 13px)"
 # JupyterLab indents text by the width of a character of code, and places it lower; HTML it does neither.
 INDENT = "padding: 0.2em 0 0 0.6em"
+DASH = "–"  # what a table has in the place of a number that is not known, or of nothing
+SHORTEST = 0.0005
 _CLEAR = "\r\x1b[K"
 _MIN_WIDTH = 60
 
@@ -159,6 +161,13 @@ def state_at(when: float) -> str:
 def format_count(number: int, unit: str) -> str:
     """Format a count with its unit, such as ``1,250 tasks``."""
     return f"{number:,} {unit}{'' if number == 1 else 's'}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Format a duration, such as ``30 ms`` or ``2.0 s``; one below `SHORTEST` is none."""
+    if seconds < SHORTEST:
+        return DASH
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def format_time(when: float) -> str:

@@ -14,13 +14,12 @@ from IPython.display import display, update_display
 
 from ..errors import GpuDaskError, NoClusterError
 from ..quantities import format_bytes
-from .output import FONT_SIZE, Note, TableView, View, format_table, html_table, state_at
+from .output import DASH, FONT_SIZE, Note, TableView, View, format_table, html_table, state_at
 
 if TYPE_CHECKING:
     from ..client.calls import HeldReport
     from ..protocol.state import ClusterState, GpuState, WorkerState
 
-_DASH = "–"
 _REST = "(no variable)"
 
 _UPDATE_INTERVAL = 1.0
@@ -87,11 +86,11 @@ def _row(name: str, worker: WorkerState) -> tuple[str, ...]:
     spilled = [amount for amount in (worker.spilled_to_host, worker.spilled_to_disk) if amount is not None]
     return (
         name,
-        _DASH if worker.utilization is None else f"{worker.utilization:.0f} %",
+        DASH if worker.utilization is None else f"{worker.utilization:.0f} %",
         _used_of(worker.device_memory_used, worker.device_memory_total),
         _used_of(worker.pool_used, worker.pool_size),
-        format_bytes(sum(spilled)) if spilled else _DASH,
-        _DASH if worker.memory is None else format_bytes(worker.memory),
+        format_bytes(sum(spilled)) if spilled else DASH,
+        DASH if worker.memory is None else format_bytes(worker.memory),
         str(worker.executing),
         str(worker.waiting),
     )
@@ -129,16 +128,16 @@ class GpusView(View):
             (
                 str(gpu.index),
                 gpu.name,
-                _DASH if gpu.utilization is None else f"{gpu.utilization:.0f} %",
+                DASH if gpu.utilization is None else f"{gpu.utilization:.0f} %",
                 _used_of(gpu.memory_used, gpu.memory_total),
-                _DASH if gpu.temperature is None else f"{gpu.temperature:.0f} °C",
-                _DASH if gpu.power is None else f"{gpu.power:.0f} W",
-                ", ".join(self.holders.get(gpu.uuid, ())) or _DASH,
+                DASH if gpu.temperature is None else f"{gpu.temperature:.0f} °C",
+                DASH if gpu.power is None else f"{gpu.power:.0f} W",
+                ", ".join(self.holders.get(gpu.uuid, ())) or DASH,
                 ", ".join(
                     f"pid {process.pid}" + (f" ({format_bytes(process.memory)})" if process.memory else "")
                     for process in gpu.processes
                 )
-                or _DASH,
+                or DASH,
             )
             for gpu in self.gpus
         ]
@@ -261,7 +260,7 @@ class LogsView(View):
 
 def _used_of(used: int | None, total: int | None) -> str:
     if used is None:
-        return _DASH
+        return DASH
     if total is None:
         return format_bytes(used)
     (number, unit), whole = format_bytes(used).split(), format_bytes(total)

@@ -19,6 +19,15 @@ _ON_CPU = ("collect_async", "collect_all_async", "collect_batches")
 """Methods for which Polars does not call an engine for GPUs."""
 
 
+def _delegate(method: str) -> Callable[..., Any]:
+    def call(self: CellEngine, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return self._call(method, *args, **kwargs)
+
+    call.__name__, call.__doc__ = method, "As the chosen engine does."
+    return call
+
+
 class CellEngine(Engine):
     """In a cell for GPUs, the engine of its cluster; in one on a CPU cluster, Polars' streaming engine.
 
@@ -54,24 +63,7 @@ class CellEngine(Engine):
             return getattr(_config._engine_from_name(_STREAMING), method)(*args, **kwargs)  # noqa: SLF001
         return engines.run(method, *args, **kwargs)
 
-    def collect(self, *args: Any, **kwargs: Any) -> Any:
-        """As the chosen engine does."""
-        __tracebackhide__ = True
-        return self._call("collect", *args, **kwargs)
-
-    def execute(self, *args: Any, **kwargs: Any) -> Any:
-        """As the chosen engine does."""
-        __tracebackhide__ = True
-        return self._call("execute", *args, **kwargs)
-
-
-def _delegate(method: str) -> Callable[..., Any]:
-    def call(self: CellEngine, *args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        return self._call(method, *args, **kwargs)
-
-    call.__name__, call.__doc__ = method, "As the chosen engine does."
-    return call
+    collect, execute = _delegate("collect"), _delegate("execute")  # which are abstract in the base class
 
 
 for _method in ("collect_all", *_ON_CPU, *(name for name in vars(Engine) if name.startswith("sink_"))):

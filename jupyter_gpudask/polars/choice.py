@@ -6,14 +6,12 @@ import sys
 import threading
 import warnings
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
-from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
+from ..patches.apply import ImportWatch
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
+    from collections.abc import Iterator
 
     from distributed import Client
 
@@ -32,7 +30,7 @@ class Choice:
         self._lock = threading.Lock()
         self._cells = 0
         self._has_warned = False
-        self._finder = _WhenImported(self._set)
+        self._imports = ImportWatch()
 
     @contextmanager
     def by_cell(self) -> Iterator[None]:
@@ -40,7 +38,7 @@ class Choice:
         with self._lock:
             self._cells += 1
             if _POLARS not in sys.modules and self._cells == 1:
-                sys.meta_path.insert(0, self._finder)
+                self._imports.add(_POLARS, self._set)
         self._set()
         try:
             yield
@@ -72,8 +70,7 @@ class Choice:
             warnings.warn(str(BackendUnavailableError("polars-old", version=version, install=install)), stacklevel=4)
 
     def _reset(self) -> None:
-        if self._finder in sys.meta_path:
-            sys.meta_path.remove(self._finder)
+        self._imports.forget([_POLARS])
         engines = _engines()
         if engines is None or "jupyter_gpudask.polars.cell_engine" not in sys.modules:
             return
@@ -100,33 +97,6 @@ def _engines() -> Any:
     """Polars' module of the default engine; `None` before Polars is imported, and for a Polars below 1.44."""
     module = sys.modules.get(_ENGINES)
     return module if hasattr(module, "get_engine_affinity") else None
-
-
-class _WhenImported(MetaPathFinder):
-    """Calls a function after the first import of Polars."""
-
-    def __init__(self, function: Any) -> None:
-        self._function = function
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """The spec of Polars with a loader that calls the function at its end."""
-        if fullname != _POLARS:
-            return None
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            loader: Any = spec.loader  # an instance for this module alone
-            execute = loader.exec_module
-
-            def execute_and_call(module: ModuleType) -> None:
-                execute(module)
-                self._function()
-
-            loader.exec_module = execute_and_call
-        return spec
 
 
 choice = Choice()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -70,12 +69,6 @@ class StartOption(Option):
     allowed: str = ""
     default: str = ""
     is_repeatable: bool = False
-
-
-def options_of(fields: Mapping[str, FieldInfo]) -> dict[str, StartOption]:
-    """The options that these fields declare, by flag, in the order of the fields."""
-    options = (_start_option(name, field) for name, field in fields.items())
-    return {option.flag: option for option in options}
 
 
 def _start_option(name: str, field: FieldInfo) -> StartOption:
@@ -414,7 +407,8 @@ def _shorten(text: str) -> str:
 @cache
 def start_options() -> dict[str, StartOption]:
     """The options of ``%gpudask start`` and ``restart``, by flag, in the order of the fields."""
-    return options_of(ClusterSpec.model_fields)
+    options = (_start_option(name, field) for name, field in ClusterSpec.model_fields.items())
+    return {option.flag: option for option in options}
 
 
 def flag_of(field: str) -> str:

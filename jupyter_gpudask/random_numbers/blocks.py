@@ -103,7 +103,7 @@ def draw_block(
             return (generator.whole_numbers(span, size) + low).astype(dtype, copy=False)
     if name in (*BOUNDED, *HOST_ONLY):
         wanted = {"dtype": dtype} if name in BOUNDED else {}
-        drawn = getattr(generator.on_host(), name)(*map(_to_host, parameters), size=size, **wanted, **options)
+        drawn = getattr(generator.on_host(), name)(*map(to_numpy, parameters), size=size, **wanted, **options)
         with transfer(TO_GPU, drawn.nbytes):
             return cupy.asarray(drawn)
     given = [cupy.asarray(value) if _is_array(value) else value for value in parameters]
@@ -131,7 +131,7 @@ def choose_block(
 
     count = population if isinstance(population, int) else len(population)
     if not replace:
-        picked = generator.on_host().choice(count, size, replace=False, p=_to_host(chances), **options)
+        picked = generator.on_host().choice(count, size, replace=False, p=to_numpy(chances), **options)
         with transfer(TO_GPU, picked.nbytes):
             index = cupy.asarray(picked)
     elif 0 in size:
@@ -158,5 +158,6 @@ def _is_array(value: Any) -> bool:
     return getattr(value, "ndim", 0) > 0
 
 
-def _to_host(value: Any) -> Any:
+def to_numpy(value: Any) -> Any:
+    """A number or an array of CuPy as that of NumPy; other values as they are."""
     return value.get() if type(value).__module__.partition(".")[0] == "cupy" else value

@@ -26,7 +26,7 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import random_state_data, typename
 
 from ..inspection.arguments import bind, first_argument
-from .blocks import BOUNDED, HOST_ONLY, BlockGenerator, choose_block, draw_block
+from .blocks import BOUNDED, HOST_ONLY, BlockGenerator, choose_block, draw_block, to_numpy
 
 WHOLE = {"multinomial": 1, "multivariate_hypergeometric": 0}
 """Methods with a list parameter that is not broadcast: method name -> index of that parameter.
@@ -113,7 +113,7 @@ def draw(
     if name == "multivariate_hypergeometric":
         extra_chunks = ((len(args[0]),),)
     if name in WHOLE:
-        parameters[WHOLE[name]] = np.asarray(_to_host(args[WHOLE[name]])).tolist()
+        parameters[WHOLE[name]] = np.asarray(to_numpy(args[WHOLE[name]])).tolist()
     _check(rng, name, parameters, dtype, options)
 
     arrays = [parameter for parameter in parameters if isinstance(parameter, Array)]
@@ -196,7 +196,7 @@ def _parameter(value: Any) -> Any:
     """The parameter as a Dask array or a Python number."""
     if isinstance(value, Array):
         return value
-    value = _to_host(value) if getattr(value, "ndim", 0) == 0 else value
+    value = to_numpy(value) if getattr(value, "ndim", 0) == 0 else value
     if getattr(value, "ndim", 0) or isinstance(value, list | tuple):
         return asarray(value)
     return value.item() if isinstance(value, np.ndarray | np.generic) else value
@@ -244,10 +244,6 @@ def _meta(ndim: int, dtype: np.dtype[Any]) -> Any:
 def _is_generator(rng: Any) -> bool:
     """Whether this is a `Generator` of Dask, and not a `RandomState`."""
     return hasattr(rng, "_bit_generator")
-
-
-def _to_host(value: Any) -> Any:
-    return value.get() if typename(type(value)).startswith("cupy") else value
 
 
 def permute_on_cpu(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:

@@ -161,11 +161,6 @@ async def leave(client: str, dask_scheduler: Any) -> None:
         await _unregister(dask_scheduler, plugin.registered)
 
 
-def worker_names(dask_scheduler: Any) -> dict[str, str]:
-    """The name of each worker, by address."""
-    return {address: str(worker.name) for address, worker in dask_scheduler.workers.items()}
-
-
 def read_joined_state(client: str, start_timeout: float, dask_scheduler: Any) -> ClusterState:
     """The state of the cluster for a client; no worker is asked.
 

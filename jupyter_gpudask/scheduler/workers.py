@@ -194,6 +194,11 @@ async def exit_of(pid: int, dask_scheduler: Any) -> WorkerExit | None:
     return None
 
 
+def worker_addresses(dask_scheduler: Any) -> dict[str, str]:
+    """The addresses of the workers, by name."""
+    return {str(worker.name): address for address, worker in dask_scheduler.workers.items()}
+
+
 def read_worker(
     worker: Any, gpu: GpuState | None, pid: int | None = None, out_of_memory: int = 0, *, result_bytes: int = 0
 ) -> WorkerState:

@@ -13,8 +13,8 @@ import dask.config
 from ..client.connect import (
     connect_joined,
     leave_cluster,
+    read_addresses,
     read_state,
-    read_worker_names,
     versions_of,
     versions_on_workers,
     worker_log,
@@ -137,8 +137,8 @@ class JoinedCluster(Cluster):
     async def check_libraries(self, names: Sequence[str]) -> None:
         """Check that the workers can compute what the kernel sends; workers that were checked are not asked again."""
         here = {name: found for name, found in (await asyncio.to_thread(versions_of, names)).items() if found}
-        workers = await self._ask(read_worker_names(self.client))
-        new = [address for address in workers if any((address, name) not in self._checked for name in here)]
+        workers = await self._ask(read_addresses(self.client))
+        new = [address for address in workers.values() if any((address, name) not in self._checked for name in here)]
         if not new:
             return
         found = await self._ask(versions_on_workers(self.client, list(here), new), _IMPORT_TIMEOUT)
@@ -164,8 +164,7 @@ class JoinedCluster(Cluster):
         """The last lines of the log that a worker, or the scheduler, keeps in memory; empty without such a worker."""
         if worker == SUPERVISOR:
             return await self._ask(worker_log(self.client, "", lines))
-        names = await self._ask(read_worker_names(self.client))
-        address = next((address for address, name in names.items() if name == worker), None)
+        address = (await self._ask(read_addresses(self.client))).get(worker)
         return "" if address is None else await self._ask(worker_log(self.client, address, lines))
 
     async def leave(self) -> None:

@@ -24,6 +24,7 @@ from ..protocol.messages import REMOTE_DASHBOARD, Progress, Ready, gateway_dashb
 from ..protocol.spec import ClusterClass
 from ..protocol.state import ClusterState, JobState, describe_jobs
 from ..protocol.verbs import Start
+from ..scheduler.workers import worker_addresses
 from .engines import GATEWAY_CLUSTER, first_line, import_class, parameters_of
 from .scaling import check_limit
 from .supervised import Status, SupervisedCluster, read_state, register_plugins, without_gpus
@@ -243,11 +244,6 @@ async def _await_if_needed(result: Any) -> Any:
 def versions() -> dict[str, str]:
     """The versions that must be the same as here."""
     return {"dask": version("dask"), "jupyter_gpudask": _version.__version__}
-
-
-def worker_addresses(dask_scheduler: Any) -> dict[str, str]:
-    """The addresses of the workers, by name."""
-    return {str(worker.name): address for address, worker in dask_scheduler.workers.items()}
 
 
 async def state_of(

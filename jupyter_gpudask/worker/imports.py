@@ -78,13 +78,8 @@ class CudfPlugin(WorkerPlugin):
             self.is_imported = True
 
 
-def import_cudf(worker: Worker) -> None:
+def import_cudf(dask_worker: Worker) -> None:
     """Import cuDF in a worker that has the plugin; called in its event loop, before a thread of it may need cuDF."""
-    plugin = worker.plugins.get(CudfPlugin.name)
+    plugin = dask_worker.plugins.get(CudfPlugin.name)
     if isinstance(plugin, CudfPlugin):
         plugin.transition()
-
-
-async def prepare_cudf(dask_worker: Worker) -> None:
-    """As `import_cudf`; sent by the kernel."""
-    import_cudf(dask_worker)

@@ -7,7 +7,6 @@ import io
 import logging
 import os
 import sys
-from functools import partial
 from multiprocessing import forkserver, util
 from pathlib import Path
 from typing import Any
@@ -161,7 +160,7 @@ class MetricsPlugin(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Add the metrics; called by Dask when the worker starts."""
         device = None if LOGS_VARIABLE in os.environ else _device()
-        worker.metrics[METRICS] = read_metrics if device is None else partial(_read_with_device, device)
+        worker.metrics[METRICS] = lambda worker: {**read_metrics(worker), DEVICE_METRIC: device}
 
 
 def _device() -> dict[str, Any] | None:
@@ -186,10 +185,6 @@ def read_metrics(worker: Worker) -> dict[str, Any]:
         "polars": runs_query(worker),
         "blocks": [(key, running[thread]) for thread, key in list(worker.active_threads.items()) if thread in running],
     }
-
-
-def _read_with_device(device: dict[str, Any], worker: Worker) -> dict[str, Any]:
-    return {**read_metrics(worker), DEVICE_METRIC: device}
 
 
 def read_spilled(data: Any) -> tuple[int | None, int | None]:

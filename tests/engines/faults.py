@@ -5,15 +5,13 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import psutil
 from helpers import command_line, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from servers import NotebookKernel
 
 _START_LIMIT = 60.0  # of starts with a timeout of at most 10 s, with what an import of Dask takes on a busy machine
@@ -69,12 +67,3 @@ class SilentServer:
         self._thread.join(30)
         for connection in self._accepted:
             connection.close()
-
-
-@contextmanager
-def silent_server() -> Iterator[SilentServer]:
-    server = SilentServer()
-    try:
-        yield server
-    finally:
-        server.stop()

@@ -10,7 +10,7 @@ blocks, and its nanmedian takes NaN for a number that is less than infinity. And
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import dask.array as da
@@ -43,7 +43,7 @@ def quantile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
     a, reduced = _with_whole_axes(a, range(a.ndim) if axis is None else axis)
     q = np.asarray(q)
-    kept = [1 if each in reduced else sizes for each, sizes in enumerate(a.chunks) if keepdims or each not in reduced]
+    kept = _along_result(a.chunks, reduced, keepdims=keepdims)
     method = call.get("method", "linear")
     dtype = _dtype_of_quantiles(a.dtype, q.dtype, method)
     return a.map_blocks(
@@ -68,7 +68,7 @@ def median(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
     a, reduced = _with_whole_axes(a, axis)
     dtype = np.median(np.zeros(1, a.dtype)).dtype
-    kept = [1 if each in reduced else sizes for each, sizes in enumerate(a.chunks) if keepdims or each not in reduced]
+    kept = _along_result(a.chunks, reduced, keepdims=keepdims)
     return a.map_blocks(
         median_of_block,
         axis=tuple(reduced),
@@ -100,7 +100,7 @@ def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
     if not block.size:
         host = np.quantile(np.empty(block.shape, block.dtype), q, **options)
         return np.full_like(block, np.nan, shape=host.shape, dtype=host.dtype)
-    method, shape = options["method"], _shape_of_result(block, options["axis"], keepdims=options["keepdims"])
+    method, shape = options["method"], _along_result(block.shape, options["axis"], keepdims=options["keepdims"])
     dtype = _dtype_of_quantiles(block.dtype, q.dtype, method)
     if block.dtype.kind == "f":  # NumPy interpolates in the dtype of the result
         block = block.astype(dtype, copy=False)
@@ -120,7 +120,7 @@ def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
 
 def median_of_block(block: Any, *, axis: tuple[int, ...], keepdims: bool, skip_nan: bool) -> Any:
     """`numpy.median` of one block, or `numpy.nanmedian`."""
-    dtype, shape = np.median(np.zeros(1, block.dtype)).dtype, _shape_of_result(block, axis, keepdims=keepdims)
+    dtype, shape = np.median(np.zeros(1, block.dtype)).dtype, _along_result(block.shape, axis, keepdims=keepdims)
     if not block.size:
         return np.full_like(block, np.nan, shape=shape, dtype=dtype)
     rows = _sorted_rows(block, axis)
@@ -147,9 +147,9 @@ def _with_whole_axes(array: Any, axis: Any) -> tuple[Any, list[int]]:
     return array, reduced
 
 
-def _shape_of_result(block: Any, axis: tuple[int, ...], *, keepdims: bool) -> tuple[int, ...]:
-    sizes = enumerate(block.shape)
-    return tuple(1 if each in axis else size for each, size in sizes if keepdims or each not in axis)
+def _along_result(sizes: Iterable[Any], axis: Sequence[int], *, keepdims: bool) -> tuple[Any, ...]:
+    """The sizes, or the chunks, of the axes of the result, from those of the array."""
+    return tuple(1 if each in axis else size for each, size in enumerate(sizes) if keepdims or each not in axis)
 
 
 def _sorted_rows(block: Any, axis: tuple[int, ...]) -> Any:
