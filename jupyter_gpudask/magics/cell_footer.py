@@ -193,7 +193,7 @@ class Footer:
             if not self._submitted or not self._may_show:
                 continue
             try:
-                state = self._session.state()
+                state = self._session.attached().state()
             except GpuDaskError:
                 return
             self._reported.update(state)

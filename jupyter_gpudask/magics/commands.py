@@ -131,7 +131,7 @@ class Commands:
         state = self._session.state()
         if not hasattr(self._shell, "kernel"):
             return StatusView(state)
-        return LiveStatusView(state, self._session.state)
+        return LiveStatusView(state, lambda: self._session.attached().state())
 
     @_command(
         "show the GPUs of the machine, the clusters that have reserved them, and their processes",
