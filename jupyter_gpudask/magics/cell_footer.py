@@ -78,7 +78,7 @@ class Footer:
         self._is_measured = self._cluster.begin_cell()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        seconds = time.monotonic() - self._began
+        seconds = self._reported.seconds = time.monotonic() - self._began
         self._current.client.wait_until_counted(RESPONSE_TIMEOUT)
         if self._submitted or self._record.polars_queries:
             self._line.finish(self._summary(seconds))
