@@ -187,6 +187,7 @@ def test_an_interrupted_start_leaves_nothing(server, kernel):
 
     reply = kernel.run(START_ONE, on_display=interrupt)
     assert reply.error == "KeyboardInterrupt"
+    assert "threading.py" not in reply.traceback
     wait_until(lambda: not server.supervisors())
     wait_until(lambda: server.cluster(kernel) is None)
 
