@@ -78,7 +78,7 @@ class Footer:
         self._is_measured = self._cluster.begin_cell()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        seconds = time.monotonic() - self._began
+        seconds = self._reported.seconds = time.monotonic() - self._began
         self._current.client.wait_until_counted(RESPONSE_TIMEOUT)
         if self._submitted or self._record.polars_queries:
             self._line.finish(self._summary(seconds))
@@ -193,7 +193,7 @@ class Footer:
             if not self._submitted or not self._may_show:
                 continue
             try:
-                state = self._session.state()
+                state = self._session.attached().state()
             except GpuDaskError:
                 return
             self._reported.update(state)

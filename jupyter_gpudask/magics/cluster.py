@@ -44,9 +44,13 @@ class ClusterAccess:
 
     def launch(self, options: dict[str, Any]) -> tuple[RunningCluster, bool]:
         """A cluster with these options, and whether it is new; see `Session.start`."""
+        __tracebackhide__ = True
         progress = StartProgressLine(self._shell)
         try:
             cluster, new = self._session.start(options, progress.on_progress, progress.refresh)
+        except KeyboardInterrupt:
+            progress.fail()
+            raise KeyboardInterrupt from None  # without the frames of the wait
         except BaseException:
             progress.fail()
             raise

@@ -90,6 +90,7 @@ class Commands:
 
     def run(self, command: str, arguments: dict[str, Any]) -> View:
         """Run a command, and return what it shows."""
+        __tracebackhide__ = True
         run: _Method = getattr(self, f"_{command}")
         return run(**arguments)
 
@@ -99,6 +100,7 @@ class Commands:
         "has the Dask client as `client`",
     )
     def _start(self, **options: Any) -> View:
+        __tracebackhide__ = True
         cluster, new = self._access.launch(options)
         return ClusterView(cluster, None if new else self._session.state())
 
@@ -111,6 +113,7 @@ class Commands:
         "close the cluster and start a new one with the same options, changed by those given", "[OPTIONS]", _AS_START
     )
     def _restart(self, **changes: Any) -> View:
+        __tracebackhide__ = True
         options = self._session.restart_options(changes)
         self._session.stop()
         return ClusterView(self._access.launch(options)[0])
@@ -131,7 +134,7 @@ class Commands:
         state = self._session.state()
         if not hasattr(self._shell, "kernel"):
             return StatusView(state)
-        return LiveStatusView(state, self._session.state)
+        return LiveStatusView(state, lambda: self._session.attached().state())
 
     @_command(
         "show the GPUs of the machine, the clusters that have reserved them, and their processes",

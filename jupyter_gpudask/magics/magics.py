@@ -81,6 +81,7 @@ class GpuDaskMagics(Magics):
 
         The value of ``start`` has the Dask client as ``client``; it is also Dask's default client.
         """
+        __tracebackhide__ = True
         name, arguments = parse_line(line)
         with _as_usage_errors():
             view = self._commands.run(name, arguments)

@@ -23,10 +23,12 @@ class ReportedCell:
     """A cell, which begins now.
 
     - `peak`: the highest peak of allocated device memory of any GPU that is known, in bytes.
+    - `seconds`: how long its line says that it took; `None` without a line.
     """
 
     def __init__(self, shell: InteractiveShell, session: Session, record: CellRecord) -> None:
         self.peak: int | None = None
+        self.seconds: float | None = None
         self._shell, self._session, self._record = shell, session, record
         self._began = time.time()
         self._clock = time.monotonic()
@@ -47,7 +49,7 @@ class ReportedCell:
         """Report the end of the cell."""
         result = self._shell.last_execution_result
         self._report(
-            seconds=time.monotonic() - self._clock,
+            seconds=time.monotonic() - self._clock if self.seconds is None else self.seconds,
             failed=result is not None and not result.success,
             fallback_blocks=sum(fallback_log.blocks_of(self._record.id).values()),
         )

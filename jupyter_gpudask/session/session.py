@@ -46,12 +46,17 @@ class Session:
 
     def require(self) -> RunningCluster:
         """The cluster; raises `NoClusterError`, or if it was lost, `ClusterLostError`."""
-        cluster = self._cluster or self._attach()
-        if cluster is not None:
-            return cluster
-        if self._loss is not None:
-            raise self._loss
-        raise NoClusterError
+        return self._cluster or self._attach() or self.attached()
+
+    def attached(self) -> RunningCluster:
+        """The cluster to which this kernel is attached; raises as `require` does.
+
+        Other threads use it: one that attached to a cluster during a start would leave a second client behind.
+        """
+        cluster = self._cluster
+        if cluster is None:
+            raise self._loss or NoClusterError
+        return cluster
 
     def pop_loss(self) -> tuple[ClusterLostError, dict[str, Any]] | None:
         """Why the last cluster was lost, and its options; `None` when called again."""

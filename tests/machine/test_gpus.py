@@ -53,7 +53,7 @@ def test_gpus_are_chosen_by_count_of_the_freest_by_index_and_by_uuid(wanted, ind
 @pytest.mark.parametrize(
     ("wanted", "sentence"),
     [
-        (5, "--gpus 5 asks for 5 GPUs, and this kernel sees 4"),
+        (5, "5 GPUs are wanted, and this kernel sees 4"),
         ([4], "There is no GPU 4. Choose from: 0"),
         (["GPU-9"], "There is no GPU GPU-9"),
         ([0, "GPU-0a"], "--gpus lists GPU 0 twice"),

@@ -90,7 +90,7 @@ def test_a_cell_that_runs_without_a_browser_is_in_the_history_with_its_metrics(o
     assert server.start(kernel, engine="cuda", gpus=1, workers=None)["status"] == "ready"
     kernel.ok("%load_ext jupyter_gpudask\nimport dask.array as da, time")
     code = "da.ones(8, chunks=2).map_blocks(lambda block: time.sleep(1.5) or block).sum().compute()"
-    kernel.ok(f"%%gpudask --dataframe pandas\n{code}")
+    lines = kernel.ok(f"%%gpudask --dataframe pandas\n{code}").displayed
 
     def part(seconds=3600):
         return server.fetch(f"history?seconds={seconds}").body
@@ -102,6 +102,7 @@ def test_a_cell_that_runs_without_a_browser_is_in_the_history_with_its_metrics(o
     (cell,) = own_cells()
     assert (cell["notebook"], cell["failed"]) == ("night.ipynb", False)
     assert cell["seconds"] > 1.5
+    assert f" · {cell['seconds']:.1f} s · " in lines[-1]
     (shown,) = server.cluster(kernel)["cells"]
     assert shown["began"] == cell["began"]
     samples = part()["samples"]

@@ -168,6 +168,8 @@ def test_a_restarted_kernel_gets_its_cluster_reset_and_may_change_its_options_un
     kernel.ok("%gpudask start --cpu 2")
     assert server.cluster(kernel)["spec"]["workers"] == 2
     assert kernel.ok("before.status, get_client().submit(sum, [1, 2]).result()").value == "('closed', 3)"
+    clients = "get_client().run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.clients) - 1)"  # one is Dask's
+    assert kernel.ok(clients).value == "1"
     kernel.ok("held = get_client().submit(sum, [1, 2])\nheld.result()")
     assert "asked for: --cpu 2 instead of --cpu 1" in kernel.run("%gpudask start --cpu 1").error_value
     assert order(1) == 409
@@ -185,6 +187,7 @@ def test_an_interrupted_start_leaves_nothing(server, kernel):
 
     reply = kernel.run(START_ONE, on_display=interrupt)
     assert reply.error == "KeyboardInterrupt"
+    assert "threading.py" not in reply.traceback
     wait_until(lambda: not server.supervisors())
     wait_until(lambda: server.cluster(kernel) is None)
 

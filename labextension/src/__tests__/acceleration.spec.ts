@@ -65,6 +65,8 @@ let app: TestApp;
 let gpuDask: IGpuDask;
 let kernel: FakeKernel;
 let button: Widget;
+/** What the server answers. */
+let reply: object;
 const statusChanged = new Signal<unknown, string>({});
 
 const byId = new Map(plugins.map(each => [each.id, each]));
@@ -92,7 +94,8 @@ async function open(): Promise<void> {
 beforeEach(async () => {
   FakeSocket.all = [];
   kernel = new FakeKernel();
-  app = startApp(settingsOf(() => new Response('{}')));
+  reply = {};
+  app = startApp(settingsOf(() => new Response(JSON.stringify(reply))));
   const model = byId.get('jupyter-gpudask:model');
   gpuDask = (await model?.activate(app, null)) as IGpuDask;
 });
@@ -185,7 +188,7 @@ describe('the command that accelerates a kernel', () => {
     expect(dialogText()).toContain(evalue);
     await dismissDialog();
     expect(await executed).toBe(false);
-    gpuDask.model.updateCluster(cluster({ status: 'failed', reason: evalue }));
+    reply = cluster({ status: 'failed', reason: evalue });
     expect(await run()).toBe(false);
     log.mockRestore();
   });

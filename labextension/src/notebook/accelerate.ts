@@ -30,14 +30,14 @@ export async function endAcceleration(
 export async function runOnGpus(
   kernel: Kernel.IKernelConnection,
   on: boolean,
-  isReported: () => boolean,
+  isReported: () => Promise<boolean>,
   trans: TranslationBundle
 ): Promise<boolean> {
   try {
     await runMagic(kernel, on ? ON_CODE : OFF_CODE);
     return true;
   } catch (error) {
-    if (!isReported()) {
+    if (!(await isReported())) {
       await showErrorMessage(
         trans.__('Dask does not run on GPUs'),
         messageOf(error)

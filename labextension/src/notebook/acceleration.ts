@@ -87,7 +87,7 @@ export class Acceleration {
 
 /** Add the commands; they are enabled for the kernels of notebooks. */
 export function addKernelCommands(
-  { commands, current, model, trans }: IGpuDask,
+  { commands, current, model, rest, trans }: IGpuDask,
   acceleration: Acceleration,
   translator: ITranslator
 ): void {
@@ -138,8 +138,11 @@ export function addKernelCommands(
         return false;
       }
       const { runOnGpus } = await import('./accelerate');
-      const isReported = (): boolean =>
-        model.clusters.get(kernel.id)?.status === 'failed';
+      // The model may not know yet that the start has failed.
+      const isReported = async (): Promise<boolean> => {
+        const cluster = await rest.cluster(kernel.id).catch(() => null);
+        return cluster?.status === 'failed';
+      };
       return runOnGpus(kernel, !isOn(args), isReported, trans);
     }
   });

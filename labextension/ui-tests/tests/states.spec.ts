@@ -288,6 +288,16 @@ for (const theme of ['light', 'dark']) {
     ]) {
       await expect(each).toBeInViewport({ ratio: 1 });
     }
+    const cut = await dialog
+      .locator('.jp-GpuDask-field > p')
+      .evaluateAll(hints =>
+        hints
+          .filter(
+            ({ scrollHeight, clientHeight }) => scrollHeight > clientHeight
+          )
+          .map(({ textContent }) => textContent)
+      );
+    expect(cut).toEqual([]);
     await dialog.getByRole('button', { name: 'Cancel' }).click();
     await page.setViewportSize(VIEWPORT);
     await page.notebook.close(false);
