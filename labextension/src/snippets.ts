@@ -20,8 +20,8 @@ export const ENABLE_COMMAND = 'jupyter server extension enable jupyter_gpudask';
 export const ACCELERATE_CODE = '%load_ext jupyter_gpudask\n%gpudask accelerate';
 
 /** Switches the GPUs on for every cell that uses Dask; the cluster is started, so that the panel shows it. */
-export const ON_CODE = `%load_ext jupyter_gpudask
-%gpudask start
+export const onCode = (gpus?: unknown): string => `%load_ext jupyter_gpudask
+%gpudask start${gpus ? ` --gpus ${gpus}` : ''}
 %gpudask on`;
 
 export const OFF_CODE = '%gpudask off';

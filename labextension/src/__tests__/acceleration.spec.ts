@@ -94,7 +94,9 @@ async function open(): Promise<void> {
 beforeEach(async () => {
   FakeSocket.all = [];
   kernel = new FakeKernel();
-  reply = {};
+  reply = {
+    default: { gpus: 'all', engine: 'auto', share: false, preset: '' }
+  };
   app = startApp(settingsOf(() => new Response(JSON.stringify(reply))));
   const model = byId.get('jupyter-gpudask:model');
   gpuDask = (await model?.activate(app, null)) as IGpuDask;
@@ -171,7 +173,7 @@ describe('the command that accelerates a kernel', () => {
     expect(isAutomatic()).toBe(true);
     await app.commands.execute(CommandIDs.runOnGpus, args);
     expect(kernel.code).toEqual([
-      '%load_ext jupyter_gpudask\n%gpudask start\n%gpudask on',
+      '%load_ext jupyter_gpudask\n%gpudask start --gpus free\n%gpudask on',
       '%gpudask off'
     ]);
   });
@@ -188,7 +190,7 @@ describe('the command that accelerates a kernel', () => {
     expect(dialogText()).toContain(evalue);
     await dismissDialog();
     expect(await executed).toBe(false);
-    reply = cluster({ status: 'failed', reason: evalue });
+    reply = { ...reply, ...cluster({ status: 'failed', reason: evalue }) };
     expect(await run()).toBe(false);
     log.mockRestore();
   });

@@ -84,8 +84,12 @@ export class RestClient {
 
   /** Start a cluster with the default options; if these ask for all GPUs, on those that no cluster has reserved. */
   async start(kernelId: string): Promise<ICluster> {
-    const spec = defaultRequest((await this.presets()).default);
-    return this.create(kernelId, spec);
+    return this.create(kernelId, await this.defaults());
+  }
+
+  /** What `start` asks for. */
+  async defaults(): Promise<SpecRequest> {
+    return defaultRequest((await this.presets()).default);
   }
 
   /** Stop a cluster; resolves when it is closed. */

@@ -11,7 +11,7 @@ import {
 import { Kernel, KernelMessage } from '@jupyterlab/services';
 import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 
-import { ACCELERATE_CODE, OFF_CODE, ON_CODE } from '../snippets';
+import { ACCELERATE_CODE } from '../snippets';
 import { Acceleration } from './acceleration';
 
 /** Ask whether to restart an accelerated kernel: only that ends it. */
@@ -23,18 +23,18 @@ export async function endAcceleration(
 }
 
 /**
- * Run every cell that uses Dask on the GPUs, or no longer; returns whether that was possible.
+ * Run every cell that uses Dask on the GPUs, or no longer, by `code`; returns whether that was possible.
  *
  * `isReported` returns whether the panel or a notification says why not, and offers what could help.
  */
 export async function runOnGpus(
   kernel: Kernel.IKernelConnection,
-  on: boolean,
+  code: string,
   isReported: () => Promise<boolean>,
   trans: TranslationBundle
 ): Promise<boolean> {
   try {
-    await runMagic(kernel, on ? ON_CODE : OFF_CODE);
+    await runMagic(kernel, code);
     return true;
   } catch (error) {
     if (!(await isReported())) {

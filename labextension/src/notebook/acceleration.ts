@@ -11,6 +11,7 @@ import { Signal } from '@lumino/signaling';
 import { KERNEL_ARGS } from '../cluster/commands';
 import { isOffered } from '../cluster/offered';
 import { CommandIDs } from '../commandIDs';
+import { OFF_CODE, onCode } from '../snippets';
 import { IGpuDask } from '../tokens';
 
 /** The target of the comm that is open in an accelerated kernel. */
@@ -143,7 +144,12 @@ export function addKernelCommands(
         const cluster = await rest.cluster(kernel.id).catch(() => null);
         return cluster?.status === 'failed';
       };
-      return runOnGpus(kernel, !isOn(args), isReported, trans);
+      const status = model.clusters.get(kernel.id)?.status ?? 'closed';
+      const isNew = status === 'closed' || status === 'failed';
+      const code = isOn(args)
+        ? OFF_CODE
+        : onCode(isNew && (await rest.defaults()).gpus);
+      return runOnGpus(kernel, code, isReported, trans);
     }
   });
 }
