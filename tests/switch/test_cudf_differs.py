@@ -363,6 +363,7 @@ OF_TESTS = {
     "groupby.SizeAsPandas": "test_no_column_row_or_value_is_lost",
     "reductions.ResampleAggAsPandas": "test_no_column_row_or_value_is_lost",
     "reductions.ModeAsPandas": "test_no_column_row_or_value_is_lost",
+    "sorting.indexed": "test_an_index_of_several_files_has_divisions",
 }
 """For rules that Dask needs as it calls cuDF, which alone agrees with pandas: the test on a GPU in `IN_CELLS`."""
 IN_CELLS = Path(__file__).with_name("test_frames_as_pandas.py")
@@ -408,7 +409,7 @@ OF_DASK = {
     "reductions.NLargestAsPandas": (lambda frame: frame.nlargest(1, "k")["k"], [2]),
     "reductions.NSmallestAsPandas": (lambda frame: frame.nsmallest(1, "k")["k"], [1]),
     "reductions.of_variance": (lambda frame: dask.delayed([str(frame.astype("Float64").std().dtype)]), ["float64"]),
-    "sorting.SortValuesAsPandas": (
+    "sorting.sorted_rows": (
         lambda frame: dd.concat([frame, frame + 2]).sort_values("x", na_position="first").k,
         [2, 4, 1, 3],
     ),

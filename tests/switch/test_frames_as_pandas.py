@@ -116,6 +116,19 @@ def test_the_first_rows_of_files_are_those_of_pandas(files):
     assert_same(lambda: dd.read_parquet(path).head(700, npartitions=3))
 
 
+def test_an_index_of_several_files_has_divisions(files):
+    hours = pd.DataFrame(
+        {"t": pd.date_range("2024", periods=400, freq="h"), "n": np.arange(400), "s": list("abcd") * 100}
+    )
+    path = files([hours.iloc[start : start + 100] for start in range(0, 400, 100)])
+    assert_same(lambda: dd.read_parquet(path).set_index("t").n.resample("1D").sum().compute())
+    assert_same(lambda: dd.read_parquet(path).set_index("n").loc[[3, 398]].s.compute())
+    assert_same(lambda: dd.read_parquet(path).set_index("s").loc["b"].n.sum().compute())
+    assert_same(lambda: len(dd.read_parquet(path).set_index("n").repartition(divisions=[0, 70, 399])))
+    assert_same(lambda: dd.read_parquet(path)[["n"]].assign(m=dd.read_parquet(path).n).m.sum().compute())
+    assert_same(lambda: dd.read_parquet(path).sort_values("n").partitions[-1].n.max().compute())
+
+
 def test_parts_of_a_time_become_columns():
     def compute():
         frame = dd.from_pandas(HOURS, npartitions=2)

@@ -86,7 +86,7 @@ from .reductions import (
     of_variance,
 )
 from .rules import SameColumns, dtypes_of, meta_of, with_operation
-from .sorting import READ, SortValuesAsPandas, indexed
+from .sorting import READ, indexed, sorted_rows
 from .texts import SplitMapAsPandas, called, is_checked
 
 _COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
@@ -543,7 +543,7 @@ RULES: dict[Any, Any] = {
     ResampleAgg: ResampleAggAsPandas,
     Size: lambda found: in_order(SizeAsPandas(*found.operands)),
     SetIndex: indexed,
-    SortValues: SortValuesAsPandas,
+    SortValues: sorted_rows,
     SplitMap: SplitMapAsPandas,
     Std: lambda found: in_order(with_nullable_dtypes(StdAsPandas(*found.operands), "f")),
     Sum: with_signed_sums,

@@ -38,14 +38,14 @@ class SortValuesAsPandas(SortValues):
     """Sorted rows of several partitions, whose missing values are the first or the last of all."""
 
     def _divisions(self) -> Any:
-        if self.frame.npartitions == 1:
-            return super()._divisions()
+        if self.frame.npartitions == 1 or self._npartitions_input == 1:
+            return (None, None)
         divisions, is_sorted = self._found()
         return self.frame.divisions if is_sorted else (None,) * len(divisions)
 
     def _lower(self) -> Any:
-        if self.frame.npartitions == 1:
-            return super()._lower()
+        if self.frame.npartitions == 1 or self._npartitions_input == 1:
+            return SortValuesBlockwise(_in_one(self.frame), self.sort_function, self.sort_function_kwargs)
         divisions, is_sorted = self._found()
         rows = self.frame
         if not is_sorted or self.npartitions != rows.npartitions:
@@ -90,14 +90,35 @@ class SetIndexAsPandas(SetIndex):
         return self.operand("found")
 
     def _lower(self) -> Any:
-        found, frame = self.operand("found"), self.frame
-        if self.npartitions == 1 < frame.npartitions:
-            frame = RepartitionToFewer(frame, 1)
+        found = self.operand("found")
+        frame = _in_one(self.frame) if self.npartitions == 1 else self.frame
         is_in_place = frame.npartitions == self.npartitions and (self.npartitions == 1 or self.operand("is_sorted"))
         if is_in_place and not isinstance(self._other, Expr):  # whose columns Dask cannot select
             return SortIndexBlockwise(SetIndexBlockwise(frame, self._other, self.drop, found))
         options = self.ascending, self.upsample, found, self.shuffle_method, self.options
         return SetPartition(self.frame, self._other, self.drop, None, *options)
+
+
+def _in_one(rows: Expr) -> Expr:
+    return rows if rows.npartitions == 1 else RepartitionToFewer(rows, 1)
+
+
+def sorted_rows(expression: Any) -> SortValues:
+    """Sorted rows of files in as many partitions as these are read in; Dask counts the files."""
+    number = expression.operand("npartitions")
+    if number is None and _are_read(expression):
+        blockwise = SortValuesBlockwise(expression.frame, expression.sort_function, expression.sort_function_kwargs)
+        expression = expression.substitute_parameters({"npartitions": _number_as_read(blockwise)})
+    return SortValuesAsPandas(*expression.operands)
+
+
+def _are_read(expression: Expr) -> bool:
+    return any(isinstance(part, READ) for part in expression.walk())
+
+
+def _number_as_read(expression: Expr) -> int:
+    """The partitions of an expression that changes no number of them, when files are read as fewer of them."""
+    return int(expression.optimize(fuse=False).npartitions)
 
 
 def indexed(expression: SetIndex) -> Any:
@@ -106,15 +127,14 @@ def indexed(expression: SetIndex) -> Any:
     Dask counts the files. It forgets the divisions when they become one partition, and finds others, and so loses rows,
     when they become fewer. The values of the index are read, as by Dask for several partitions.
     """
-    is_read = any(isinstance(part, READ) for part in expression.walk())
-    if not is_read or expression.user_divisions is not None or expression.append:
+    if not _are_read(expression) or expression.user_divisions is not None or expression.append:
         return expression
     frame, key = expression.frame, expression.other
     if is_index_like(key._meta) or not (is_string_dtype(key._meta.dtype) or key._meta.dtype.kind in "iufmM"):
         return expression  # dask_cudf has no divisions of categories
     number = expression.operand("npartitions")
     if number is None:
-        number = SetIndexBlockwise(frame, expression._other, expression.drop).optimize(fuse=False).npartitions
+        number = _number_as_read(SetIndexBlockwise(frame, expression._other, expression.drop))
     try:
         found, *ends, is_sorted = _get_divisions(frame, key, number, expression.ascending, upsample=expression.upsample)
     except NotImplementedError:  # of missing texts

@@ -115,7 +115,7 @@ class ReadParquetOnGpu(ReadParquetFSSpec):
         needed = sum(size for name, size in sizes.items() if name in wanted or name.partition(".")[0] in wanted)
         block = parse_bytes(self.engine.default_blocksize() if self.blocksize == "default" else self.blocksize)
         total = sum(sizes.values())
-        if needed <= 0:
+        if total <= 0:
             return 1
         whole = block if self.aggregate_files and total < block else total
         return max(needed / total * whole / block, 0.001)
