@@ -105,8 +105,8 @@ def _in_one(rows: Expr) -> Expr:
 
 def sorted_rows(expression: Any) -> SortValues:
     """Sorted rows of files in as many partitions as these are read in; Dask counts the files."""
-    number = expression.operand("npartitions")
-    if number is None and _are_read(expression):
+    is_counted = expression.operand("npartitions") is None and expression.frame.npartitions > 1
+    if is_counted and _are_read(expression):
         blockwise = SortValuesBlockwise(expression.frame, expression.sort_function, expression.sort_function_kwargs)
         expression = expression.substitute_parameters({"npartitions": _number_as_read(blockwise)})
     return SortValuesAsPandas(*expression.operands)
@@ -132,8 +132,8 @@ def indexed(expression: SetIndex) -> Any:
     frame, key = expression.frame, expression.other
     if is_index_like(key._meta) or not (is_string_dtype(key._meta.dtype) or key._meta.dtype.kind in "iufmM"):
         return expression  # dask_cudf has no divisions of categories
-    number = expression.operand("npartitions")
-    if number is None:
+    number = expression.operand("npartitions") or frame.npartitions
+    if number > 1 and expression.operand("npartitions") is None:
         number = _number_as_read(SetIndexBlockwise(frame, expression._other, expression.drop))
     try:
         found, *ends, is_sorted = _get_divisions(frame, key, number, expression.ascending, upsample=expression.upsample)
