@@ -339,7 +339,8 @@ def test_times_of_a_day_and_lists_stay_on_the_host():
         ("rename_axis", (FRAME,), {"index": {"a": "b"}}, True),
         ("rename_axis", (FRAME,), {"index": "b"}, False),
         ("replace", (FRAME, {"n": {1: 2}}), {}, True),
-        ("replace", (FRAME, {1: 2}), {}, False),
+        ("replace", (FRAME, {1: 2}), {}, True),  # beside times
+        ("replace", (FRAME[["n", "x"]], {1: 2}), {}, False),
         ("replace", (FRAME.name, {"a": None}), {}, True),
         ("replace", (FRAME.name, "a", "b"), {}, True),
         ("replace", (FRAME, ["a"]), {"value": "b"}, True),

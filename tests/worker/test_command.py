@@ -55,7 +55,7 @@ def test_a_worker_without_a_gpu_sees_none_and_reports_none_where_there_are_some(
     assert client.run(has_gpu).popitem()[1] is False
     assert client.run(os.getenv, "CUDA_VISIBLE_DEVICES").popitem()[1] == ""
     assert {"gpu", "gpu_utilization"}.isdisjoint(worker["metrics"])
-    assert "device" not in worker["metrics"][METRICS]
+    assert worker["metrics"][METRICS]["device"] is None
 
 
 @pytest.mark.parametrize("by", ["address", "file"])
