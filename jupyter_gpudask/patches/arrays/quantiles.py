@@ -148,7 +148,7 @@ def _with_whole_axes(array: Any, axis: Any) -> tuple[Any, list[int]]:
 
 
 def _along_result(sizes: Iterable[Any], axis: Sequence[int], *, keepdims: bool) -> tuple[Any, ...]:
-    """The sizes, or the chunks, of the axes of the result, from those of the array."""
+    """The sizes, or the chunks, of the axes of the result, by the array's."""
     return tuple(1 if each in axis else size for each, size in enumerate(sizes) if keepdims or each not in axis)
 
 

@@ -36,7 +36,7 @@ def concatenate(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
 
 
 def _with_name(made: Any, parts: Sequence[Any]) -> Any:
-    """A dataframe whose columns have the name that those of all parts have."""
+    """A dataframe whose columns have the name that all parts give them."""
     names = {getattr(getattr(part, "columns", None), "name", None) for part in parts}
     if len(names) == 1 and names != {None}:
         made.columns = made.columns.rename(*names)

@@ -33,8 +33,8 @@ _OBJECTS = {
 _ACCESSORS = ("FunctionMap", "FunctionMapIndex", "PropertyMap", "PropertyMapIndex", "SplitMap")
 """Expressions of methods and properties of accessors."""
 
-_FILLED_BY_ROWS = ("CombineFirst", "CombineFirstAlign")
-"""Expressions of missing values that are filled by those of other rows."""
+_FILLING = ("CombineFirst", "CombineFirstAlign")
+"""Expressions that fill missing values from another dataframe."""
 
 
 def reason_for_host(expression: Any) -> str:
@@ -60,7 +60,7 @@ def _may_stay(part: Any) -> bool:
 def is_of_python_objects(expression: Any) -> bool:
     """Whether the results are Python objects, such as times of a day; they stay on the host."""
     name = type(expression).__name__.removesuffix("AsPandas")
-    if name == "Concat" or name in _FILLED_BY_ROWS:
+    if name == "Concat" or name in _FILLING:
         return bool(_of_several_kinds(expression))
     if name == "AsType":
         return _are_objects(*_conversion(expression))
@@ -459,7 +459,7 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "Clip": lambda found: _rounded(found.frame, [found.lower, found.upper]),
     "CatBlockwise": _cat,
     "Concat": _concat,
-    **dict.fromkeys(_FILLED_BY_ROWS, _of_several_kinds),
+    **dict.fromkeys(_FILLING, _of_several_kinds),
     **dict.fromkeys(("CumMax", "CumMin", "CumProd", "CumSum"), _cumulated),
     "DescribeNonNumeric": lambda _: "cuDF has no column of numbers and texts",
     "DescribeNumeric": lambda found: (

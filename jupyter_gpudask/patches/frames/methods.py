@@ -87,7 +87,7 @@ def lengths(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def to_dask_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``FrameBase.to_dask_array``; ``lengths=True`` are those of the partitions as which files are read.
+    """As ``FrameBase.to_dask_array``; ``lengths=True`` counts the rows of the partitions that are read.
 
     Dask's optimizer reads several files as one partition, and Dask then refuses the lengths of fewer partitions.
     """

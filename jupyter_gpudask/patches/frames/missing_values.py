@@ -437,7 +437,7 @@ RollingAggregationAsPandas = with_operation(RollingAggregation, _of_times, __nam
 
 
 class RollingAsPandas(RollingReduction):
-    """A reduction of windows, called `how`; those of times by `_of_times`.
+    """A reduction of windows, called `how`; `_of_times` computes windows of times.
 
     Dask 2026.7 makes a Series of a dataframe of which one column is selected, of which its parents select one again.
     """
