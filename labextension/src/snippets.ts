@@ -2,6 +2,8 @@
  * Code that the panel shows, copies or inserts; never translated.
  */
 
+import { SpecRequest } from './model/api';
+
 /** Gets the Dask client of the notebook's cluster. */
 export const CLIENT_CODE = `%load_ext jupyter_gpudask
 cluster = %gpudask start
@@ -20,7 +22,9 @@ export const ENABLE_COMMAND = 'jupyter server extension enable jupyter_gpudask';
 export const ACCELERATE_CODE = '%load_ext jupyter_gpudask\n%gpudask accelerate';
 
 /** Switches the GPUs on for every cell that uses Dask; the cluster is started, so that the panel shows it. */
-export const onCode = (gpus?: unknown): string => `%load_ext jupyter_gpudask
+export const onCode = ({
+  gpus
+}: SpecRequest): string => `%load_ext jupyter_gpudask
 %gpudask start${gpus ? ` --gpus ${gpus}` : ''}
 %gpudask on`;
 

@@ -78,7 +78,6 @@ def test_a_table_that_fits_is_one_partition_for_each_worker(cell, folder, worker
     pd.testing.assert_frame_equal(pd.DataFrame(result).reset_index(drop=True), DATA, check_dtype=False)
 
 
-HOURS = pd.DataFrame({"t": pd.date_range("2024", periods=99, freq="h"), "n": range(99), "s": ["b", "a", None] * 33})
 HOURS = pd.DataFrame({"t": pd.date_range("2024", periods=99, freq="h"), "n": range(99), "s": list("abc") * 33})
 INDEXED = [
     lambda rows: rows.set_index("t").n.resample("1D").sum(),

@@ -86,7 +86,7 @@ from .reductions import (
     of_variance,
 )
 from .rules import SameColumns, dtypes_of, meta_of, with_operation
-from .sorting import READ, indexed, sorted_rows
+from .sorting import are_read, indexed, sorted_rows
 from .texts import SplitMapAsPandas, called, is_checked
 
 _COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
@@ -316,7 +316,7 @@ class HeadAsPandas(_expr.Head):
 def first_rows(expression: _expr.Head) -> Any:
     """The first rows; raises the error of Dask if there are fewer partitions, which Dask raises later."""
     number, most = expression.operand("npartitions"), expression.frame.npartitions
-    if any(isinstance(part, READ) for part in expression.walk()):
+    if are_read(expression):
         return HeadAsPandas(*expression.operands[:2], min(number, most))
     if number > most:
         raise ValueError(f"only {most} partitions, head received {number}")

@@ -30,8 +30,7 @@ from pandas.api.types import is_string_dtype
 from ...inspection.frames import FromGraphOnGpu, FromMapOnGpu
 from .files.parquet_readers import ReadParquetOnGpu
 
-READ = (FromGraphOnGpu, FromMapOnGpu, ReadParquetOnGpu)
-"""What may have fewer partitions than on the CPU."""
+_READ = (FromGraphOnGpu, FromMapOnGpu, ReadParquetOnGpu)
 
 
 class SortValuesAsPandas(SortValues):
@@ -106,14 +105,15 @@ def _in_one(rows: Expr) -> Expr:
 def sorted_rows(expression: Any) -> SortValues:
     """Sorted rows of files in as many partitions as these are read in; Dask counts the files."""
     is_counted = expression.operand("npartitions") is None and expression.frame.npartitions > 1
-    if is_counted and _are_read(expression):
+    if is_counted and are_read(expression):
         blockwise = SortValuesBlockwise(expression.frame, expression.sort_function, expression.sort_function_kwargs)
         expression = expression.substitute_parameters({"npartitions": _number_as_read(blockwise)})
     return SortValuesAsPandas(*expression.operands)
 
 
-def _are_read(expression: Expr) -> bool:
-    return any(isinstance(part, READ) for part in expression.walk())
+def are_read(expression: Expr) -> bool:
+    """Whether rows of it are read, and so may be in fewer partitions than on the CPU."""
+    return any(isinstance(part, _READ) for part in expression.walk())
 
 
 def _number_as_read(expression: Expr) -> int:
@@ -127,7 +127,7 @@ def indexed(expression: SetIndex) -> Any:
     Dask counts the files. It forgets the divisions when they become one partition, and finds others, and so loses rows,
     when they become fewer. The values of the index are read, as by Dask for several partitions.
     """
-    if not _are_read(expression) or expression.user_divisions is not None or expression.append:
+    if not are_read(expression) or expression.user_divisions is not None or expression.append:
         return expression
     frame, key = expression.frame, expression.other
     if is_index_like(key._meta) or not (is_string_dtype(key._meta.dtype) or key._meta.dtype.kind in "iufmM"):

@@ -148,7 +148,7 @@ export function addKernelCommands(
       const isNew = status === 'closed' || status === 'failed';
       const code = isOn(args)
         ? OFF_CODE
-        : onCode(isNew && (await rest.defaults()).gpus);
+        : onCode(isNew ? await rest.defaults() : {});
       return runOnGpus(kernel, code, isReported, trans);
     }
   });
