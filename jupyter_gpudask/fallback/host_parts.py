@@ -79,10 +79,10 @@ def _part(
         return _NO_PART
     if plugin is None or not plugin.is_on:
         return _NO_PART
-    part: AbstractContextManager[Any] = (
-        plugin.call if is_on_device else plugin.part(_name_of(what), is_on_host, values, is_call=is_call)
-    )
-    return part
+    if is_on_device:
+        return plugin.call  # type: ignore[no-any-return]
+    kind = {"is_call": is_call, "is_of_collection": isinstance(what, tuple)}
+    return plugin.part(_name_of(what), is_on_host, values, **kind)  # type: ignore[no-any-return]
 
 
 def _name_of(what: Any) -> str:

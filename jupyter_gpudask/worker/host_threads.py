@@ -61,13 +61,22 @@ class HostPart:
     - `is_on_host`: whether it does; asked only if the part takes long.
     - `values`: what it was given.
     - `is_call`: whether it is one function, which may hold a lock; parts within it are none.
+    - `is_of_collection`: whether all parts of this name run on the host, or none.
     """
 
     def __init__(
-        self, plugin: HostThreadsPlugin, name: str, is_on_host: Callable[[], bool], values: Any, *, is_call: bool
+        self,
+        plugin: HostThreadsPlugin,
+        name: str,
+        is_on_host: Callable[[], bool],
+        values: Any,
+        *,
+        is_call: bool,
+        is_of_collection: bool,
     ) -> None:
         self._plugin = plugin
         self.is_call = is_call
+        self.is_of_collection = is_of_collection
         self.name = name
         self.is_on_host: Callable[[], bool] | None = is_on_host
         self.values: Any = values
@@ -138,6 +147,7 @@ class HostThreadsPlugin(WorkerPlugin):
         self._seceding = threading.Lock()
         self._needs: dict[str, int] = {}  # bytes by which the process has grown during a part of a name
         self._long: dict[str, bool] = {}  # the names of parts of which the last one has taken long
+        self._of_device: set[str] = set()  # names of collections whose tasks do not run on the host: not asked again
         self._wake = threading.Event()  # there are parts
         self._hurry = threading.Event()  # one of them is of a long name
         self._is_closed = False
@@ -159,9 +169,9 @@ class HostThreadsPlugin(WorkerPlugin):
         """Whether tasks of this worker can secede."""
         return self._executor is not None
 
-    def part(self, name: str, is_on_host: Callable[[], bool], values: Any, *, is_call: bool = False) -> HostPart:
+    def part(self, name: str, is_on_host: Callable[[], bool], values: Any, **kind: bool) -> HostPart:
         """A context for a part of the task of this thread; see `HostPart`."""
-        return HostPart(self, name, is_on_host, values, is_call=is_call)
+        return HostPart(self, name, is_on_host, values, **kind)
 
     def begin(self, part: HostPart) -> None:
         """The part begins; called in the thread of its task."""
@@ -170,6 +180,8 @@ class HostThreadsPlugin(WorkerPlugin):
         of_thread.calls += part.is_call
         if is_within or self._executor is None or getattr(thread_state, "executor", None) is not self._executor:
             return  # the last: in a thread of a client, or of an executor of the user
+        if part.name in self._of_device:
+            return
         part.key = get_worker().get_current_task()
         of_thread.parts.append(part)
         self._running[part] = True
@@ -292,6 +304,10 @@ class HostThreadsPlugin(WorkerPlugin):
             return
         if part.nbytes is None:
             part.nbytes = _size_of(part)
+            if part.nbytes < 0 and part.is_of_collection and not part.has_ended:
+                if len(self._of_device) >= _MOST_NAMES:
+                    self._of_device.clear()
+                self._of_device.add(part.name)
         secedes = part.nbytes >= 0
         if secedes and not self._may_secede(part):
             return  # perhaps later
