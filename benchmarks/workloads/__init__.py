@@ -32,16 +32,20 @@ class Row:
     """``"whole"``, or ``"little memory"``; `None` for work that starts what it needs."""
     needs_gpu: bool = False
     """Whether there is no smaller variant for the CPU."""
+    files: Work | None = None
+    """Writes the files that the work reads, unless they are there."""
 
 
 ROWS: dict[str, Row] = {}
 
 
-def row(name: str, *, cluster: str = "whole", needs_gpu: bool = False) -> Callable[[Work], Work]:
+def row(
+    name: str, *, cluster: str = "whole", needs_gpu: bool = False, files: Work | None = None
+) -> Callable[[Work], Work]:
     """A computation that is the same on a cluster by hand and on ours."""
 
     def add(function: Work) -> Work:
-        ROWS[name] = Row(name, {BY_HAND: function, OURS: function}, cluster, needs_gpu)
+        ROWS[name] = Row(name, {BY_HAND: function, OURS: function}, cluster, needs_gpu, files)
         return function
 
     return add

@@ -8,7 +8,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask.dataframe as dd
 import numpy as np
@@ -17,43 +17,49 @@ from distributed import wait
 
 from . import Seconds, row
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _PARTS = 16
 _TEXTS = 100_000
 
 
 def _parquet(large: bool) -> str:
-    """A folder of Parquet files, made once; several programs can have ``SPEED_DATA`` in common."""
-    folder = Path(os.environ["SPEED_DATA"]) / ("large" if large else "small")
+    return parquet("large" if large else "small", _part, (80_000_000 if large else 400_000) // _PARTS)
+
+
+def parquet(name: str, make_part: Callable[[int, int], pd.DataFrame], count: int) -> str:
+    """A folder of 16 Parquet files of `count` rows, made once; several programs can have ``SPEED_DATA`` in common."""
+    folder = Path(os.environ["SPEED_DATA"]) / name
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(dir=folder.parent))
-        _write_parquet(unfinished, (80_000_000 if large else 400_000) // _PARTS)
+        for part in range(_PARTS):
+            make_part(part, count).to_parquet(unfinished / f"part-{part:02}.parquet")
         with suppress(OSError):  # another program was first
             unfinished.rename(folder)
         shutil.rmtree(unfinished, ignore_errors=True)
     return str(folder)
 
 
-def _write_parquet(folder: Path, count: int) -> None:
-    for part in range(_PARTS):
-        rng = np.random.default_rng(part)
-        frame = pd.DataFrame({"key": rng.integers(0, 10_000, count), "x": rng.random(count), "y": rng.random(count)})
-        frame.to_parquet(folder / f"part-{part:02}.parquet")
+def _part(part: int, count: int) -> pd.DataFrame:
+    rng = np.random.default_rng(part)
+    return pd.DataFrame({"key": rng.integers(0, 10_000, count), "x": rng.random(count), "y": rng.random(count)})
 
 
-@row("Parquet: mean by group")
+@row("Parquet: mean by group", files=_parquet)
 def group_by(large: bool) -> Any:
     return dd.read_parquet(_parquet(large)).groupby("key").x.mean().compute()
 
 
-@row("Parquet: merge")
+@row("Parquet: merge", files=_parquet)
 def merge(large: bool) -> Any:
     frame = dd.read_parquet(_parquet(large))
     means = frame.groupby("key").y.mean().rename("mean").reset_index()
     return frame.merge(means, on="key").x.sum().compute()
 
 
-@row("Parquet: sort")
+@row("Parquet: sort", files=_parquet)
 def sort(large: bool) -> Any:
     return dd.read_parquet(_parquet(large)).sort_values("x").head(10)
 
