@@ -20,7 +20,7 @@ from dask.base import get_scheduler, is_dask_collection, unpack_collections
 from dask.tokenize import tokenize
 from distributed import Client, Future, futures_of
 
-from ..errors import ResultTooLargeError
+from ..errors import ResultsLostError, ResultTooLargeError
 from ..inspection.arguments import bind, calling_frame, first_argument
 from ..inspection.placement import GPU_BACKENDS, can_move, is_type_of_gpu, kind_of, name_of, place_of, to_gpu, to_host
 from ..inspection.results import in_containers, results_to_host
@@ -161,9 +161,22 @@ def _unpack(values: Collection[Any], *, traverse: bool) -> tuple[list[Any], Call
 def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.compute`; results are converted for ``--results host``, or refused if they do not fit on the GPU."""
     __tracebackhide__ = True
-    with explain_mixed_blocks(args, traverse=kwargs.get("traverse", True)):
+    with explain_mixed_blocks(args, traverse=kwargs.get("traverse", True)), _explain_end(args):
         results = _compute(original, *args, **kwargs)
     return in_containers(_move_variables, results) if array_creation_dispatch.backend == "cupy" else results
+
+
+@contextmanager
+def _explain_end(collections: Iterable[Any]) -> Iterator[None]:
+    """Inside, Dask's error for results that a cluster had, which has ended, says so."""
+    try:
+        yield
+    except ValueError as error:
+        futures = futures_of(collections) if str(error).startswith("Missing dependency") else []
+        end = next((end for future in futures if (end := getattr(future.client, "end", ""))), "")
+        if not end:
+            raise
+        raise ResultsLostError("results-lost", need="This needs", end=end) from None
 
 
 def _compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from helpers import kernel_with_cupy
 
 pytestmark = pytest.mark.cluster
 
@@ -84,6 +85,14 @@ def test_whatever_a_cell_computes_after_the_end_of_its_cluster_says_so_and_what_
             assert_one_sentence(reply, f"{names} results that are no longer on the workers. {STOPPED}|This needs", 3)
             assert "Run the cells again" in reply.error_value
     assert_one_sentence(kernel.run("first = 1\nfuture.result()"), STOPPED, 2)
+
+
+def test_a_plain_cell_without_a_cluster_says_what_a_gpu_cell_has_lost():
+    with kernel_with_cupy(1) as kernel:
+        kernel.ok("%%gpudask\nx = da.ones(4, chunks=2).persist()")
+        kernel.ok("%gpudask stop")
+        reply = kernel.run("first = 1\nx.sum().compute()")
+    assert_one_sentence(reply, f"This needs results that are no longer on the workers. {STOPPED}", 2)
 
 
 def test_a_cell_may_go_on_with_another_cluster_or_in_the_kernel(kernel):
