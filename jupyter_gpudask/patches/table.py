@@ -164,12 +164,18 @@ PATCHES = (
                 Change(f"{_SHUFFLE}:{name}", f"{_HERE}.shuffle:in_order", how="value")
                 for name in ("AssignPartitioningIndex", "SimpleShuffle", "TaskShuffle")
             ),
+            _attribute(f"{_SHUFFLE}:RearrangeByColumn._lower", "shuffle:lower_by_numbers"),
         ),
         reason="In the peer-to-peer shuffle, the scheduler unpickles CuPy metadata, which creates a CUDA context, and "
         "the workers write blocks to files. For sliding windows, Dask splits blocks into parts that are too small for "
         "a GPU. When cuDF splits a dataframe, it changes the order of the rows, so drop_duplicates does not keep the "
-        "first rows. It hashes the codes of categories, so rows of one category go to several partitions.",
-        upstream=("https://github.com/NVIDIA/cudf/pull/15469", "cudf-order-of-split-rows"),
+        "first rows. It hashes the codes of categories, so rows of one category go to several partitions. "
+        "Dask does not drop its column _partitions if columns have several levels, and shuffles rows by their index.",
+        upstream=(
+            "https://github.com/NVIDIA/cudf/pull/15469",
+            "cudf-order-of-split-rows",
+            "dask-shuffle-of-column-levels",
+        ),
         test="switch/test_arrays.py::test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses",
     ),
     Patch(
