@@ -116,6 +116,9 @@ FRAMES = {
         of(ROWS.astype({"s": "category"})).pivot_table(index="a", columns="s", values="b", aggfunc="count").melt()
     ),
     "rows of an index of numbers as texts": lambda: (s := of(ROWS).index.to_series().astype(str))[s == "cc"],
+    "the number of rows without columns": lambda: [
+        len(of(ROWS)[[]].dropna(**options)) for options in ({"how": "all"}, {"how": "any"}, {"how": "all", "subset": []})
+    ],
     "isin of zeros of Arrow": lambda: [
         of(ZEROS).isin([0, 2.5]),
         *(of(ZEROS)[name].isin([-0.0, 0.1, None]) for name in ZEROS),

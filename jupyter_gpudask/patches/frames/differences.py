@@ -214,6 +214,8 @@ def _dropna(expression: Any) -> str:
     if expression.thresh is None:
         return "cuDF's dropna ignores thresh=None"
     columns = expression.subset if isinstance(expression.subset, list | tuple) else expression.frame.columns
+    if expression.how == "all" and not len(columns):
+        return "cuDF's dropna keeps rows of no columns"
     too_many = isinstance(expression.thresh, int) and expression.thresh > len(columns)
     return "cuDF's dropna ignores a thresh of more values than there are columns" if too_many else ""
 
