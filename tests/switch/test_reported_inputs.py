@@ -117,7 +117,7 @@ FRAMES = {
     ),
     "rows of an index of numbers as texts": lambda: (s := of(ROWS).index.to_series().astype(str))[s == "cc"],
     "the number of rows without columns": lambda: [
-        len(of(ROWS)[[]].dropna(**options)) for options in ({"how": "all"}, {"how": "any"}, {"how": "all", "subset": []})
+        len(of(ROWS)[[]].dropna(**each)) for each in ({"how": "all"}, {"how": "any"}, {"how": "all", "subset": []})
     ],
     "isin of zeros of Arrow": lambda: [
         of(ZEROS).isin([0, 2.5]),
