@@ -333,6 +333,9 @@ class Frame(pd.DataFrame):
             merged.index = merged.index.where(merged.index.isin(self.index))  # labels of the left side only
         return Frame(merged[list(merged)[::-1]] if how == "right" else merged)
 
+    def melt(self, var_name=None, **options):
+        return Frame(self.to_pandas().melt(var_name=var_name or "variable", **options))
+
     def to_pandas(self, **_):
         return pd.DataFrame(self)
 

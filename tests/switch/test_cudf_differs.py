@@ -275,6 +275,9 @@ ROWS = {
         lib.series([1, None], dtype="category"), dummy_na=True
     ).shape[1],
     "differences._of_partitions": lambda lib: lib.frame(a=[1.0], b=[2.0]).std(axis=1, ddof=2),
+    "differences._of_partitions, melt": lambda lib: list(
+        lib.of(pd.DataFrame({"a": [1], "b": [2]}).rename_axis(columns="s")).melt().columns
+    ),
     "differences._labels": lambda lib: lib.of(pd.Series([1], pd.to_datetime(["2024-01-02"]))).add_prefix("a").index[0],
     "differences._operator, fill_value of integers": lambda lib: lib.frame(x=[0, 1]).floordiv(
         lib.frame(x=[0, 1]), fill_value=2

@@ -379,8 +379,12 @@ _FEWER_THAN_DDOF = "cuDF has variances of rows with fewer values than ddof"
 
 
 def _of_partitions(expression: Any) -> str:
-    """For the standard deviation of rows, which Dask calls as a method of the partitions."""
+    """For the standard deviation of rows, and ``melt``, which Dask calls as methods of the partitions."""
     options = expression.kwargs or {}
+    if expression.func == M.melt:
+        columns = expression.frame._meta.columns  # noqa: SLF001
+        is_plain = list(columns.names) == [None] and not isinstance(columns, pd.CategoricalIndex)
+        return "" if is_plain else "cuDF's melt ignores the name and the categories of the columns"
     is_of_rows = expression.func in (M.std, M.var) and options.get("axis") in (1, "columns")
     return _FEWER_THAN_DDOF if is_of_rows and options.get("ddof", 1) > 1 else ""
 
