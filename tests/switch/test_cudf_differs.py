@@ -79,6 +79,12 @@ def _index_selected_by_levels(lib: Library) -> Any:
     return len(frame.index[frame.x > 5])
 
 
+def _assigned_without_columns(lib: Library) -> Any:
+    frame = lib.of(pd.DataFrame({("b", "sum"): [1]}))[[]]
+    frame["z"] = lib.series([1])
+    return len(frame[("z", "")])
+
+
 def _hashed(lib: Library) -> Any:
     series = lib.series([1])
     return int(pd.util.hash_pandas_object(series, index=False)[0] if lib.module is pd else series.hash_values().iloc[0])
@@ -95,6 +101,7 @@ ROWS = {
     "as_pandas.converting, signs of quotients": lambda lib: lib.series([np.inf, 1.0]) / -2.0,
     "as_pandas.converting, quotients": lambda lib: lib.series([1.0]) // 0.1,
     "as_pandas.converting, remainders": lambda lib: lib.series([1.0]) % -np.inf,
+    "as_pandas.with_levels": _assigned_without_columns,
     # missing_values
     "as_pandas.compared, NaN": lambda lib: (lib.series([1.0], dtype="double[pyarrow]") <= NAN).isna().any(),
     "as_pandas.compared": lambda lib: (lib.series([1.0, NAN]) != 1).isna().any(),

@@ -116,6 +116,10 @@ FRAMES = {
         of(ROWS.astype({"s": "category"})).pivot_table(index="a", columns="s", values="b", aggfunc="count").melt()
     ),
     "rows of an index of numbers as texts": lambda: (s := of(ROWS).index.to_series().astype(str))[s == "cc"],
+    "a column that is assigned to those of several levels": lambda: [
+        (sums := of(ROWS).groupby("a").agg({"b": ["sum", "max"]})).assign(z=sums[("b", "sum")] > 9)[("z", "")],
+        sums.assign(z=of(ROWS).b.repartition(npartitions=2).sum())[("z", "")],
+    ],
     "the number of rows without columns": lambda: [
         len(of(ROWS)[[]].dropna(**each)) for each in ({"how": "all"}, {"how": "any"}, {"how": "all", "subset": []})
     ],
