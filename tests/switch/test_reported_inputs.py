@@ -80,6 +80,9 @@ ZEROS["n"] = pd.array([0.0, -0.0, 0.1, None], "Float32")
 ARROW = pd.DataFrame({"b": pd.array([2.5, None, 100, 0.75], "double[pyarrow]"), "n": [1.0, 9, None, 2]})
 
 
+COUNT = dd.Aggregation("n", lambda groups: groups.count(), lambda counts: counts.sum())
+
+
 def without_nan():
     frame = of(ARROW)
     return frame.mask((frame <= NAN) | (frame > 3))
@@ -119,6 +122,10 @@ FRAMES = {
     "a column that is assigned to those of several levels": lambda: [
         (sums := of(ROWS).groupby("a").agg({"b": ["sum", "max"]})).assign(z=sums[("b", "sum")] > 9)[("z", "")],
         sums.assign(z=of(ROWS).b.repartition(npartitions=2).sum())[("z", "")],
+    ],
+    "groups that are selected by two conditions of their key": lambda: [
+        (counts := of(ROWS).groupby("a").b.agg(COUNT).reset_index())[(counts.a > 1) & (counts.a < 3)],
+        counts[(counts.a < 2) | (counts.a > 2)],
     ],
     "the number of rows without columns": lambda: [
         len(of(ROWS)[[]].dropna(**each)) for each in ({"how": "all"}, {"how": "any"}, {"how": "all", "subset": []})

@@ -183,7 +183,8 @@ class Logical:
         result = self.operation(left, right)
         if getattr(result, "ndim", 0) == 2:
             return self._of_frames(result, left, right)
-        if getattr(getattr(result, "dtype", None), "kind", "") != "b" or not result.isna().any():
+        has_missing = hasattr(result, "isna") and result.dtype.kind == "b" and result.isna().any()
+        if not has_missing:  # of an index the conditions are arrays
             return result
         sides = (side.fillna(not self.deciding) if hasattr(side, "fillna") else side for side in (left, right))
         decided = self.operation(*sides)
