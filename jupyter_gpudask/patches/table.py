@@ -317,14 +317,16 @@ PATCHES = (
         "the dataframe: df[df.x.astype(bool)] returns df.x.astype(bool). On GPUs it does so for each condition "
         "that ran on the host. Dask selects no columns by a name of the first of several levels, unless the "
         "selection is the last operation. Of concatenated dataframes it leaves out those without the selected columns, "
-        "and so their rows. It reads several files as one partition, but to_dask_array(lengths=True) "
-        "expects as many lengths as there are files, and set_index loses its divisions, or rows.",
+        "and so their rows. Its idxmin takes all columns of one first level for one column. It reads several files as "
+        "one partition, but to_dask_array(lengths=True) expects as many lengths as there are files, and set_index "
+        "loses its divisions, or rows.",
         upstream=(
             "cudf-floor-division",
             "dask-length-of-a-partition",
             "dask-filter-by-a-conversion",
             "dask-columns-of-levels",
             "dask-rows-of-concatenated-columns",
+            "dask-idxmin-of-column-levels",
             "dask-lengths-of-files",
             "dask-rows-of-an-index-of-files",
         ),
