@@ -108,6 +108,7 @@ _WITHOUT_ROWS = "columns without rows may have another dtype"
 _ERRORS = {_OF_EMPTY: ("dtype of categories must be the same",), _OF_NULLABLE: ("not 'NAType'",)}
 """The errors of Dask on the CPU that these have as their cause; any other one is a finding."""
 _OF_MERGE = "numbers of a merge of which none is missing may be integers"
+_OF_BOOLEANS = "booleans of an outer merge that lacks no row may be objects"
 _OF_TEXT = "numbers with a fraction in text files are rounded twice"
 _OF_ROWS = "statistics of rows with booleans are numbers"
 _OF_SMALL = "cumsum of small integers keeps their dtype"
@@ -116,6 +117,7 @@ _OF_KEYS = "keys of a merge of integers of two sizes have the dtype of the metad
 _OF_BINS = "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some are missing"
 _NOTES = {
     _OF_MERGE: "of dtype float64 on the CPU, int64 on the GPUs",
+    _OF_BOOLEANS: "of dtype bool on the CPU, object on the GPUs",
     _OF_TEXT: r"\d\.\d+",
     _OF_ROWS: "of dtype object on the CPU",
     _OF_SMALL: r"of dtype u?int64 on the CPU, u?int\d+ on the GPUs",
@@ -130,6 +132,7 @@ DOCUMENTED = (
     ((TYPE,), r"get_dummies", "the columns of get_dummies have the dtype of the categories"),
     ((TYPE, VALUE), r"merge\(", "the keys of a merge of categories with other categories are strings"),
     ((TYPE,), r"merge\(", _OF_MERGE),
+    ((TYPE,), r"merge\(.*outer", _OF_BOOLEANS),
     ((VALUE,), r"read_csv\(", _OF_TEXT),
     ((VALUE,), r"isdigit\(", "isdigit of a fraction is false, as in Python"),
     ((LABELS, FACTS), r"dd\.concat\(", "concat of categories has all columns, as in pandas"),

@@ -76,6 +76,7 @@ PARAMETERS = {
     "dask.dataframe.dask_expr._expr:emulate": "func *args udf **kwargs",
     "dask.dataframe.dask_expr._groupby:_meta_apply_transform": "obj grp_func",
     "dask.dataframe.dask_expr._indexing:LocIndexer._loc": "self iindexer cindexer",
+    "dask.dataframe.dask_expr._shuffle:RearrangeByColumn._lower": "self",
     "dask.dataframe.dask_expr.io.bag:to_bag": "df index format",
     "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available": "self parent dependents",
     "dask.dataframe.dask_expr._expr:plain_column_projection": "expr parent dependents additional_columns",

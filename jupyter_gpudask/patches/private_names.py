@@ -20,15 +20,15 @@ PRIVATE_NAMES = {
         "PropertyMap._parameters PropertyMap.operation PropertyMapIndex"
     ),
     "dask.dataframe.dask_expr._backends": "ToPandasBackend dataframe_creation_dispatch",
-    "dask.dataframe.dask_expr._concat": "Concat StackPartition",
+    "dask.dataframe.dask_expr._concat": "Concat StackPartition StackPartitionInterleaved",
     "dask.dataframe.dask_expr._cumulative": "CumProd CumSum CumulativeAggregations TakeLast TakeLast.operation",
     "dask.dataframe.dask_expr._describe": "DescribeNumeric",
     "dask.dataframe.dask_expr._expr": (
-        "Add And And.operation AsType Assign Between Blockwise Diff Div DropnaSeries Elemwise Eval Expr Fillna Filter "
-        "FloorDiv Fused Head Index Isin MapPartitions Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul "
-        "NotNull OpAlignPartitions Or Or.operation Pow Projection Query Replace ResetIndex Round Shift ShiftIndex Sqrt "
-        "Sub ToBackend ToDatetime ToFrameIndex UFuncAlign UFuncElemwise Where WhereAlign determine_column_projection "
-        "rewrite_filters"
+        "Add And And.operation AsType Assign Assign.operation AssignAlign Between Blockwise ColumnsSetter Diff Div "
+        "DropnaSeries Elemwise Eval Expr Fillna Filter FloorDiv Fused Head Index Isin MapPartitions Mask MaskAlign "
+        "MethodOperator MethodOperatorAlign Mod Mul NotNull OpAlignPartitions Or Or.operation Pow Projection Query "
+        "Replace ResetIndex Round Shift ShiftIndex Sqrt Sub ToBackend ToDatetime ToFrame ToFrameIndex UFuncAlign "
+        "UFuncElemwise Where WhereAlign are_co_aligned determine_column_projection rewrite_filters"
     ),
     "dask.dataframe.dask_expr._groupby": (
         "DecomposableGroupbyAggregation GetGroup GroupByBase GroupByTransform GroupbyAggregation Head Prod Size Std "
@@ -36,9 +36,9 @@ PRIVATE_NAMES = {
     ),
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
     "dask.dataframe.dask_expr._reductions": (
-        "All Any CustomReduction DropDuplicates IdxMax IdxMin Max Min Min.reduction_chunk Mode "
-        "Mode.reduction_aggregate NLargest NSmallest NSmallest.reduction_aggregate NSmallest.reduction_chunk Reduction "
-        "Sum Unique ValueCounts Var"
+        "All Any CustomReduction DropDuplicates IdxMax IdxMin IdxMin.reduction_aggregate Max Min Min.reduction_chunk "
+        "Mode Mode.reduction_aggregate NLargest NSmallest NSmallest.reduction_aggregate NSmallest.reduction_chunk "
+        "Reduction Sum Unique ValueCounts Var"
     ),
     "dask.dataframe.dask_expr._repartition": (
         "Repartition RepartitionToFewer RepartitionToFewer._compute_partition_boundaries"

@@ -15,6 +15,7 @@ import dask.config
 import numpy as np
 import pandas as pd
 from dask.array._shuffle import _calculate_new_chunksizes
+from dask.dataframe.dask_expr._expr import ColumnsSetter
 from dask.dataframe.dask_expr._shuffle import (
     AssignPartitioningIndex,
     SimpleShuffle,
@@ -26,7 +27,7 @@ from dask.dataframe.shuffle import shuffle_group, shuffle_group_2
 from distributed import client as distributed_client
 
 from ..inspection.arguments import bind
-from ..inspection.placement import is_type_of_gpu, place_of
+from ..inspection.placement import is_type_of_gpu, place_of, place_of_partitions
 from ..overlay import current_overlay
 
 
@@ -177,6 +178,26 @@ class AssignPartitioningIndexByValue(AssignPartitioningIndex):
     """
 
     operation = staticmethod(_with_partitions_of_rows)
+
+
+def lower_by_numbers(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``RearrangeByColumn._lower``; on GPUs, columns of several levels are numbered while rows are shuffled.
+
+    Dask's own column ``_partitions`` gets a name of several levels, and stays in the result. For distinct rows Dask
+    renames tuples to texts, which pandas ignores for several levels, and takes the index for the missing column.
+    """
+    shuffled = bind(original, args, kwargs).arguments["self"]
+    frame = shuffled.frame
+    names = frame._meta.columns if frame.ndim > 1 else pd.Index([])  # noqa: SLF001
+    if names.nlevels == 1 or place_of_partitions(frame) != "gpu":
+        return original(*args, **kwargs)
+    numbers = [str(number) for number in range(len(names))]
+    numbered = dict(zip([*names, *map(str, names)], numbers * 2, strict=True))
+    by = shuffled.operand("partitioning_index")
+    by = [by] if isinstance(by, str) else by
+    by = [numbered.get(key, key) for key in by] if isinstance(by, list) else by
+    changed = {"frame": ColumnsSetter(frame, numbers), "partitioning_index": by}
+    return ColumnsSetter(shuffled.substitute_parameters(changed), names)
 
 
 class _InOrder:

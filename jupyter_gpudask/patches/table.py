@@ -164,12 +164,18 @@ PATCHES = (
                 Change(f"{_SHUFFLE}:{name}", f"{_HERE}.shuffle:in_order", how="value")
                 for name in ("AssignPartitioningIndex", "SimpleShuffle", "TaskShuffle")
             ),
+            _attribute(f"{_SHUFFLE}:RearrangeByColumn._lower", "shuffle:lower_by_numbers"),
         ),
         reason="In the peer-to-peer shuffle, the scheduler unpickles CuPy metadata, which creates a CUDA context, and "
         "the workers write blocks to files. For sliding windows, Dask splits blocks into parts that are too small for "
         "a GPU. When cuDF splits a dataframe, it changes the order of the rows, so drop_duplicates does not keep the "
-        "first rows. It hashes the codes of categories, so rows of one category go to several partitions.",
-        upstream=("https://github.com/NVIDIA/cudf/pull/15469", "cudf-order-of-split-rows"),
+        "first rows. It hashes the codes of categories, so rows of one category go to several partitions. "
+        "Dask does not drop its column _partitions if columns have several levels, and shuffles rows by their index.",
+        upstream=(
+            "https://github.com/NVIDIA/cudf/pull/15469",
+            "cudf-order-of-split-rows",
+            "dask-shuffle-of-column-levels",
+        ),
         test="switch/test_arrays.py::test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses",
     ),
     Patch(
@@ -310,13 +316,17 @@ PATCHES = (
         "partitions, too. If the condition of a filter is a conversion, Dask filters the condition instead of "
         "the dataframe: df[df.x.astype(bool)] returns df.x.astype(bool). On GPUs it does so for each condition "
         "that ran on the host. Dask selects no columns by a name of the first of several levels, unless the "
-        "selection is the last operation. It reads several files as one partition, but to_dask_array(lengths=True) "
-        "expects as many lengths as there are files, and set_index loses its divisions, or rows.",
+        "selection is the last operation. Of concatenated dataframes it leaves out those without the selected columns, "
+        "and so their rows. Its idxmin takes all columns of one first level for one column. It reads several files as "
+        "one partition, but to_dask_array(lengths=True) expects as many lengths as there are files, and set_index "
+        "loses its divisions, or rows.",
         upstream=(
             "cudf-floor-division",
             "dask-length-of-a-partition",
             "dask-filter-by-a-conversion",
             "dask-columns-of-levels",
+            "dask-rows-of-concatenated-columns",
+            "dask-idxmin-of-column-levels",
             "dask-lengths-of-files",
             "dask-rows-of-an-index-of-files",
         ),

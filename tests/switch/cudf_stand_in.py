@@ -129,7 +129,10 @@ class Series(pd.Series):
         return Series(with_missing(self.to_pandas().between(left, right, inclusive), self))
 
     def isin(self, values):
-        return Series(self.to_pandas().isin(values) & self.notna())
+        plain = self.to_pandas()
+        is_of_arrow = isinstance(plain.dtype, pd.ArrowDtype) and plain.dtype.kind == "f"
+        plain = plain.astype("float64") if is_of_arrow else plain  # in which 0.0 is -0.0
+        return Series(plain.isin(values) & self.notna())
 
     def where(self, cond, other=np.nan, **_):
         plain = pd.Series(self)
@@ -329,6 +332,9 @@ class Frame(pd.DataFrame):
         if how == "outer" and options.get("left_index") and self.index.name != right.index.name:
             merged.index = merged.index.where(merged.index.isin(self.index))  # labels of the left side only
         return Frame(merged[list(merged)[::-1]] if how == "right" else merged)
+
+    def melt(self, var_name=None, **options):
+        return Frame(self.to_pandas().melt(var_name=var_name or "variable", **options))
 
     def to_pandas(self, **_):
         return pd.DataFrame(self)

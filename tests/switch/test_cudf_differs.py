@@ -79,6 +79,12 @@ def _index_selected_by_levels(lib: Library) -> Any:
     return len(frame.index[frame.x > 5])
 
 
+def _assigned_without_columns(lib: Library) -> Any:
+    frame = lib.of(pd.DataFrame({("b", "sum"): [1]}))[[]]
+    frame["z"] = lib.series([1])
+    return len(frame[("z", "")])
+
+
 def _hashed(lib: Library) -> Any:
     series = lib.series([1])
     return int(pd.util.hash_pandas_object(series, index=False)[0] if lib.module is pd else series.hash_values().iloc[0])
@@ -95,6 +101,7 @@ ROWS = {
     "as_pandas.converting, signs of quotients": lambda lib: lib.series([np.inf, 1.0]) / -2.0,
     "as_pandas.converting, quotients": lambda lib: lib.series([1.0]) // 0.1,
     "as_pandas.converting, remainders": lambda lib: lib.series([1.0]) % -np.inf,
+    "as_pandas.with_levels": _assigned_without_columns,
     # missing_values
     "as_pandas.compared, NaN": lambda lib: (lib.series([1.0], dtype="double[pyarrow]") <= NAN).isna().any(),
     "as_pandas.compared": lambda lib: (lib.series([1.0, NAN]) != 1).isna().any(),
@@ -120,6 +127,7 @@ ROWS = {
     "missing_values.NotNullAsPandas": lambda lib: list(map(bool, lib.frame(x=[1, 2]).index.notnull())),  # noqa: PD004 - the other name
     "missing_values.ReplaceAsPandas": lambda lib: str(lib.series([1, 2]).replace(5, 0.5).dtype),
     "missing_values.found": lambda lib: lib.series([1.0, NAN]).isin([1.0, NAN]),
+    "missing_values.found, zeros of Arrow": lambda lib: lib.series([-0.0], dtype="double[pyarrow]").isin([0.0]),
     "missing_values.found, floats of 32 bits": lambda lib: lib.series([0.1], dtype="float32").isin([0.1]),
     "missing_values.rolling": lambda lib: lib.series([1.0, np.inf, 1.0, 1.0]).rolling(2).sum(),
     "missing_values.RollingAsPandas": lambda lib: (
@@ -219,6 +227,7 @@ ROWS = {
     "differences._ufunc, copysign": lambda lib: np.copysign(lib.series([1.0]), lib.series([NAN])).isna().any(),
     "differences._ufunc, logical_or": lambda lib: np.logical_or(lib.series([NAN]), lib.series([0.0])).isna().any(),
     "differences.Clip": lambda lib: lib.series([1, 5]).clip(1.5, 3.5),
+    "differences._dropna, no columns": lambda lib: len(lib.frame(a=[1.0, NAN])[[]].dropna(how="all")),
     "differences._dropna, None": lambda lib: len(lib.frame(a=[1.0, NAN], b=[1.0, 2.0]).dropna(thresh=None)),
     "differences._grouped, ordered categories": lambda lib: list(
         lib.of(pd.DataFrame({"k": [1, 1], "c": pd.Categorical(["a", "b"], dtype=ORDERED), "x": [1, 2]}))
@@ -273,6 +282,9 @@ ROWS = {
         lib.series([1, None], dtype="category"), dummy_na=True
     ).shape[1],
     "differences._of_partitions": lambda lib: lib.frame(a=[1.0], b=[2.0]).std(axis=1, ddof=2),
+    "differences._of_partitions, melt": lambda lib: list(
+        lib.of(pd.DataFrame({"a": [1], "b": [2]}).rename_axis(columns="s")).melt().columns
+    ),
     "differences._labels": lambda lib: lib.of(pd.Series([1], pd.to_datetime(["2024-01-02"]))).add_prefix("a").index[0],
     "differences._operator, fill_value of integers": lambda lib: lib.frame(x=[0, 1]).floordiv(
         lib.frame(x=[0, 1]), fill_value=2

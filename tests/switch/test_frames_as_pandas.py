@@ -54,8 +54,10 @@ def of_both(compute, data, on_cpu, on_gpu):
             return expected, results_to_host(compute(dd.from_pandas(data, npartitions=on_gpu)).compute())
 
 
-def assert_same(compute, fallback=None):
+def assert_same(compute, fallback=None, of_pandas=None):
+    """The same as Dask on the CPU, or as pandas where that has another result."""
     expected, result = on_both(compute, fallback)
+    expected = expected if of_pandas is None else of_pandas
     if isinstance(expected, pd.DataFrame):
         pd.testing.assert_frame_equal(result, expected, check_dtype=False, check_index_type=False, check_freq=False)
     elif isinstance(expected, pd.Series):
@@ -121,10 +123,11 @@ def test_an_index_of_several_files_has_divisions(files):
         {"t": pd.date_range("2024", periods=400, freq="h"), "n": np.arange(400), "s": list("abcd") * 100}
     )
     path = files([hours.iloc[start : start + 100] for start in range(0, 400, 100)])
-    assert_same(lambda: dd.read_parquet(path).set_index("t").n.resample("1D").sum().compute())
+    days = hours.set_index("t").n.resample("1D").sum()  # of which Dask on the CPU loses rows
+    assert_same(lambda: dd.read_parquet(path).set_index("t").n.resample("1D").sum().compute(), of_pandas=days)
     assert_same(lambda: dd.read_parquet(path).set_index("n").loc[[3, 398]].s.compute().sort_index())
     assert_same(lambda: dd.read_parquet(path).set_index("s").loc["b"].n.sum().compute())
-    assert_same(lambda: len(dd.read_parquet(path).set_index("n").repartition(divisions=[0, 70, 399])))
+    assert_same(lambda: len(dd.read_parquet(path).set_index("n").repartition(divisions=[0, 70, 399])), of_pandas=400)
     assert_same(lambda: dd.read_parquet(path)[["n"]].assign(m=dd.read_parquet(path).n).m.sum().compute())
     assert_same(lambda: dd.read_parquet(path).sort_values("n").partitions[-1].n.max().compute())
 

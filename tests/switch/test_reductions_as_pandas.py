@@ -54,6 +54,15 @@ def test_extremes_ignore_partitions_without_rows(compute, partitions):
     pd.testing.assert_series_equal(pd.Series(result.compute()), compute(frame).compute(), check_dtype=False)
 
 
+@pytest.mark.parametrize("name", ["idxmin", "idxmax"])
+@pytest.mark.parametrize("numeric_only", [False, True])
+def test_extremes_of_columns_of_several_levels_have_their_names(name, numeric_only):
+    data = FRAME[["k", "when", "x"] if numeric_only else ["k", "x"]]
+    data.columns = pd.MultiIndex.from_product([["a"], data.columns])
+    result = getattr(to_gpu_as(Frame, dd.from_pandas(data, npartitions=2)), name)(numeric_only=numeric_only)
+    pd.testing.assert_series_equal(pd.Series(result.compute()), getattr(data, name)(numeric_only=numeric_only))
+
+
 @pytest.mark.parametrize(
     "compute",
     [

@@ -75,7 +75,12 @@ def aligned():
 
 
 NAN = float("nan")
+ZEROS = pd.DataFrame({name: pd.array([0.0, -0.0, 0.1, None], f"{name}[pyarrow]") for name in ("double", "float")})
+ZEROS["n"] = pd.array([0.0, -0.0, 0.1, None], "Float32")
 ARROW = pd.DataFrame({"b": pd.array([2.5, None, 100, 0.75], "double[pyarrow]"), "n": [1.0, 9, None, 2]})
+
+
+COUNT = dd.Aggregation("n", lambda groups: groups.count(), lambda counts: counts.sum())
 
 
 def without_nan():
@@ -114,6 +119,21 @@ FRAMES = {
         of(ROWS.astype({"s": "category"})).pivot_table(index="a", columns="s", values="b", aggfunc="count").melt()
     ),
     "rows of an index of numbers as texts": lambda: (s := of(ROWS).index.to_series().astype(str))[s == "cc"],
+    "a column that is assigned to those of several levels": lambda: [
+        (sums := of(ROWS).groupby("a").agg({"b": ["sum", "max"]})).assign(z=sums[("b", "sum")] > 9)[("z", "")],
+        sums.assign(z=of(ROWS).b.repartition(npartitions=2).sum())[("z", "")],
+    ],
+    "groups that are selected by two conditions of their key": lambda: [
+        (counts := of(ROWS).groupby("a").b.agg(COUNT).reset_index())[(counts.a > 1) & (counts.a < 3)],
+        counts[(counts.a < 2) | (counts.a > 2)],
+    ],
+    "the number of rows without columns": lambda: [
+        len(of(ROWS)[[]].dropna(**each)) for each in ({"how": "all"}, {"how": "any"}, {"how": "all", "subset": []})
+    ],
+    "isin of zeros of Arrow": lambda: [
+        of(ZEROS).isin([0, 2.5]),
+        *(of(ZEROS)[name].isin([-0.0, 0.1, None]) for name in ZEROS),
+    ],
     "isin of nullable dtypes": lambda: [of(NULLABLE).isin(each) for each in ([1, 3], {"w": [1]})],
     "the index of isin without columns": lambda: [of(ROWS)[["a", "b"]].isin([1])[[]].index.to_series()],
     "isin and other rows": lambda: of(ROWS)[["a"]].isin([1]).combine_first(of(ROWS)[["a", "b"]]),

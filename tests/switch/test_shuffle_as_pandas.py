@@ -88,6 +88,25 @@ def test_no_rows_are_shuffled_by_files(call):
     assert not on_gpu
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda frame: frame.drop_duplicates(),
+        lambda frame: frame[[("n", "sum")]].drop_duplicates(),
+        lambda frame: frame.drop_duplicates(subset=[("n", "sum")], keep="last"),
+        lambda frame: frame.merge(frame, on=[("k", "")]),
+    ],
+)
+def test_columns_of_several_levels_are_shuffled_without_those_of_dask(call):
+    rows = pd.DataFrame(DATA.to_numpy() % 4, columns=pd.MultiIndex.from_tuples([("k", ""), ("n", "sum"), ("n", "max")]))
+    frame = to_gpu(dd.from_pandas(rows, npartitions=3))
+    with dask.config.set({"dataframe.shuffle.method": "tasks", "scheduler": "sync"}):
+        made = call(frame).persist().compute()  # of several partitions
+    expected = call(rows)
+    assert list(made.columns) == list(expected.columns)
+    assert sorted(made.to_numpy().tolist()) == sorted(expected.to_numpy().tolist())
+
+
 @pytest.fixture
 def hashes_codes():
     """Let the stand-in hash the codes of categories, as cuDF does."""

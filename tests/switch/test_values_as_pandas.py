@@ -381,13 +381,34 @@ def test_texts_of_two_columns_are_concatenated_as_in_pandas():
         lambda f, flags: dd.concat([f.assign(b=flags), f]),
         lambda f, flags: dd.concat([f, f.assign(b=flags)], interleave_partitions=True),
         lambda f, flags: dd.concat([f.assign(b=flags), f]).repartition(npartitions=1),
-        lambda f, flags: dd.concat([f, f.assign(b=flags)])[["b"]].repartition(npartitions=1),
+        lambda f, flags: dd.concat([f, f.assign(b=flags)])[["k", "b"]].repartition(npartitions=1),
     ],
 )
 def test_booleans_that_a_dataframe_lacks_are_missing(compute):
     expected, result = on_both(lambda f: compute(f[["k"]], f.k > 3))
     assert result.b.isna().tolist() == expected.b.isna().tolist()
     assert result.b.dropna().tolist() == expected.b.dropna().tolist()
+
+
+LABELED = pd.DataFrame({"b": [1.0, 2.0]}, [3, 20])
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda lib, f, _: lib.concat([f[["k"]], f[["x"]]])["x"],
+        lambda lib, f, _: lib.concat([f[["k"]], f["x"]])[["k"]],
+        lambda lib, f, _: lib.concat([f[["k", "x"]], f[["k", "x"]]]).assign(z=1)["z"],
+        lambda lib, f, _: lib.concat([f, f["x"].rename("again")], axis=1).assign(z=lambda d: d["again"] - 1)["z"],
+        lambda lib, f, _: lib.concat([f, f["x"].rename("again")], axis=1).assign(z=1)["z"],
+        lambda lib, f, other: lib.concat([f[["k"]], other], axis=1)["k"],
+        lambda lib, f, other: lib.concat([f[["k"]], other["b"]], axis=1)[["b"]],
+    ],
+)
+def test_columns_of_a_concatenation_have_all_its_rows(compute):
+    """Dask on the CPU loses rows, or the name, or fails."""
+    parts = [to_gpu(dd.from_pandas(each, npartitions=2)) for each in (FRAME, LABELED)]
+    assert_equal(compute(dd, *parts).compute(), compute(pd, FRAME, LABELED))
 
 
 @pytest.mark.parametrize(

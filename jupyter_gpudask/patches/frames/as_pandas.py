@@ -323,6 +323,38 @@ def first_rows(expression: _expr.Head) -> Any:
     return expression
 
 
+def assigned(df: Any, *pairs: Any) -> Any:
+    """One partition with new columns, whose names get the levels of the others.
+
+    cuDF gives them none if all columns that have them are left out.
+    """
+    rest = ("",) * (df.columns.nlevels - 1)
+    return _expr.Assign.operation(df, *(part if place % 2 else (part, *rest) for place, part in enumerate(pairs)))
+
+
+class AssignOfLevels(_expr.Assign):
+    """New columns of a dataframe whose columns have several levels."""
+
+    operation = staticmethod(assigned)
+
+    def _simplify_down(self) -> None:
+        """Do not become one with those assigned before, by which Dask makes an expression of its own class."""
+
+
+class AssignAlignOfLevels(_expr.AssignAlign):
+    """The same with a column that Dask aligns first."""
+
+    _expr_cls = AssignOfLevels
+
+
+def with_levels(expression: Any) -> Any:
+    """New columns, by `AssignOfLevels` if those of the dataframe have several levels."""
+    if expression.frame._meta.columns.nlevels == 1:  # noqa: SLF001
+        return expression
+    kind = AssignOfLevels if isinstance(expression, _expr.Assign) else AssignAlignOfLevels
+    return kind(*expression.operands)
+
+
 # Conversions
 
 
@@ -522,6 +554,7 @@ RULES: dict[Any, Any] = {
     **dict.fromkeys(CUMULATIVE, cumulated),
     **dict.fromkeys(_MAPPING, with_dtype_of_pandas),
     **dict.fromkeys(RollingReduction.__subclasses__(), rolling),
+    **dict.fromkeys((_expr.Assign, _expr.AssignAlign), with_levels),
     **dict.fromkeys((_expr.Diff, _expr.Shift), with_floats),
     **dict.fromkeys((_expr.UFuncAlign, _expr.UFuncElemwise), of_columns_of_numpy),
     _expr.Round: with_nullable_dtypes,

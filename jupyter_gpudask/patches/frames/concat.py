@@ -10,8 +10,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from dask.dataframe.dask_expr._concat import Concat, StackPartition
-from dask.dataframe.dask_expr._expr import AsType, Projection
+from dask.dataframe.dask_expr._concat import Concat, StackPartition, StackPartitionInterleaved
+from dask.dataframe.dask_expr._expr import AsType, Projection, ToFrame, are_co_aligned, determine_column_projection
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dispatch import concat
 from pandas.api.types import is_object_dtype
@@ -38,8 +38,10 @@ def shared_columns(expression: Any) -> list[Any] | None:
 
 def concatenation(expression: Any) -> Any:
     """The expression as an outer join of the columns that it has, if it can be one."""
-    if not (_is_of_rows(expression) and is_outer(expression)):
+    if not is_outer(expression):
         return expression
+    if not _is_of_rows(expression):
+        return ConcatAsPandas(*expression.operands)
     operands = dict(zip(expression._parameters, expression.operands, strict=False))  # noqa: SLF001 - the frames follow
     frames = expression.dependencies()
     if expression.join != "outer" and (shared := shared_columns(expression)) is not None:
@@ -51,15 +53,36 @@ def _is_of_rows(expression: Any) -> bool:
     return expression.axis in (0, "index")
 
 
-class ConcatAsPandas(Concat):
-    """A concatenation of rows on GPUs."""
+class _AllRows:
+    """A concatenation from which columns are selected.
+
+    Dask 2026.7 leaves out dataframes that have none of the columns, and so their rows or labels, and makes no dataframe
+    of a single Series that is left.
+    """
+
+    def _simplify_up(self: Any, parent: Any, dependents: Any) -> Any:
+        if isinstance(parent, Projection):
+            wanted = determine_column_projection(self, parent, dependents)
+            wanted = set(wanted if isinstance(wanted, list) else [wanted])
+            frames = self.dependencies()
+            left_out = [wanted.isdisjoint(frame.columns) for frame in frames]
+            have_same_rows = not _is_of_rows(self) and are_co_aligned(*frames)
+            if all(left_out) or (any(left_out) and not have_same_rows):
+                return None
+        made = super()._simplify_up(parent, dependents)  # type: ignore[misc]
+        is_series = isinstance(made, Projection) and isinstance(made.frame, Concat) and made.frame.ndim < self.ndim
+        return type(made)(ToFrame(made.frame), *made.operands[1:]) if is_series else made
+
+
+class ConcatAsPandas(_AllRows, Concat):
+    """A concatenation on GPUs."""
 
     def _lower(self) -> Any:
         lowered = super()._lower()
-        if not isinstance(lowered, StackPartition):
+        kind = _LOWERED.get(type(lowered))
+        if kind is None:
             return lowered
-        kind = StackPartitionAsPandas if type(lowered) is StackPartition else type(lowered)
-        return kind(*map(_without_objects, lowered.operands))
+        return kind(*map(_without_objects, lowered.operands) if _is_of_rows(self) else lowered.operands)
 
 
 def _without_objects(operand: Any) -> Any:
@@ -75,7 +98,7 @@ def _without_objects(operand: Any) -> Any:
     return AsType(operand.frame, others) if others else operand.frame
 
 
-class StackPartitionAsPandas(StackPartition):
+class StackPartitionAsPandas(_AllRows, StackPartition):
     """All partitions one after the other, with all columns on GPUs.
 
     Booleans that some dataframes lack are objects in pandas. Here they stay booleans: the missing values would be texts
@@ -102,6 +125,16 @@ class StackPartitionAsPandas(StackPartition):
     def _layer(self) -> dict[Any, Any]:
         tasks = super()._layer()
         return {key: tuple(concatenate if part is concat else part for part in task) for key, task in tasks.items()}
+
+
+class InterleavedAsPandas(_AllRows, StackPartitionInterleaved):
+    """The rows of all partitions of the same divisions."""
+
+
+_LOWERED: dict[type, Any] = {
+    StackPartition: StackPartitionAsPandas,
+    StackPartitionInterleaved: InterleavedAsPandas,
+}
 
 
 def concatenate(frames: Sequence[Any], *args: Any, **kwargs: Any) -> Any:

@@ -214,6 +214,8 @@ def _dropna(expression: Any) -> str:
     if expression.thresh is None:
         return "cuDF's dropna ignores thresh=None"
     columns = expression.subset if isinstance(expression.subset, list | tuple) else expression.frame.columns
+    if expression.how == "all" and not len(columns):
+        return "cuDF's dropna keeps rows of no columns"
     too_many = isinstance(expression.thresh, int) and expression.thresh > len(columns)
     return "cuDF's dropna ignores a thresh of more values than there are columns" if too_many else ""
 
@@ -377,8 +379,12 @@ _FEWER_THAN_DDOF = "cuDF has variances of rows with fewer values than ddof"
 
 
 def _of_partitions(expression: Any) -> str:
-    """For the standard deviation of rows, which Dask calls as a method of the partitions."""
+    """For the standard deviation of rows, and ``melt``, which Dask calls as methods of the partitions."""
     options = expression.kwargs or {}
+    if expression.func == M.melt:
+        columns = expression.frame._meta.columns  # noqa: SLF001
+        is_plain = list(columns.names) == [None] and not isinstance(columns, pd.CategoricalIndex)
+        return "" if is_plain else "cuDF's melt ignores the name and the categories of the columns"
     is_of_rows = expression.func in (M.std, M.var) and options.get("axis") in (1, "columns")
     return _FEWER_THAN_DDOF if is_of_rows and options.get("ddof", 1) > 1 else ""
 

@@ -183,7 +183,8 @@ class Logical:
         result = self.operation(left, right)
         if getattr(result, "ndim", 0) == 2:
             return self._of_frames(result, left, right)
-        if getattr(getattr(result, "dtype", None), "kind", "") != "b" or not result.isna().any():
+        has_missing = hasattr(result, "isna") and result.dtype.kind == "b" and result.isna().any()
+        if not has_missing:  # of an index the conditions are arrays
             return result
         sides = (side.fillna(not self.deciding) if hasattr(side, "fillna") else side for side in (left, right))
         decided = self.operation(*sides)
@@ -301,9 +302,14 @@ NotNullAsPandas = with_operation(_expr.NotNull, not_missing, __name__)
 
 
 def isin(frame: Any, values: Any) -> Any:
-    """Whether values are among others, of which one may be missing: cuDF 26.10 finds no NaN."""
+    """Whether values are among others, of which one may be missing: cuDF 26.10 finds no NaN.
+
+    Raises `DifferentResultError`: it has floats of Arrow, for which 0.0 is not among -0.0, and 0.1 may have 32 bits.
+    """
     if not is_type_of_gpu(type(frame)) or is_type_of_gpu(type(values)):
         return frame.isin(values)
+    if _has_floats_of_arrow(frame):
+        raise DifferentResultError("cuDF finds 0.0 among -0.0")
     result = with_doubles(frame).isin(values)  # 0.1 is no float of 32 bits
     if frame.ndim == 1:
         return _with_missing(result, frame, values)
@@ -351,13 +357,14 @@ def found(expression: _expr.Isin) -> Any:
     In ``isin``, NaN and NaT are equal, and so are all missing texts.
     """
     meta = expression.frame._meta  # noqa: SLF001
-    are_plain = all(
-        (isinstance(dtype, np.dtype) and dtype.kind in "biufmM")
-        or (isinstance(dtype, pd.ArrowDtype) and dtype.kind == "f")
-        for dtype in dtypes_of(meta).values()
-    )
+    are_plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biufmM" for dtype in dtypes_of(meta).values())
     are_texts = isinstance(meta, pd.Series) and isinstance(meta.dtype, pd.StringDtype)
-    return (IsinAsPandas if are_plain or are_texts else IsinOfValues)(*expression.operands)
+    is_changed = are_plain or are_texts or _has_floats_of_arrow(meta)
+    return (IsinAsPandas if is_changed else IsinOfValues)(*expression.operands)
+
+
+def _has_floats_of_arrow(frame: Any) -> bool:
+    return any(isinstance(dtype, pd.ArrowDtype) and dtype.kind == "f" for dtype in dtypes_of(frame).values())
 
 
 class FillnaAsPandas(SelectedBelow, _expr.Fillna):

@@ -18,7 +18,7 @@ from dask.dataframe.core import idxmaxmin_chunk
 from dask.dataframe.dask_expr import _cumulative
 from dask.dataframe.dask_expr._describe import DescribeNumeric
 from dask.dataframe.dask_expr._expr import MapPartitions, Projection, Sqrt
-from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Reduction, Var
+from dask.dataframe.dask_expr._reductions import IdxMin, Max, Min, Mode, NLargest, NSmallest, Reduction, Var
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 from dask.dataframe.tseries.resample import ResampleAgg, ResampleAggregation
 from dask.utils import is_dataframe_like
@@ -264,9 +264,13 @@ def find_extremes(
     -------
     pandas.DataFrame
         With the columns ``idx`` and ``value``, and a row for each column of a DataFrame. None for a block without rows.
+        The rows of columns of several levels are numbered: Dask takes all columns of one first level for one column.
 
     Raises `ValueError`: as pandas 3 does: a column has nothing but missing values, or one although `skipna` is false.
     """
+    if getattr(getattr(block, "columns", None), "nlevels", 1) > 1:
+        block = block[_numbers(block)] if numeric_only else block.copy(deep=False)
+        block.columns = range(block.shape[1])
     if isinstance(block, pd.DataFrame | pd.Series):
         made: pd.DataFrame = idxmaxmin_chunk(block, fn, skipna=skipna, numeric_only=numeric_only)
         return made
@@ -275,11 +279,20 @@ def find_extremes(
     if not is_dataframe_like(block):
         label, value = _find_extreme(block, fn, skipna)
         return pd.DataFrame({"idx": [label], "value": [value]})
-    if numeric_only:
-        block = block[[name for name in block.columns if getattr(block[name].dtype, "kind", "O") in "biufc"]]
+    block = block[_numbers(block)] if numeric_only else block
     found = {name: _find_extreme(block[name], fn, skipna) for name in block.columns}
     labels, values = zip(*found.values(), strict=True) if found else ((), ())
     return pd.DataFrame({"idx": labels, "value": values}, index=list(found))
+
+
+def _numbers(block: Any) -> list[Any]:
+    return [name for name, dtype in block.dtypes.items() if getattr(dtype, "kind", "O") in "biufc"]
+
+
+def named_extremes(found: Any, names: Any = None, **options: Any) -> Any:
+    """The labels of the extremes in all partitions, of those of each, with `names` if they are numbered."""
+    made = IdxMin.reduction_aggregate(found, **options)
+    return made if names is None else made.set_axis(names)
 
 
 def _find_extreme(column: Any, fn: str, skipna: bool) -> tuple[Any, Any]:
@@ -298,9 +311,19 @@ class IdxMinAsPandas(IdxMin):
     """The labels of the least values."""
 
     reduction_chunk = find_extremes
+    reduction_aggregate = staticmethod(named_extremes)  # type: ignore[assignment]
+
+    @property
+    def aggregate_kwargs(self) -> Any:  # type: ignore[override]
+        """The options of `reduction_aggregate`."""
+        meta = self.frame._meta  # noqa: SLF001
+        if getattr(getattr(meta, "columns", None), "nlevels", 1) == 1:
+            return super().aggregate_kwargs
+        names = meta[_numbers(meta)].columns if self.numeric_only else meta.columns
+        return {**super().aggregate_kwargs, "names": names}
 
 
-class IdxMaxAsPandas(IdxMax):
+class IdxMaxAsPandas(IdxMinAsPandas):
     """The labels of the greatest values."""
 
-    reduction_chunk = find_extremes
+    _reduction_attribute = "idxmax"
