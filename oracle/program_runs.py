@@ -123,7 +123,7 @@ _NOTES = {
     _OF_SMALL: r"of dtype u?int64 on the CPU, u?int\d+ on the GPUs",
     _OF_META: "of dtype float32 on the CPU, float64 on the GPUs",
     _OF_KEYS: r"of dtype int64 on the CPU, int\d+ on the GPUs",
-    _OF_BINS: r"(nan\)|<NA>) and np\.float64\([01]\.0\)$",
+    _OF_BINS: r"(nan\)|<NA>) and np\.float64\([01]\.0\)$|of dtype [Ff]loat64 on the CPU, [Uu]?[Ii]nt64 on the GPUs",
 }
 """What the note of a difference has that has these as its cause."""
 
@@ -146,7 +146,7 @@ DOCUMENTED = (
     ((TYPE,), r"axis=1", _OF_ROWS),
     ((TYPE,), r"apply\(.*axis=1, meta=", _OF_META),
     ((TYPE,), r"\.cum(sum|prod)\(", _OF_SMALL),
-    ((VALUE,), r"\.resample\(", _OF_BINS),
+    ((VALUE, TYPE), r"\.resample\(", _OF_BINS),
 )
 """Differences that docs/what-runs-where.md lists: their outcomes, a pattern of the text of a step, and the reason."""
 
