@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dask.dataframe.dask_expr._concat import Concat, StackPartition, StackPartitionInterleaved
-from dask.dataframe.dask_expr._expr import AsType, Projection, ToFrame, are_co_aligned, determine_column_projection
+from dask.dataframe.dask_expr._expr import AsType, Projection, determine_column_projection
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dispatch import concat
 from pandas.api.types import is_object_dtype
@@ -54,24 +54,18 @@ def _is_of_rows(expression: Any) -> bool:
 
 
 class _AllRows:
-    """A concatenation from which columns are selected.
+    """A concatenation of which columns are selected if each dataframe has some of them.
 
-    Dask 2026.7 leaves out dataframes that have none of the columns, and so their rows or labels, and makes no dataframe
-    of a single Series that is left.
+    Dask 2026.7 leaves out the others, and so their rows or labels; a single Series that is left is no dataframe.
     """
 
     def _simplify_up(self: Any, parent: Any, dependents: Any) -> Any:
         if isinstance(parent, Projection):
             wanted = determine_column_projection(self, parent, dependents)
-            wanted = set(wanted if isinstance(wanted, list) else [wanted])
-            frames = self.dependencies()
-            left_out = [wanted.isdisjoint(frame.columns) for frame in frames]
-            have_same_rows = not _is_of_rows(self) and are_co_aligned(*frames)
-            if all(left_out) or (any(left_out) and not have_same_rows):
+            wanted = wanted if isinstance(wanted, list) else [wanted]
+            if any(set(wanted).isdisjoint(frame.columns) for frame in self.dependencies()):
                 return None
-        made = super()._simplify_up(parent, dependents)  # type: ignore[misc]
-        is_series = isinstance(made, Projection) and isinstance(made.frame, Concat) and made.frame.ndim < self.ndim
-        return type(made)(ToFrame(made.frame), *made.operands[1:]) if is_series else made
+        return super()._simplify_up(parent, dependents)  # type: ignore[misc]
 
 
 class ConcatAsPandas(_AllRows, Concat):
