@@ -108,6 +108,7 @@ _WITHOUT_ROWS = "columns without rows may have another dtype"
 _ERRORS = {_OF_EMPTY: ("dtype of categories must be the same",), _OF_NULLABLE: ("not 'NAType'",)}
 """The errors of Dask on the CPU that these have as their cause; any other one is a finding."""
 _OF_MERGE = "numbers of a merge of which none is missing may be integers"
+_OF_NAMES = "rows of concat whose indexes have different names have none"
 _OF_BOOLEANS = "booleans of an outer merge that lacks no row may be objects"
 _OF_TEXT = "numbers with a fraction in text files are rounded twice"
 _OF_ROWS = "statistics of rows with booleans are numbers"
@@ -117,6 +118,7 @@ _OF_KEYS = "keys of a merge of integers of two sizes have the dtype of the metad
 _OF_BINS = "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some are missing"
 _NOTES = {
     _OF_MERGE: "of dtype float64 on the CPU, int64 on the GPUs",
+    _OF_NAMES: r"^columns \['\w+'(, .*)\] on the CPU, \['index'\1\] on the GPUs$",
     _OF_BOOLEANS: "of dtype bool on the CPU, object on the GPUs",
     _OF_TEXT: r"\d\.\d+",
     _OF_ROWS: "of dtype object on the CPU",
@@ -134,6 +136,7 @@ DOCUMENTED = (
     ((TYPE,), r"merge\(", _OF_MERGE),
     ((TYPE,), r"merge\(.*outer", _OF_BOOLEANS),
     ((VALUE,), r"read_csv\(", _OF_TEXT),
+    ((LABELS,), r"dd\.concat\(", _OF_NAMES),
     ((VALUE,), r"isdigit\(", "isdigit of a fraction is false, as in Python"),
     ((LABELS, FACTS), r"dd\.concat\(", "concat of categories has all columns, as in pandas"),
     ((NO_ERROR, VALUE), r"linalg\.(solve|inv|cholesky)", "CuPy does not check singular matrices"),
