@@ -11,6 +11,7 @@ import pytest
 from cudf_stand_in import FRAME, Frame, Series, as_stand_in, assert_equal, cases, on_both, to_gpu_as
 from dask._collections import new_collection
 from dask.dataframe.dask_expr._concat import Concat
+from dask.dataframe.dask_expr.io import FromPandas
 
 from jupyter_gpudask.fallback.missing import DifferentResultError
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
@@ -388,6 +389,12 @@ def test_booleans_that_a_dataframe_lacks_are_missing(compute):
     expected, result = on_both(lambda f: compute(f[["k"]], f.k > 3))
     assert result.b.isna().tolist() == expected.b.isna().tolist()
     assert result.b.dropna().tolist() == expected.b.dropna().tolist()
+
+
+def test_a_column_of_a_description_is_computed_without_the_others():
+    description = to_gpu(dd.from_pandas(FRAME[["k", "x"]], npartitions=2)).describe()["x"]
+    read = description.optimize(fuse=False).expr.find_operations(FromPandas)
+    assert {name for part in read for name in part.columns} == {"x"}
 
 
 LABELED = pd.DataFrame({"b": [1.0, 2.0]}, [3, 20])

@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dask.dataframe.dask_expr._concat import Concat, StackPartition, StackPartitionInterleaved
-from dask.dataframe.dask_expr._expr import AsType, Projection, determine_column_projection
+from dask.dataframe.dask_expr._describe import DescribeNumeric
+from dask.dataframe.dask_expr._expr import AsType, Elemwise, Projection, ToFrame, determine_column_projection
 from dask.dataframe.dask_expr._repartition import Repartition
+from dask.dataframe.dask_expr._util import _tokenize_partial
+from dask.dataframe.dask_expr.io import IO
 from dask.dataframe.dispatch import concat
 from pandas.api.types import is_object_dtype
 
@@ -54,18 +57,43 @@ def _is_of_rows(expression: Any) -> bool:
 
 
 class _AllRows:
-    """A concatenation of which columns are selected if each dataframe has some of them.
+    """A concatenation from which columns are selected.
 
-    Dask 2026.7 leaves out the others, and so their rows or labels; a single Series that is left is no dataframe.
+    Dask 2026.7 leaves out dataframes that have none of the columns, and so their rows or labels, and makes no dataframe
+    of a single Series that is left.
     """
 
     def _simplify_up(self: Any, parent: Any, dependents: Any) -> Any:
         if isinstance(parent, Projection):
             wanted = determine_column_projection(self, parent, dependents)
-            wanted = wanted if isinstance(wanted, list) else [wanted]
-            if any(set(wanted).isdisjoint(frame.columns) for frame in self.dependencies()):
+            wanted = set(wanted if isinstance(wanted, list) else [wanted])
+            left_out = [wanted.isdisjoint(frame.columns) for frame in self.dependencies()]
+            if all(left_out) or (any(left_out) and not _have_same_rows(self)):
                 return None
-        return super()._simplify_up(parent, dependents)  # type: ignore[misc]
+        made = super()._simplify_up(parent, dependents)  # type: ignore[misc]
+        is_series = isinstance(made, Projection) and isinstance(made.frame, Concat) and made.frame.ndim < self.ndim
+        return type(made)(ToFrame(made.frame), *made.operands[1:]) if is_series else made
+
+
+def _have_same_rows(expression: Any) -> bool:
+    """Whether dataframes that are side by side have the same labels for certain, such as descriptions of columns."""
+    if _is_of_rows(expression):
+        return False
+    origins: set[str] = set()
+    seen: set[str] = set()
+    parts = list(expression.dependencies())
+    while parts:
+        part = parts.pop()
+        if not part.ndim or part._name in seen:  # noqa: SLF001
+            continue
+        seen.add(part._name)  # noqa: SLF001
+        if isinstance(part, Elemwise) and not isinstance(part, IO):
+            parts.extend(part.dependencies())
+        elif isinstance(part, DescribeNumeric):
+            origins.add("description")
+        else:
+            origins.add(_tokenize_partial(part, ["columns", "_series"]) if isinstance(part, IO) else part._name)  # noqa: SLF001
+    return len(origins) == 1
 
 
 class ConcatAsPandas(_AllRows, Concat):
