@@ -108,6 +108,7 @@ _WITHOUT_ROWS = "columns without rows may have another dtype"
 _ERRORS = {_OF_EMPTY: ("dtype of categories must be the same",), _OF_NULLABLE: ("not 'NAType'",)}
 """The errors of Dask on the CPU that these have as their cause; any other one is a finding."""
 _OF_MERGE = "numbers of a merge of which none is missing may be integers"
+_OF_NAMES = "rows of concat whose indexes have different names have none"
 _OF_BOOLEANS = "booleans of an outer merge that lacks no row may be objects"
 _OF_TEXT = "numbers with a fraction in text files are rounded twice"
 _OF_ROWS = "statistics of rows with booleans are numbers"
@@ -117,13 +118,14 @@ _OF_KEYS = "keys of a merge of integers of two sizes have the dtype of the metad
 _OF_BINS = "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some are missing"
 _NOTES = {
     _OF_MERGE: "of dtype float64 on the CPU, int64 on the GPUs",
+    _OF_NAMES: r"^columns \['\w+'(, .*)\] on the CPU, \['index'\1\] on the GPUs$",
     _OF_BOOLEANS: "of dtype bool on the CPU, object on the GPUs",
     _OF_TEXT: r"\d\.\d+",
     _OF_ROWS: "of dtype object on the CPU",
     _OF_SMALL: r"of dtype u?int64 on the CPU, u?int\d+ on the GPUs",
     _OF_META: "of dtype float32 on the CPU, float64 on the GPUs",
     _OF_KEYS: r"of dtype int64 on the CPU, int\d+ on the GPUs",
-    _OF_BINS: r"(nan\)|<NA>) and np\.float64\([01]\.0\)$",
+    _OF_BINS: r"(nan\)|<NA>) and np\.float64\([01]\.0\)$|of dtype [Ff]loat64 on the CPU, [Uu]?[Ii]nt64 on the GPUs",
 }
 """What the note of a difference has that has these as its cause."""
 
@@ -134,6 +136,7 @@ DOCUMENTED = (
     ((TYPE,), r"merge\(", _OF_MERGE),
     ((TYPE,), r"merge\(.*outer", _OF_BOOLEANS),
     ((VALUE,), r"read_csv\(", _OF_TEXT),
+    ((LABELS,), r"dd\.concat\(", _OF_NAMES),
     ((VALUE,), r"isdigit\(", "isdigit of a fraction is false, as in Python"),
     ((LABELS, FACTS), r"dd\.concat\(", "concat of categories has all columns, as in pandas"),
     ((NO_ERROR, VALUE), r"linalg\.(solve|inv|cholesky)", "CuPy does not check singular matrices"),
@@ -146,7 +149,7 @@ DOCUMENTED = (
     ((TYPE,), r"axis=1", _OF_ROWS),
     ((TYPE,), r"apply\(.*axis=1, meta=", _OF_META),
     ((TYPE,), r"\.cum(sum|prod)\(", _OF_SMALL),
-    ((VALUE,), r"\.resample\(", _OF_BINS),
+    ((VALUE, TYPE), r"\.resample\(", _OF_BINS),
 )
 """Differences that docs/what-runs-where.md lists: their outcomes, a pattern of the text of a step, and the reason."""
 

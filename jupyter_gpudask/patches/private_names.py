@@ -28,7 +28,7 @@ PRIVATE_NAMES = {
         "DropnaSeries Elemwise Eval Expr Fillna Filter FloorDiv Fused Head Index Isin MapPartitions Mask MaskAlign "
         "MethodOperator MethodOperatorAlign Mod Mul NotNull OpAlignPartitions Or Or.operation Pow Projection Query "
         "Replace ResetIndex Round Shift ShiftIndex Sqrt Sub ToBackend ToDatetime ToFrame ToFrameIndex UFuncAlign "
-        "UFuncElemwise Where WhereAlign are_co_aligned determine_column_projection rewrite_filters"
+        "UFuncElemwise Where WhereAlign determine_column_projection rewrite_filters"
     ),
     "dask.dataframe.dask_expr._groupby": (
         "DecomposableGroupbyAggregation GetGroup GroupByBase GroupByTransform GroupbyAggregation Head Prod Size Std "
@@ -52,6 +52,7 @@ PRIVATE_NAMES = {
         "SortValuesBlockwise TaskShuffle _SetPartitionsPreSetIndex _get_divisions _select_columns_or_index"
     ),
     "dask.dataframe.dask_expr._str_accessor": "CatBlockwise CatBlockwise.operation SplitMap",
+    "dask.dataframe.dask_expr._util": "_tokenize_partial",
     "dask.dataframe.groupby": (
         "_apply_func_to_column _compute_sum_of_squares _finalize_std _finalize_var _groupby_raise_unaligned"
     ),

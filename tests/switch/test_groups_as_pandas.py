@@ -59,6 +59,25 @@ def test_sums_that_cudf_has_not_are_filled_in_and_other_columns_are_not():
     assert FilledSums.operation(pd.Series([None, 3.0], name="x"), 1).tolist() == [1, 3]
 
 
+def test_numbers_of_bins_are_integers_although_some_have_no_rows():
+    days = pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-09", "2024-01-10"])
+    data = pd.DataFrame({"n": [1, 2, 3, 4], "x": [0.5, 1.5, 2.5, None]}, index=days)
+    frame = to_gpu(dd.from_pandas(data, npartitions=2))
+    for compute in (
+        lambda rows: rows.resample("2D").agg(["sum", "count", "nunique"]),
+        lambda rows: rows.n.resample("2D").agg(["prod", "size"]),
+        lambda rows: rows.n.resample("2D").count(),
+    ):
+        expected, result = compute(data), compute(frame).compute()
+        result = pd.DataFrame(result) if result.ndim > 1 else pd.Series(result)
+        same = pd.testing.assert_frame_equal if expected.ndim > 1 else pd.testing.assert_series_equal
+        same(result, expected, check_freq=False)
+
+
+def test_sums_that_are_no_integers_remain_as_they_are():
+    assert FilledSums.operation(pd.Series([None, 2.5]), np.int64(0)).tolist() == [0, 2.5]
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "uint64", "UInt16"])
 def test_sums_of_unsigned_integers_are_unsigned(dtype):
     data = pd.DataFrame({"k": [1, 1, 2], "u": pd.array([200, 100, 3], dtype), "n": [1, 2, 3]})

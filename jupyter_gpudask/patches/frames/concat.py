@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dask.dataframe.dask_expr._concat import Concat, StackPartition, StackPartitionInterleaved
-from dask.dataframe.dask_expr._expr import AsType, Projection, ToFrame, are_co_aligned, determine_column_projection
+from dask.dataframe.dask_expr._describe import DescribeNumeric
+from dask.dataframe.dask_expr._expr import AsType, Elemwise, Projection, ToFrame, determine_column_projection
 from dask.dataframe.dask_expr._repartition import Repartition
+from dask.dataframe.dask_expr._util import _tokenize_partial
+from dask.dataframe.dask_expr.io import IO
 from dask.dataframe.dispatch import concat
 from pandas.api.types import is_object_dtype
 
@@ -64,14 +67,33 @@ class _AllRows:
         if isinstance(parent, Projection):
             wanted = determine_column_projection(self, parent, dependents)
             wanted = set(wanted if isinstance(wanted, list) else [wanted])
-            frames = self.dependencies()
-            left_out = [wanted.isdisjoint(frame.columns) for frame in frames]
-            have_same_rows = not _is_of_rows(self) and are_co_aligned(*frames)
-            if all(left_out) or (any(left_out) and not have_same_rows):
+            left_out = [wanted.isdisjoint(frame.columns) for frame in self.dependencies()]
+            if all(left_out) or (any(left_out) and not _have_same_rows(self)):
                 return None
         made = super()._simplify_up(parent, dependents)  # type: ignore[misc]
         is_series = isinstance(made, Projection) and isinstance(made.frame, Concat) and made.frame.ndim < self.ndim
         return type(made)(ToFrame(made.frame), *made.operands[1:]) if is_series else made
+
+
+def _have_same_rows(expression: Any) -> bool:
+    """Whether dataframes that are side by side have the same labels for certain, such as descriptions of columns."""
+    if _is_of_rows(expression):
+        return False
+    origins: set[str] = set()
+    seen: set[str] = set()
+    parts = list(expression.dependencies())
+    while parts:
+        part = parts.pop()
+        if not part.ndim or part._name in seen:  # noqa: SLF001
+            continue
+        seen.add(part._name)  # noqa: SLF001
+        if isinstance(part, Elemwise) and not isinstance(part, IO):
+            parts.extend(part.dependencies())
+        elif isinstance(part, DescribeNumeric):
+            origins.add("description")
+        else:
+            origins.add(_tokenize_partial(part, ["columns", "_series"]) if isinstance(part, IO) else part._name)  # noqa: SLF001
+    return len(origins) == 1
 
 
 class ConcatAsPandas(_AllRows, Concat):

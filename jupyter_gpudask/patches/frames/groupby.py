@@ -64,7 +64,8 @@ class StdAsPandas(Std):
 class FilledSums(SameColumns):
     """Sums, products or counts, of which those of no number are 0 or 1, as in pandas; in cuDF they are missing.
 
-    Those of unsigned integers, whose value for no number is an unsigned one, are signed in cuDF 26.10.
+    Those of unsigned integers, whose value for no number is an unsigned one, are signed in cuDF 26.10, and of the
+    integers of bins Dask makes floats.
     """
 
     _parameters = ["frame", "values"]  # noqa: RUF012 - as in Dask
@@ -88,9 +89,12 @@ class FilledSums(SameColumns):
 
 def _filled(column: Any, value: Any) -> Any:
     column = column.fillna(int(value))
-    if not isinstance(value, np.uint64) or column.dtype.kind != "i":
+    if not isinstance(value, np.integer) or column.dtype.kind == value.dtype.kind:
         return column
-    return column.astype("uint64" if isinstance(column.dtype, np.dtype | pd.ArrowDtype) else "UInt64")
+    is_plain = isinstance(column.dtype, np.dtype | pd.ArrowDtype)
+    made = column.astype(str(value.dtype) if is_plain else {"i": "Int64", "u": "UInt64"}[value.dtype.kind])
+    is_changed = column.dtype.kind == "f" and not (made == column).all()  # the user may have given other metadata
+    return column if is_changed else made
 
 
 _OF_NO_NUMBER = {"sum": 0, "prod": 1}
@@ -118,7 +122,7 @@ def with_sums_of_nothing(expression: Any) -> Any:
 def _of_dtype(value: int | None, dtype: Any) -> Any:
     """A value in a column of this dtype; `None` if there is none, or it is a column of something else than numbers."""
     kind = getattr(dtype, "kind", "O")
-    return None if value is None or kind not in "iuf" else np.uint64(value) if kind == "u" else value
+    return None if value is None or kind not in "iuf" else {"i": np.int64, "u": np.uint64, "f": int}[kind](value)
 
 
 class TransformAsPandas(GroupByTransform):
