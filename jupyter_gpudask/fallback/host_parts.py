@@ -60,7 +60,11 @@ def host_task(task: GraphNode, results: Mapping[Any, Any]) -> AbstractContextMan
     values = tuple(results[key] for key in task.dependencies if key in results)
     function = getattr(task, "func", None)
     has_steps = function is _execute_subgraph or type(function).__module__.startswith(f"{_THIS_PACKAGE}.")
-    return _part(task.key, lambda: runs_on_host(*_contents(task), values), values, is_call=not has_steps)
+
+    def is_on_host() -> bool:
+        return runs_on_host(values) and all(map(runs_on_host, _contents(task)))  # most end at their first function
+
+    return _part(task.key, is_on_host, values, is_call=not has_steps)
 
 
 _NO_PART: AbstractContextManager[Any] = nullcontext()

@@ -545,7 +545,6 @@ def with_a_column_of_pandas(frame):
         lambda f: (np.sqrt(f.x - 3) * 0).astype("Int64").fillna(-5).astype(int),
         lambda f: f[["y"]].astype("Int64") % f[["y"]].astype("Int64"),
         lambda f: f.y.astype("Int64") // 0,
-        lambda f: dd.concat([f[["y"]].assign(z=f.y > 3), f[["y"]]]).z.map(str, meta=("z", "str")) == "nan",
         lambda f: f.astype({"y": "Int64"}).y.mask(f.y > 3).fillna(-5).astype(int),
         lambda f: f[["y"]].astype("Int64").where(f[["y"]] > 30).isna(),
         lambda f: f.name.nunique_approx(),

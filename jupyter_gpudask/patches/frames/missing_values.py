@@ -318,8 +318,18 @@ def isin(frame: Any, values: Any) -> Any:
     return type(frame)({name: _with_missing(result[name], frame[name], values) for name in frame.columns})
 
 
+def among(frame: Any, values: Any) -> Any:
+    """As ``frame.isin(values)``; cuDF 26.10 makes the values floats of 32 bits where the column has such."""
+    if is_type_of_gpu(type(frame)):
+        single = [name for name, dtype in dtypes_of(frame).items() if dtype in ("float32", "Float32")]
+        frame = frame.astype(of_columns(frame, dict.fromkeys(single, "float64"))) if single else frame
+    return frame.isin(values)
+
+
 class IsinOfValues(_expr.Isin):
     """An expression with booleans of NumPy for Arrow's numbers; Dask has the metadata of a comparison of dataframes."""
+
+    operation = staticmethod(among)
 
     @functools.cached_property
     def _meta(self) -> Any:
