@@ -63,9 +63,9 @@ class Given(SimpleNamespace):
     """An argument, of which our code learns nothing."""
 
     def __init__(self):
-        expr = SimpleNamespace(dependencies=list)
+        expr, frame = SimpleNamespace(dependencies=list), SimpleNamespace(ndim=1)
         super().__init__(
-            run=lambda: None, dependencies=list, operands=(), expr=expr, _RandomState=np.random.RandomState
+            run=lambda: None, dependencies=list, operands=(), expr=expr, frame=frame, _RandomState=np.random.RandomState
         )
 
     __hash__ = object.__hash__
