@@ -48,7 +48,7 @@ def fails_on_the_host_too(block):
 def fails_in_its_own_words(block):
     if block.size:
         CALLS.append(1)
-        raise TypeError(f"Implicit conversion of {type(block)} to a NumPy array is not allowed.")
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
     return block
 
 
@@ -156,11 +156,11 @@ def test_delayed_functions_run_once(cell):
     @dask.delayed
     def with_side_effects(block):
         CALLS.append(1)
-        raise TypeError(f"Implicit conversion of {type(block)} to a NumPy array is not allowed.")
+        return np.einsum_path("ij->", block)  # which CuPy has not
 
     for argument in (array().to_delayed()[0, 0], array().rechunk((3, 4)) + 1):
         CALLS.clear()
-        with pytest.raises(TypeError, match="Implicit conversion"):
+        with pytest.raises(TypeError, match="no implementation found"):
             with_side_effects(argument).compute()
         assert len(CALLS) == 1
 
