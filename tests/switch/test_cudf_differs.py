@@ -226,6 +226,9 @@ ROWS = {
     "differences._ufunc, fmax": lambda lib: np.fmax(lib.series([1.0, NAN]), 0.5),
     "differences._ufunc, copysign": lambda lib: np.copysign(lib.series([1.0]), lib.series([NAN])).isna().any(),
     "differences._ufunc, logical_or": lambda lib: np.logical_or(lib.series([NAN]), lib.series([0.0])).isna().any(),
+    "differences.ToNumeric": lambda lib: str(
+        pd.to_numeric(lib.series([1], dtype="Int64"), downcast="integer").dtype
+    ).lower(),
     "differences.Clip": lambda lib: lib.series([1, 5]).clip(1.5, 3.5),
     "differences._dropna, no columns": lambda lib: len(lib.frame(a=[1.0, NAN])[[]].dropna(how="all")),
     "differences._dropna, None": lambda lib: len(lib.frame(a=[1.0, NAN], b=[1.0, 2.0]).dropna(thresh=None)),

@@ -134,6 +134,7 @@ FRAMES = {
         of(ZEROS).isin([0, 2.5]),
         *(of(ZEROS)[name].isin([-0.0, 0.1, None]) for name in ZEROS),
     ],
+    "downcast nullable integers": lambda: dd.to_numeric(of(NULLABLE).q, downcast="integer"),
     "isin of nullable dtypes": lambda: [of(NULLABLE).isin(each) for each in ([1, 3], {"w": [1]})],
     "the index of isin without columns": lambda: [of(ROWS)[["a", "b"]].isin([1])[[]].index.to_series()],
     "isin and other rows": lambda: of(ROWS)[["a"]].isin([1]).combine_first(of(ROWS)[["a", "b"]]),

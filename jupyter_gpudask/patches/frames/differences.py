@@ -489,6 +489,9 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "SeriesQuantile": lambda found: "" if _are_of_numpy(found) else "Dask merges quantiles of NumPy's dtypes only",
     "SetIndex": _sorted_by_categories,
     "SortValues": _sorted_by_categories,
+    "ToNumeric": lambda found: (
+        "" if found.downcast is None or _are_of_numpy(found) else "cuDF's nullable numbers are not downcast"
+    ),
     "UFuncAlign": _ufunc,
     "UFuncElemwise": _elemwise,
     "Var": _variance,
