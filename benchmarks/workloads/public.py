@@ -1,6 +1,6 @@
-"""Rows of public pages: cells of Dask's examples and tutorials, of Coiled's benchmarks and of those of H2O.
+"""Rows in the style of public pages: examples of Dask, benchmarks of Coiled, and those of H2O.
 
-The code is that of the pages, with sizes for a GPU, and smaller ones for the CPU:
+They compute what these pages compute, but were written anew, with sizes for a GPU, and smaller ones for the CPU:
 
 - https://examples.dask.org/array.html, https://examples.dask.org/dataframe.html,
   https://examples.dask.org/applications/stencils-with-numba.html

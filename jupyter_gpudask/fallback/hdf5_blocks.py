@@ -178,7 +178,7 @@ def _inflate(data: Any, out: Any) -> bool:
     """Decompress `data`; whether it fills `out`.
 
     Python's own module needs new memory for the result, or returns it in pieces, after each of which a thread waits for
-    Python's lock: of 47 MB, beside a thread that computes, four times as long as to decompress it.
+    Python's lock: of 47 MB, beside a thread that computes, longer than to decompress it.
     """
     size = ctypes.c_ulong(len(out))
     status = _zlib().uncompress(out.ctypes.data, ctypes.byref(size), data.ctypes.data, len(data))

@@ -192,7 +192,7 @@ class HostThreadsPlugin(WorkerPlugin):
 
     def end(self, part: HostPart, *, returns: bool) -> None:
         """The part has ended; with `returns` wait until the thread has a place in the pool."""
-        part.values, part.is_on_host, part.has_ended = None, None, True
+        part.has_ended, part.values, part.is_on_host = True, None, None
         self._of_thread.calls -= part.is_call
         if part not in self._of_thread.parts:
             return

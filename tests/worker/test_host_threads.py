@@ -139,6 +139,25 @@ def test_a_function_that_may_use_the_device_runs_alone(kernel, intervals):
     assert most_at_once(intervals("host")) == 1
 
 
+COUNTING = """
+def count():
+    import jupyter_gpudask.worker.host_threads as module
+    module.asked, module.size_of = [], module._size_of
+    module._size_of = lambda part: module.asked.append(part.name) or module.size_of(part)
+def counted():
+    import jupyter_gpudask.worker.host_threads as module
+    module._size_of = module.size_of
+    return [module.asked.count(name) for name in set(module.asked) if name.startswith("on_device")]
+"""
+
+
+def test_tasks_of_a_collection_on_the_device_are_asked_once_whether_they_run_on_the_host(kernel, intervals):
+    kernel.ok(f"{COUNTING}\nfound = client.run(count)")
+    kernel.ok("%%gpudask\nda.ones(24, chunks=3).map_blocks(on_device, dtype=float).compute()")
+    assert len(intervals("device")) == 8
+    assert kernel.ok("found, = client.run(counted).values()\nset(found)").value == "{1}"
+
+
 def test_blocks_that_are_on_the_host_overlap(kernel, intervals):
     assert kernel.ok("set(da.ones(12, chunks=3).map_blocks(on_host, dtype=float).compute().tolist())").value == "{2.0}"
     assert most_at_once(intervals("host")) == 3

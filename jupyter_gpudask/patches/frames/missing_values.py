@@ -310,7 +310,7 @@ def isin(frame: Any, values: Any) -> Any:
         return frame.isin(values)
     if _has_floats_of_arrow(frame):
         raise DifferentResultError("cuDF finds 0.0 among -0.0")
-    result = with_doubles(frame).isin(values)  # 0.1 is no float of 32 bits
+    result = among(frame, values)
     if frame.ndim == 1:
         return _with_missing(result, frame, values)
     if not len(frame.columns):
