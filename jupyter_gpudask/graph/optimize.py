@@ -24,7 +24,7 @@ from .program import with_programs
 from .rechunk import largest_array
 from .repeated import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU
 from .slices import with_slices_first
-from .subtrees import ClusterSize, fuse_subtrees, size_for
+from .subtrees import ClusterSize, fuse_subtrees, may_run_on_host
 from .workers import WORKER
 
 
@@ -59,11 +59,11 @@ class ArrayOptimizer:
         if self.is_on_gpus:
             tasks = with_taller_blocks(tasks, wanted, most_bytes=self.largest_stack, least_stacks=self.size.threads)
         tasks = _optimize_slices(fuse_linear_task_spec(tasks, keys=wanted))
-        size, elements = self.size, ELEMENTS_ON_CPU
+        elements, on_host = ELEMENTS_ON_CPU, set()
         if self.is_on_gpus:
             tasks = with_slices_first(tasks)
-            size, elements = size_for(tasks, size), ELEMENTS_ON_GPU
-        fused, workers, alone = fuse_subtrees(tasks, wanted, size, elements, largest)
+            elements, on_host = ELEMENTS_ON_GPU, {key for key, task in tasks.items() if may_run_on_host(task)}
+        fused, workers, alone = fuse_subtrees(tasks, wanted, self.size, elements, largest, on_host)
         self.workers.update({key: (worker, alone) for key, worker in workers.items()})
         return with_programs(fused, {})  # Dask's fused tasks compute their order each time they run
 

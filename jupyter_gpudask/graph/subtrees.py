@@ -47,28 +47,19 @@ _OF_BLOCKS = frozenset(
 """Packages whose functions mostly compute on GPUs there."""
 
 
-def size_for(graph: Mapping[Any, GraphNode], size: ClusterSize) -> ClusterSize:
-    """The size of a cluster on GPUs for this graph: with more threads if functions of it may run on the host.
-
-    Meanwhile the workers run other tasks, see `worker.host_threads`; so there must be enough of them.
-    """
-    may_run_on_host = any(map(_may_run_on_host, graph.values()))
-    return size._replace(threads=size.threads * _HOST_PARTS) if may_run_on_host else size
-
-
-def _may_run_on_host(task: Any) -> bool:
+def may_run_on_host(task: Any) -> bool:
     """Whether a task calls a function that is not of Dask or of an array library, or reads an array of a file."""
     if not isinstance(task, Task):
         return _is_array_of_file(task)
     if task.func is _execute_subgraph:
         inner, _, _, *values = task.args
-        return any(map(_may_run_on_host, inner.values())) or any(map(_is_array_of_file, values))
+        return any(map(may_run_on_host, inner.values())) or any(map(_is_array_of_file, values))
     function: Any = task.func
     while isinstance(function, partial):
         function = function.func
     package = _package_of(function)
     is_of_other = package not in _OF_BLOCKS and package != __name__.partition(".")[0]
-    return is_of_other or any(map(_may_run_on_host, task.args))
+    return is_of_other or any(map(may_run_on_host, task.args))
 
 
 def _is_array_of_file(value: Any) -> bool:
@@ -86,11 +77,13 @@ def fuse_subtrees(
     size: ClusterSize,
     most_repeated: int = 0,
     largest: float = math.nan,
+    on_host: Collection[Any] = frozenset(),
 ) -> tuple[dict[Any, GraphNode], dict[Any, int], bool]:
     """The same graph with subtrees fused; what several tasks need is still computed once, unless it is cheap.
 
     `most_repeated`: random numbers of the largest block that is created in each task that needs it; see `repeated`.
-    `largest`: bytes of the largest array.
+    `largest`: bytes of the largest array. `on_host`: the keys of tasks that may run on the host. Meanwhile a worker
+    runs other tasks, see `worker.host_threads`; so there must be enough of them.
 
     Returns also the worker of each task without inputs, if there are several workers, and whether a small graph runs on
     one of them alone; then the worker of each task. Only what runs on the same worker is fused.
@@ -108,7 +101,7 @@ def fuse_subtrees(
         """What is returned for a small graph that several workers do not compute faster; else `None`."""
         if not size.memory or not largest <= SMALL or (alone := one_worker_for(needed, workers, others)) is None:
             return None
-        if any(map(_may_run_on_host, given.values())):  # what a function of the user takes is not known
+        if on_host:  # what a function of the user takes is not known
             return None
         one = ClusterSize(1, size.threads // size.workers, size.memory // size.workers)
         fused, *_ = fuse_subtrees(given, keys, one, most_repeated, largest)
@@ -118,7 +111,8 @@ def fuse_subtrees(
     single = {key for key in order if users[key] == 1}
     single |= _of_one_task(dependencies, order, single) - wanted
     leaves = {key for key in single if single.isdisjoint(dependencies[key])}
-    enough = 2 * _TASKS_PER_THREAD * max(1, size.threads)
+    enough_on_gpus = 2 * _TASKS_PER_THREAD * max(1, size.threads)
+    enough = enough_on_gpus * (_HOST_PARTS if on_host else 1)
     tasks = graph
     graph, originals = with_copies(graph, wanted, most_repeated) if len(leaves) >= enough else (graph, {})
     if originals:
@@ -153,7 +147,8 @@ def fuse_subtrees(
         workers,
         size.workers,
         wanted=wanted,
-        most_leaves=max(1, min(_MOST_LEAVES, 2 * len(leaves) // enough)),
+        on_host=on_host,
+        most_leaves=(max(1, min(_MOST_LEAVES, 2 * len(leaves) // each)) for each in (enough, enough_on_gpus)),
         originals=originals,
         most_sources=math.inf if has_room(largest, size.memory) else _MOST_INPUTS,
         only_parts=len(leaves) < enough and size.workers > 1,
@@ -277,17 +272,20 @@ def _find_subtrees(
     number: int,
     *,
     wanted: frozenset[Any],
-    most_leaves: int,
+    on_host: Collection[Any],
+    most_leaves: Iterable[int],
     most_sources: float,
     originals: Mapping[Any, Any],
     only_parts: bool,
 ) -> dict[Any, _Subtree]:
     """Each subtree, by the key of its task. In `order` a task comes after all that it needs.
 
-    `most_sources`: how many results a task may need of which it takes parts. `originals`: those of copies, which
+    `most_leaves`: of a subtree with tasks of `on_host`, and of others. `most_sources`: how many results a task may need
+    of which it takes parts. `originals`: those of copies, which
     together count as one leaf. `only_parts`: fuse only what takes parts of blocks, so that few tasks, which several
     workers run, do not wait for others earlier than they must.
     """
+    of_host, of_gpus = (most + _ROUNDING for most in most_leaves)
     copies = Counter(originals.values())
     weights = {key: 1 / copies[originals[key]] for key in originals}
 
@@ -305,9 +303,13 @@ def _find_subtrees(
     subtrees: dict[Any, _Subtree] = {}
     shared = {key for key in graph.keys() - unfused - wanted if len(dependents[key]) > 1}
 
+    def is_too_large(subtree: _Subtree) -> bool:
+        leaves = subtree.leaves
+        return leaves > of_gpus or (leaves > of_host and any(member in on_host for member in subtree.members))
+
     def is_allowed(subtree: _Subtree) -> bool:
         worker = workers[subtree.members[0]]
-        few = subtree.leaves <= most_leaves + _ROUNDING and are_few(subtree.inputs, worker)
+        few = not is_too_large(subtree) and are_few(subtree.inputs, worker)
         return few and all(workers[member] == worker for member in subtree.members)
 
     is_taken = partial(_is_taken, graph, originals, keeps_borders=most_sources < math.inf)
@@ -328,7 +330,7 @@ def _find_subtrees(
             inputs=set(needed).difference(inner).union(*(part.inputs for part in parts)),
             leaves=sum(part.leaves for part in parts),
         )
-        if only_parts or subtree.leaves > most_leaves + _ROUNDING or not are_few(subtree.inputs, workers[key]):
+        if only_parts or is_too_large(subtree) or not are_few(subtree.inputs, workers[key]):
             are_parts = all(is_taken(member) for part in parts for member in part.members)
             if are_parts and are_few(subtree.inputs, workers[key], most_sources):
                 if not is_taken(key):

@@ -284,6 +284,12 @@ def test_of_functions_that_may_run_on_the_host_more_tasks_are_left_on_gpus():
     assert tasks_of(read.sum(), is_on_gpus=True) >= 32
 
 
+def test_of_what_needs_the_results_of_such_functions_no_more_tasks_are_left():
+    x = da.ones((1280, 10), chunks=10)
+    mean, total = da.apply_gufunc(lambda x: (x.mean(-1), x.sum(-1)), "(i)->(),()", x, output_dtypes=(float, float))
+    assert tasks_of(mean.sum() + total.sum(), is_on_gpus=True) < 128 + 2 * 16, "a task of the function for each block"
+
+
 def test_blocks_with_borders_are_few_tasks_and_only_those_of_a_slice_are_made():
     x = da.random.RandomState(1).random_sample((400, 400), chunks=20)
     bordered = x.map_overlap(lambda block: block - block.mean(), depth=1, boundary="reflect", dtype=float)
