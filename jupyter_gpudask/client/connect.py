@@ -15,7 +15,7 @@ from distributed.protocol.pickle import dumps
 from ..protocol.messages import Ready
 from ..protocol.state import ClusterState, TlsCredentials
 from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state
-from ..scheduler.settings import SchedulerPathPlugin, shorten_logs
+from ..scheduler.settings import SchedulerPathPlugin, record_less
 from ..scheduler.workers import worker_addresses
 from ..worker.imports import PathPlugin
 from ..worker.joined import examine_libraries, has_gpu, versions_of
@@ -51,7 +51,7 @@ def connect_to(
     if address.startswith("gateway://"):
         import dask_gateway  # noqa: F401 - it registers the protocol
     logging.getLogger("distributed.client").addFilter(_is_error)
-    with shorten_logs():
+    with record_less():
         client = KernelClient(address, security=security, set_as_default=set_as_default, timeout=timeout)
     loop: Any = client.loop
     loop.asyncio_loop.set_exception_handler(_handle_loop_exception)

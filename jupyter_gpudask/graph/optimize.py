@@ -63,7 +63,7 @@ class ArrayOptimizer:
         if self.is_on_gpus:
             tasks = with_slices_first(tasks)
             elements, on_host = ELEMENTS_ON_GPU, {key for key, task in tasks.items() if may_run_on_host(task)}
-        fused, workers, alone = fuse_subtrees(tasks, wanted, self.size, elements, largest, on_host)
+        fused, workers, alone = fuse_subtrees(tasks, wanted, self.size, elements, largest, on_host=on_host)
         self.workers.update({key: (worker, alone) for key, worker in workers.items()})
         return with_programs(fused, {})  # Dask's fused tasks compute their order each time they run
 

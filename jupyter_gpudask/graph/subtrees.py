@@ -77,6 +77,7 @@ def fuse_subtrees(
     size: ClusterSize,
     most_repeated: int = 0,
     largest: float = math.nan,
+    *,
     on_host: Collection[Any] = frozenset(),
 ) -> tuple[dict[Any, GraphNode], dict[Any, int], bool]:
     """The same graph with subtrees fused; what several tasks need is still computed once, unless it is cheap.
@@ -147,8 +148,7 @@ def fuse_subtrees(
         workers,
         size.workers,
         wanted=wanted,
-        on_host=on_host,
-        most_leaves=(max(1, min(_MOST_LEAVES, 2 * len(leaves) // each)) for each in (enough, enough_on_gpus)),
+        limit=_Limit(_most_leaves(2 * len(leaves) // enough), _most_leaves(2 * len(leaves) // enough_on_gpus), on_host),
         originals=originals,
         most_sources=math.inf if has_room(largest, size.memory) else _MOST_INPUTS,
         only_parts=len(leaves) < enough and size.workers > 1,
@@ -264,6 +264,24 @@ class _Subtree:
     leaves: float  # how many of them need nothing within the subtree
 
 
+class _Limit(NamedTuple):
+    """How many leaves a subtree has at most, by whether some of its tasks may run on the host."""
+
+    of_host: float
+    of_gpus: float
+    on_host: Collection[Any]
+
+    def allows(self, subtree: _Subtree) -> bool:
+        """Whether it has so few."""
+        return subtree.leaves <= self.of_host or (
+            subtree.leaves <= self.of_gpus and not any(member in self.on_host for member in subtree.members)
+        )
+
+
+def _most_leaves(leaves: int) -> float:
+    return max(1, min(_MOST_LEAVES, leaves)) + _ROUNDING
+
+
 def _find_subtrees(
     graph: Mapping[Any, GraphNode],
     order: Iterable[Any],
@@ -272,20 +290,17 @@ def _find_subtrees(
     number: int,
     *,
     wanted: frozenset[Any],
-    on_host: Collection[Any],
-    most_leaves: Iterable[int],
+    limit: _Limit,
     most_sources: float,
     originals: Mapping[Any, Any],
     only_parts: bool,
 ) -> dict[Any, _Subtree]:
     """Each subtree, by the key of its task. In `order` a task comes after all that it needs.
 
-    `most_leaves`: of a subtree with tasks of `on_host`, and of others. `most_sources`: how many results a task may need
-    of which it takes parts. `originals`: those of copies, which
+    `most_sources`: how many results a task may need of which it takes parts. `originals`: those of copies, which
     together count as one leaf. `only_parts`: fuse only what takes parts of blocks, so that few tasks, which several
     workers run, do not wait for others earlier than they must.
     """
-    of_host, of_gpus = (most + _ROUNDING for most in most_leaves)
     copies = Counter(originals.values())
     weights = {key: 1 / copies[originals[key]] for key in originals}
 
@@ -303,13 +318,9 @@ def _find_subtrees(
     subtrees: dict[Any, _Subtree] = {}
     shared = {key for key in graph.keys() - unfused - wanted if len(dependents[key]) > 1}
 
-    def is_too_large(subtree: _Subtree) -> bool:
-        leaves = subtree.leaves
-        return leaves > of_gpus or (leaves > of_host and any(member in on_host for member in subtree.members))
-
     def is_allowed(subtree: _Subtree) -> bool:
         worker = workers[subtree.members[0]]
-        few = not is_too_large(subtree) and are_few(subtree.inputs, worker)
+        few = limit.allows(subtree) and are_few(subtree.inputs, worker)
         return few and all(workers[member] == worker for member in subtree.members)
 
     is_taken = partial(_is_taken, graph, originals, keeps_borders=most_sources < math.inf)
@@ -330,7 +341,7 @@ def _find_subtrees(
             inputs=set(needed).difference(inner).union(*(part.inputs for part in parts)),
             leaves=sum(part.leaves for part in parts),
         )
-        if only_parts or is_too_large(subtree) or not are_few(subtree.inputs, workers[key]):
+        if only_parts or not limit.allows(subtree) or not are_few(subtree.inputs, workers[key]):
             are_parts = all(is_taken(member) for part in parts for member in part.members)
             if are_parts and are_few(subtree.inputs, workers[key], most_sources):
                 if not is_taken(key):

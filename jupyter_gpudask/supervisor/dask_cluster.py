@@ -36,7 +36,7 @@ from ..protocol.engines import engine_with
 from ..protocol.messages import Progress, Ready
 from ..protocol.state import ClusterState, GpuState, TlsCredentials
 from ..protocol.verbs import Start
-from ..scheduler.settings import shorten_logs
+from ..scheduler.settings import record_less
 from .dashboard import check_guard, guard_by_header, guard_by_token, routes_without_proxy
 from .engines import create_cluster, import_what_clusters_need, is_job_queue
 from .fork_server import ForkServer
@@ -209,7 +209,7 @@ class DaskCluster(SupervisedCluster):
                 "temporary-directory": str(self._directory.path),
             }
         )
-        shorten_logs()
+        record_less()
         uses_sockets = spec.protocol == "unix" and self._request.cluster_class is None
         if uses_sockets and can_listen(self._directory.sockets):  # some file systems have none
             self._sockets = self._directory.sockets

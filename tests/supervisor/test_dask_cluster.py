@@ -71,6 +71,13 @@ def test_a_cluster_is_scaled_up_and_down_and_all_its_streams_send_soon(cpu):
         cpu.run(cpu.process.scale(4))
 
 
+def test_workers_record_less_than_by_dasks_defaults(cpu):
+    def records(dask_worker):
+        return dask_worker.periodic_callbacks["profile"].callback_time, dask_worker.state.log.maxlen
+
+    assert set(cpu.client.run(records).values()) == {(100, 100)}
+
+
 def test_a_cluster_on_gpus_is_scaled_within_those_that_it_holds_and_reports_which_have_a_worker(gpus):
     held = tuple(gpu.uuid for gpu in gpus.process.ready.gpus)
     before = gpus.state()
