@@ -3,18 +3,22 @@
 A task costs the scheduler and a worker some milliseconds, whatever it does. The leaves of a reduction whose results are
 only combined in its next steps run one after the other in one task, depth first. A thread therefore holds the data of
 one leaf at a time. The tree of the reduction stays the same, and so does each number.
+
+Blocks of a result that is only gathered are made by several in one task, too, if all of them have room.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from dask._task_spec import Alias, DataNode, DependenciesMapping, GraphNode, Task, _execute_subgraph
+from dask._task_spec import Alias, DataNode, DependenciesMapping, GraphNode, Task, TaskRef, _execute_subgraph
+from dask.array.core import finalize
 from dask.core import reverse_dict
 
 from .program import as_one_task, depth_first, with_names, with_programs, without_aliases
@@ -141,18 +145,21 @@ def fuse_subtrees(
         if more or pieces:
             dependencies = DependenciesMapping(graph)
             order = depth_first([*first, *graph], graph)
+    most = _most_leaves(2 * len(leaves) // enough), _most_leaves(2 * len(leaves) // enough_on_gpus)
+    limits = _Limits(graph, workers, size.workers, *most, on_host)
+    fits = has_room(largest, size.memory)
     subtrees = _find_subtrees(
         graph,
         order,
         dependencies,
-        workers,
-        size.workers,
+        limits,
         wanted=wanted,
-        limit=_Limit(_most_leaves(2 * len(leaves) // enough), _most_leaves(2 * len(leaves) // enough_on_gpus), on_host),
         originals=originals,
-        most_sources=math.inf if has_room(largest, size.memory) else _MOST_INPUTS,
+        most_sources=math.inf if fits else _MOST_INPUTS,
         only_parts=len(leaves) < enough and size.workers > 1,
     )
+    if fits:
+        graph |= _gathered(subtrees, limits, wanted, users)
     programs: dict[Any, Any] = {}
     fused = {
         key: graph[key]
@@ -264,18 +271,40 @@ class _Subtree:
     leaves: float  # how many of them need nothing within the subtree
 
 
-class _Limit(NamedTuple):
-    """How many leaves a subtree has at most, by whether some of its tasks may run on the host."""
+@dataclass(frozen=True)
+class _Limits:
+    """How large a subtree may be."""
 
-    of_host: float
-    of_gpus: float
+    graph: Mapping[Any, GraphNode]
+    workers: dict[Any, int]  # of each task, and of results of other graphs
+    number: int  # of workers
+    of_host: float  # how many leaves it has if some of its tasks may run on the host
+    of_gpus: float  # and how many otherwise
     on_host: Collection[Any]
 
-    def allows(self, subtree: _Subtree) -> bool:
-        """Whether it has so few."""
+    def are_few_leaves(self, subtree: _Subtree) -> bool:
+        """Whether it has few enough."""
         return subtree.leaves <= self.of_host or (
             subtree.leaves <= self.of_gpus and not any(member in self.on_host for member in subtree.members)
         )
+
+    def are_few_inputs(self, inputs: Collection[Any], worker: int, most: float = _MOST_INPUTS) -> bool:
+        """Whether a task of that worker may need all of these results."""
+        # Results of other graphs that are elsewhere, or not known where, would all have to go to the task's worker.
+        elsewhere = (other for other in inputs if other not in self.graph and self.workers.get(other) != worker)
+        return len(inputs) <= most and (self.number == 1 or sum(1 for _ in elsewhere) <= 1)
+
+    def is_of_shuffle(self, key: Any) -> bool:
+        """Whether a task is the barrier of a P2P shuffle, or one of its outputs; both stay tasks of their own."""
+        # An output is on one of the workers, which the task learns when it runs: it asks to run there.
+        needed = (self.graph.get(other) for other in self.graph[key].dependencies)
+        return any(getattr(task, "block_fusion", False) for task in (self.graph[key], *needed))
+
+    def allow(self, subtree: _Subtree) -> bool:
+        """Whether it may be one task."""
+        worker = self.workers[subtree.members[0]]
+        few = self.are_few_leaves(subtree) and self.are_few_inputs(subtree.inputs, worker)
+        return few and all(self.workers[member] == worker for member in subtree.members)
 
 
 def _most_leaves(leaves: int) -> float:
@@ -286,11 +315,9 @@ def _find_subtrees(
     graph: Mapping[Any, GraphNode],
     order: Iterable[Any],
     dependencies: Mapping[Any, Collection[Any]],
-    workers: Mapping[Any, int],
-    number: int,
+    limits: _Limits,
     *,
     wanted: frozenset[Any],
-    limit: _Limit,
     most_sources: float,
     originals: Mapping[Any, Any],
     only_parts: bool,
@@ -303,25 +330,12 @@ def _find_subtrees(
     """
     copies = Counter(originals.values())
     weights = {key: 1 / copies[originals[key]] for key in originals}
-
-    def are_few(inputs: Collection[Any], worker: int, most: float = _MOST_INPUTS) -> bool:
-        # Results of other graphs that are elsewhere, or not known where, would all have to go to the task's worker.
-        elsewhere = (other for other in inputs if other not in graph and workers.get(other) != worker)
-        return len(inputs) <= most and (number == 1 or sum(1 for _ in elsewhere) <= 1)
-
+    workers, are_few = limits.workers, limits.are_few_inputs
     dependents = reverse_dict(dependencies)
-    barriers = {key for key, task in graph.items() if task.block_fusion}
-    # Each output of a P2P shuffle is on one of the workers, which the task learns when it runs: it asks to run there.
-    outputs = {key for barrier in barriers for key in dependents[barrier]}
-    unfused = barriers | outputs
+    unfused = {key for key in graph if limits.is_of_shuffle(key)}
     alone = unfused | wanted | {key for key in graph if len(dependents[key]) != 1}
     subtrees: dict[Any, _Subtree] = {}
     shared = {key for key in graph.keys() - unfused - wanted if len(dependents[key]) > 1}
-
-    def is_allowed(subtree: _Subtree) -> bool:
-        worker = workers[subtree.members[0]]
-        few = limit.allows(subtree) and are_few(subtree.inputs, worker)
-        return few and all(workers[member] == worker for member in subtree.members)
 
     is_taken = partial(_is_taken, graph, originals, keeps_borders=most_sources < math.inf)
     for key in order:
@@ -341,7 +355,7 @@ def _find_subtrees(
             inputs=set(needed).difference(inner).union(*(part.inputs for part in parts)),
             leaves=sum(part.leaves for part in parts),
         )
-        if only_parts or not limit.allows(subtree) or not are_few(subtree.inputs, workers[key]):
+        if only_parts or not limits.are_few_leaves(subtree) or not are_few(subtree.inputs, workers[key]):
             are_parts = all(is_taken(member) for part in parts for member in part.members)
             if are_parts and are_few(subtree.inputs, workers[key], most_sources):
                 if not is_taken(key):
@@ -350,9 +364,7 @@ def _find_subtrees(
             else:
                 subtree = _Subtree(members=[key], inputs=set(), leaves=math.inf)
         if len(subtree.members) > 1:
-            subtree = _with_shared(
-                subtree, subtrees, shared, dependents=dependents, weights=weights, is_allowed=is_allowed
-            )
+            subtree = _with_shared(subtree, subtrees, shared, dependents=dependents, weights=weights, limits=limits)
             for other in inner:
                 del subtrees[other]
         subtrees[key] = subtree
@@ -373,7 +385,7 @@ def _with_shared(
     *,
     dependents: Mapping[Any, Collection[Any]],
     weights: Mapping[Any, float],
-    is_allowed: Callable[[_Subtree], bool],
+    limits: _Limits,
 ) -> _Subtree:
     """The subtree with results that several of its tasks need, and no others; they are no longer tasks of their own.
 
@@ -390,8 +402,49 @@ def _with_shared(
         needing = {user for member in inner for user in dependents[member]}
         leaves = sum(weights.get(each, 1.0) for each in inner - needing) if part.leaves < math.inf else math.inf
         larger = _Subtree([*subtree.members, *part.members], (subtree.inputs | part.inputs) - {key}, leaves)
-        if is_allowed(larger):
+        if limits.allow(larger):
             del subtrees[key]
             subtree = larger
             waiting = [key for key in subtree.inputs if key in shared]
     return subtree
+
+
+def _gathered(
+    subtrees: dict[Any, _Subtree], limits: _Limits, wanted: Iterable[Any], users: Mapping[Any, int]
+) -> dict[Any, GraphNode]:
+    """Tasks that make several blocks, for results that are only gathered, and the tasks that gather them.
+
+    `users`: of how many tasks each block is.
+    """
+    changed: dict[Any, GraphNode] = {}
+    for key in wanted:
+        task = limits.graph[key]
+        if getattr(task, "func", None) is not finalize:
+            continue
+        groups: list[tuple[list[Any], _Subtree]] = []
+        for block in sorted(task.dependencies & subtrees.keys() - wanted, key=position):
+            if users[block] > 1 or limits.is_of_shuffle(block):
+                continue
+            blocks, group = groups[-1] if groups else ([], _Subtree([], set(), math.inf))
+            part = subtrees[block]
+            larger = _Subtree(group.members + part.members, group.inputs | part.inputs, group.leaves + part.leaves)
+            if limits.allow(larger):
+                groups[-1] = [*blocks, block], larger
+            else:
+                groups.append(([block], part))
+        places: dict[Any, Any] = {}
+        for number, (blocks, group) in enumerate(groups):
+            if len(blocks) > 1:
+                name = (f"{blocks[0][0]}-blocks", number)
+                changed[name] = Task(name, _as_list, *map(TaskRef, blocks))
+                limits.workers[name] = limits.workers[blocks[0]]
+                places |= {block: Task(None, operator.getitem, TaskRef(name), n) for n, block in enumerate(blocks)}
+                for block in blocks:
+                    del subtrees[block]
+                subtrees[name] = _Subtree([name, *group.members], group.inputs, group.leaves)
+        changed[key] = task.substitute(places)
+    return changed
+
+
+def _as_list(*blocks: Any) -> list[Any]:
+    return list(blocks)

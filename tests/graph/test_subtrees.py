@@ -82,7 +82,7 @@ COMPUTATIONS = {
 def test_each_number_is_that_of_dasks_own_graph(make):
     """With slices first, which only workers with GPUs take, the last digit may differ."""
     expected = make().compute(scheduler="sync")
-    for optimizer in (ArrayOptimizer(ONE), ArrayOptimizer(TWO), ArrayOptimizer(ONE, is_on_gpus=True)):
+    for optimizer in (ArrayOptimizer(ONE), ArrayOptimizer(TWO), with_room(ONE), with_room(TWO)):
         with dask.config.set(array_optimize=optimizer):
             result = make().compute(scheduler="sync")
         if optimizer.is_on_gpus:
@@ -290,6 +290,56 @@ def test_of_what_needs_the_results_of_such_functions_no_more_tasks_are_left():
     assert tasks_of(mean.sum() + total.sum(), is_on_gpus=True) < 128 + 2 * 16, "a task of the function for each block"
 
 
+def with_room(size):
+    return ArrayOptimizer(size._replace(memory=10**9), is_on_gpus=True)
+
+
+def computed(optimizer, *arrays):
+    """What `dask.compute` gives, and its graph."""
+    graphs = []
+
+    def get(expression, keys, **_):
+        graphs.append(dict(expression.__dask_graph__()))
+        return dask.get(graphs[0], keys)
+
+    with dask.config.set(array_optimize=optimizer):
+        return dask.compute(*arrays, scheduler=get), graphs[0]
+
+
+GATHERED = {
+    "a grid": numbers() + 1,
+    "rows": numbers((4000, 3), 10) + 1,
+    "one dimension": numbers((1000,), 1) + 1,
+    "sums of rows": numbers((400, 40), (1, 4)).sum(axis=1),
+    "blocks that are there": da.from_array(np.arange(4000), chunks=10, inline_array=True)[::2],
+    "of other shapes": da.from_array(np.arange(4000), chunks=(*range(1, 89), 84)) * 2,
+}
+
+
+@pytest.mark.parametrize("array", GATHERED.values(), ids=GATHERED)
+@pytest.mark.parametrize("size", [ONE, TWO])
+def test_blocks_that_are_only_gathered_are_made_by_several(array, size):
+    (result,), graph = computed(with_room(size), array)
+    assert len(graph) <= array.npartitions / 4
+    np.testing.assert_array_equal(result, array.compute(scheduler="sync", optimize_graph=False), strict=True)
+
+
+def test_blocks_that_have_no_room_or_that_others_need_are_made_one_by_one():
+    x = numbers((1000,), 1) + 1
+    assert len(computed(with_room(ONE), x)[1]) < 100
+    assert len(computed(ArrayOptimizer(ONE._replace(memory=10_000), is_on_gpus=True), x)[1]) > 1000
+    of_user = x.map_blocks(of_the_user, dtype=float)
+    (blocks, total), graph = computed(with_room(ONE), of_user, of_user.sum())
+    assert len(graph) > 1000
+    assert (blocks.sum(), len(blocks)) == (pytest.approx(total), 1000)
+    assert 32 <= len(computed(with_room(ONE), of_user)[1]) < 200
+    shuffled = numbers((400, 400), (400, 10)).rechunk((10, 400), method="p2p")
+    with dask.config.set(array_optimize=with_room(TWO)):
+        graph = dict(dask.base.collections_to_expr([shuffled]).optimize().__dask_graph__())
+    barriers = {key for key, task in graph.items() if task.block_fusion}
+    assert sum(1 for task in graph.values() if task.dependencies & barriers) == 40
+
+
 def test_blocks_with_borders_are_few_tasks_and_only_those_of_a_slice_are_made():
     x = da.random.RandomState(1).random_sample((400, 400), chunks=20)
     bordered = x.map_overlap(lambda block: block - block.mean(), depth=1, boundary="reflect", dtype=float)
@@ -328,7 +378,7 @@ def test_borders_are_taken_in_the_tasks_that_need_them(name, size, most):
     state = da.random.RandomState(1)
     x = state.poisson(3, (400, 400), chunks=50) if name == "poisson" else state.random_sample((400, 400), chunks=50)
     y = x.map_overlap(smoothed, 1, boundary="reflect", dtype=float)
-    optimizer = ArrayOptimizer(size._replace(memory=10**9), is_on_gpus=True)
+    optimizer = with_room(size)
     graph = optimizer(y.mean().__dask_graph__(), y.mean().__dask_keys__())
     assert len(graph) < most, "of 64 blocks; each has up to 8 borders"
     with dask.config.set(array_optimize=optimizer, scheduler="sync"):
