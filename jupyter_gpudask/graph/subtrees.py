@@ -10,7 +10,6 @@ Blocks of a result that is only gathered are made by several in one task, too, i
 from __future__ import annotations
 
 import math
-import operator
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -418,7 +417,7 @@ def _gathered(
     """
     changed: dict[Any, GraphNode] = {}
     for key in wanted:
-        task = limits.graph[key]
+        task: Any = limits.graph[key]
         if getattr(task, "func", None) is not finalize:
             continue
         groups: list[tuple[list[Any], _Subtree]] = []
@@ -432,19 +431,46 @@ def _gathered(
                 groups[-1] = [*blocks, block], larger
             else:
                 groups.append(([block], part))
-        places: dict[Any, Any] = {}
+        places: dict[Any, tuple[int, int | None]] = {}
+        given: list[Any] = []
         for number, (blocks, group) in enumerate(groups):
-            if len(blocks) > 1:
-                name = (f"{blocks[0][0]}-blocks", number)
-                changed[name] = Task(name, _as_list, *map(TaskRef, blocks))
-                limits.workers[name] = limits.workers[blocks[0]]
-                places |= {block: Task(None, operator.getitem, TaskRef(name), n) for n, block in enumerate(blocks)}
-                for block in blocks:
-                    del subtrees[block]
-                subtrees[name] = _Subtree([name, *group.members], group.inputs, group.leaves)
-        changed[key] = task.substitute(places)
+            if len(blocks) == 1:
+                continue
+            name = (f"{blocks[0][0]}-blocks", number)
+            changed[name] = Task(name, _as_list, *map(TaskRef, blocks))
+            limits.workers[name] = limits.workers[blocks[0]]
+            places |= {block: (len(given), index) for index, block in enumerate(blocks)}
+            given.append(name)
+            for block in blocks:
+                del subtrees[block]
+            subtrees[name] = _Subtree([name, *group.members], group.inputs, group.leaves)
+        if given:
+            others = sorted(task.dependencies - places.keys(), key=position)
+            places |= {other: (len(given) + index, None) for index, other in enumerate(others)}
+            changed[key] = Task(key, _finalize, _placed(task.args[0], places), *map(TaskRef, [*given, *others]))
     return changed
+
+
+def _placed(blocks: Any, places: Mapping[Any, Any]) -> Any:
+    """Nested lists of references to blocks, with the place of each block instead."""
+    return places[blocks.key] if isinstance(blocks, TaskRef) else [_placed(part, places) for part in blocks.args]
 
 
 def _as_list(*blocks: Any) -> list[Any]:
     return list(blocks)
+
+
+def _finalize(places: Any, *given: Any) -> Any:
+    """What Dask's `finalize` gives for nested lists of blocks.
+
+    `places`: such lists with the place of each block among `given`: the number of an argument, and if this is a list of
+    blocks, the number in it.
+    """
+
+    def blocks(part: Any) -> Any:
+        if isinstance(part, list):
+            return list(map(blocks, part))
+        number, index = part
+        return given[number] if index is None else given[number][index]
+
+    return finalize(blocks(places))
