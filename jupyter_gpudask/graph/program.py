@@ -104,7 +104,9 @@ def depth_first(starts: Iterable[Any], tasks: Mapping[Any, GraphNode]) -> list[A
                 seen.add(key)
                 stack.append((key, True))
                 needed = [other for other in tasks[key].dependencies if other in tasks and other not in seen]
-                stack += [(other, False) for other in sorted(needed, key=position, reverse=True)]
+                if len(needed) > 1:
+                    needed.sort(key=position, reverse=True)
+                stack += [(other, False) for other in needed]
     return order
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, _execute_subgraph
 from dask.array.random import _apply_random
 from dask.array.wrap import _broadcast_trick_inner
-from dask.core import reverse_dict
 
 from .program import with_names
 from .slices import is_elementwise_function
@@ -32,18 +31,19 @@ _MARK = "_gpudask_draws_the_same_again"  # of `random_numbers.blocks.draw_block`
 def with_copies(
     graph: Mapping[Any, GraphNode],
     wanted: Collection[Any],
+    dependents: Mapping[Any, Collection[Any]],
     most_elements: int,
     workers: dict[Any, int] | None = None,
 ) -> tuple[dict[Any, GraphNode], dict[Any, Any]]:
     """The same graph, in which each task that needs a cheap block has a copy of the task that creates it.
 
     `graph`: with the dependencies of tasks in it or outside; without aliases, which would hide who needs a block.
+    `dependents`: what needs each result.
     `most_elements`: numbers in the largest block that is computed more than once; a constant may be larger. `workers`:
     if it is given, one copy for each worker that needs a block is made instead, and gets its worker there. Returns the
     graph, and by the key of each copy the key of its original.
     """
     originals: dict[Any, Any] = {}
-    dependents = reverse_dict({key: task.dependencies for key, task in graph.items()})
     changed = dict(graph)
     for key, task in graph.items():
         users = dependents[key]

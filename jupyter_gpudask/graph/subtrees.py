@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from dask._task_spec import Alias, DataNode, DependenciesMapping, GraphNode, Task, TaskRef, _execute_subgraph
+from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, _execute_subgraph
 from dask.array.core import finalize
 from dask.core import reverse_dict
 
@@ -96,7 +96,7 @@ def fuse_subtrees(
     first = sorted(wanted, key=position)
     given, graph = graph, without_aliases(graph, wanted)
     others = locate_others(graph, size.workers)
-    dependencies = DependenciesMapping(graph)
+    dependencies, dependents = _related(graph)
     order = depth_first([*first, *graph], graph)
 
     def on_one(
@@ -111,18 +111,17 @@ def fuse_subtrees(
         fused, *_ = fuse_subtrees(given, keys, one, most_repeated, largest)
         return fused, dict.fromkeys(fused, alone), True
 
-    users = Counter(other for key in order for other in dependencies[key])
-    single = {key for key in order if users[key] == 1}
-    single |= _of_one_task(dependencies, order, single) - wanted
+    single = {key for key in order if len(dependents[key]) == 1}
+    single |= _of_one_task(dependents, order, single) - wanted
     leaves = {key for key in single if single.isdisjoint(dependencies[key])}
     enough_on_gpus = 2 * _TASKS_PER_THREAD * max(1, size.threads)
     enough = enough_on_gpus * (_HOST_PARTS if on_host else 1)
     tasks = graph
-    graph, originals = with_copies(graph, wanted, most_repeated) if len(leaves) >= enough else (graph, {})
+    graph, originals = with_copies(graph, wanted, dependents, most_repeated) if len(leaves) >= enough else (graph, {})
     if originals:
         copied = set(originals.values())
         leaves = copied.union(key for key in leaves if copied.isdisjoint(dependencies[key]))
-        dependencies = DependenciesMapping(graph)
+        dependencies, dependents = _related(graph)
         order = depth_first([*first, *graph], graph)
     workers = _workers_of(
         graph,
@@ -138,19 +137,22 @@ def fuse_subtrees(
         return small
     pieces: set[Any] = set()
     if size.workers > 1:
-        graph, more = with_copies(graph, wanted, most_repeated, workers)
+        graph, more = with_copies(graph, wanted, dependents, most_repeated, workers)
         originals |= more
         graph, pieces = with_joined_parts(graph, wanted, workers)
         if more or pieces:
-            dependencies = DependenciesMapping(graph)
+            dependencies, dependents = _related(graph)
             order = depth_first([*first, *graph], graph)
     most = _most_leaves(2 * len(leaves) // enough), _most_leaves(2 * len(leaves) // enough_on_gpus)
-    limits = _Limits(graph, workers, size.workers, *most, on_host)
+    barriers = {key for key, task in graph.items() if task.block_fusion}
+    outputs = {key for key in graph if not barriers.isdisjoint(dependencies[key])} if barriers else set()
+    limits = _Limits(graph, workers, size.workers, *most, on_host, barriers | outputs)
     fits = has_room(largest, size.memory)
     subtrees = _find_subtrees(
         graph,
         order,
         dependencies,
+        dependents,
         limits,
         wanted=wanted,
         originals=originals,
@@ -158,7 +160,7 @@ def fuse_subtrees(
         only_parts=len(leaves) < enough and size.workers > 1,
     )
     if fits:
-        graph |= _gathered(subtrees, limits, wanted, users)
+        graph |= _gathered(subtrees, limits, wanted, dependents)
     programs: dict[Any, Any] = {}
     fused = {
         key: graph[key]
@@ -174,14 +176,17 @@ def fuse_subtrees(
     return fused, _to_place(fused, workers, pieces), False
 
 
-def _of_one_task(
-    dependencies: Mapping[Any, Collection[Any]], order: Iterable[Any], single: Collection[Any]
-) -> set[Any]:
+def _related(graph: Mapping[Any, GraphNode]) -> tuple[Mapping[Any, Collection[Any]], Mapping[Any, Collection[Any]]]:
+    """What each task needs, and what needs each result."""
+    dependencies = {key: task.dependencies for key, task in graph.items()}
+    return dependencies, reverse_dict(dependencies)
+
+
+def _of_one_task(dependents: Mapping[Any, Collection[Any]], order: Iterable[Any], single: Collection[Any]) -> set[Any]:
     """The keys of results that several tasks need, as the parts of a border, and only one task needs in the end.
 
     `single`: the keys of results that one task needs.
     """
-    dependents = reverse_dict({key: dependencies[key] for key in order})
     found = set()
     for key in order:
         if 1 < len(dependents[key]) <= _MOST_INPUTS:
@@ -280,6 +285,9 @@ class _Limits:
     of_host: float  # how many leaves it has if some of its tasks may run on the host
     of_gpus: float  # and how many otherwise
     on_host: Collection[Any]
+    # Barriers of P2P shuffles, and their outputs: each of these is on one of the workers, which the task learns when it
+    # runs: it asks to run there.
+    unfused: Collection[Any]
 
     def are_few_leaves(self, subtree: _Subtree) -> bool:
         """Whether it has few enough."""
@@ -292,12 +300,6 @@ class _Limits:
         # Results of other graphs that are elsewhere, or not known where, would all have to go to the task's worker.
         elsewhere = (other for other in inputs if other not in self.graph and self.workers.get(other) != worker)
         return len(inputs) <= most and (self.number == 1 or sum(1 for _ in elsewhere) <= 1)
-
-    def is_of_shuffle(self, key: Any) -> bool:
-        """Whether a task is the barrier of a P2P shuffle, or one of its outputs; both stay tasks of their own."""
-        # An output is on one of the workers, which the task learns when it runs: it asks to run there.
-        needed = (self.graph.get(other) for other in self.graph[key].dependencies)
-        return any(getattr(task, "block_fusion", False) for task in (self.graph[key], *needed))
 
     def allow(self, subtree: _Subtree) -> bool:
         """Whether it may be one task."""
@@ -314,6 +316,7 @@ def _find_subtrees(
     graph: Mapping[Any, GraphNode],
     order: Iterable[Any],
     dependencies: Mapping[Any, Collection[Any]],
+    dependents: Mapping[Any, Collection[Any]],
     limits: _Limits,
     *,
     wanted: frozenset[Any],
@@ -330,11 +333,9 @@ def _find_subtrees(
     copies = Counter(originals.values())
     weights = {key: 1 / copies[originals[key]] for key in originals}
     workers, are_few = limits.workers, limits.are_few_inputs
-    dependents = reverse_dict(dependencies)
-    unfused = {key for key in graph if limits.is_of_shuffle(key)}
-    alone = unfused | wanted | {key for key in graph if len(dependents[key]) != 1}
+    alone = {*limits.unfused, *wanted} | {key for key in graph if len(dependents[key]) != 1}
     subtrees: dict[Any, _Subtree] = {}
-    shared = {key for key in graph.keys() - unfused - wanted if len(dependents[key]) > 1}
+    shared = {key for key in graph.keys() - limits.unfused - wanted if len(dependents[key]) > 1}
 
     is_taken = partial(_is_taken, graph, originals, keeps_borders=most_sources < math.inf)
     for key in order:
@@ -342,7 +343,7 @@ def _find_subtrees(
         inner = [
             other
             for other in needed
-            if key not in unfused and other in graph and other not in alone and workers[other] == workers[key]
+            if key not in limits.unfused and other in graph and other not in alone and workers[other] == workers[key]
         ]
         if not inner:
             few = are_few(needed, workers[key])
@@ -409,12 +410,12 @@ def _with_shared(
 
 
 def _gathered(
-    subtrees: dict[Any, _Subtree], limits: _Limits, wanted: Iterable[Any], users: Mapping[Any, int]
+    subtrees: dict[Any, _Subtree],
+    limits: _Limits,
+    wanted: Iterable[Any],
+    dependents: Mapping[Any, Collection[Any]],
 ) -> dict[Any, GraphNode]:
-    """Tasks that make several blocks, for results that are only gathered, and the tasks that gather them.
-
-    `users`: of how many tasks each block is.
-    """
+    """Tasks that make several blocks, for results that are only gathered, and the tasks that gather them."""
     changed: dict[Any, GraphNode] = {}
     for key in wanted:
         task: Any = limits.graph[key]
@@ -422,7 +423,7 @@ def _gathered(
             continue
         groups: list[tuple[list[Any], _Subtree]] = []
         for block in sorted(task.dependencies & subtrees.keys() - wanted, key=position):
-            if users[block] > 1 or limits.is_of_shuffle(block):
+            if len(dependents[block]) > 1 or block in limits.unfused:
                 continue
             blocks, group = groups[-1] if groups else ([], _Subtree([], set(), math.inf))
             part = subtrees[block]

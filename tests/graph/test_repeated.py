@@ -7,6 +7,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from dask._task_spec import Alias, Task, TaskRef
+from dask.core import reverse_dict
 
 from jupyter_gpudask.graph.optimize import ArrayOptimizer
 from jupyter_gpudask.graph.repeated import ELEMENTS_ON_CPU, with_copies
@@ -42,11 +43,15 @@ def test_large_blocks_and_blocks_of_functions_are_created_once():
         assert len(tasks_of((x + x.T).sum())) > 400
 
 
+def copied(graph, most_elements):
+    return with_copies(graph, [], reverse_dict({key: task.dependencies for key, task in graph.items()}), most_elements)
+
+
 def is_created_again(x):
     tasks = da.optimization.optimize(x.__dask_graph__(), x.__dask_keys__())
     blocks = {key: task for key, task in tasks.items() if not isinstance(task, Alias)}
     users = {(name, *key): Task((name, *key), np.sum, TaskRef(key)) for name in "ab" for key in blocks}
-    copies = with_copies(blocks | users, [], ELEMENTS_ON_CPU)[1]
+    copies = copied(blocks | users, ELEMENTS_ON_CPU)[1]
     assert len(copies) in {0, 2 * len(blocks)}
     return bool(copies)
 
@@ -99,11 +104,11 @@ def graph_with(function, *args, **options):
 def test_blocks_of_gpus_are_drawn_again_if_that_is_fast(name, size, copies):
     generator = BlockGenerator("PCG64", np.random.SeedSequence(1))
     graph = graph_with(draw_block, generator, name, (), size=size, dtype=np.dtype(float), options={})
-    changed, originals = with_copies(graph, [], 10**8)
+    changed, originals = copied(graph, 10**8)
     assert len(originals) == copies
     assert len(changed) == (4 if copies else 3)
 
 
 def test_a_choice_is_drawn_once():
     graph = graph_with(choose_block, BlockGenerator(None, 1), 10, None, size=(3,), replace=True, options={})
-    assert with_copies(graph, [], 10**8) == (graph, {})
+    assert copied(graph, 10**8) == (graph, {})
