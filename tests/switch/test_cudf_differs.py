@@ -127,6 +127,8 @@ ROWS = {
     "missing_values.NotNullAsPandas": lambda lib: list(map(bool, lib.frame(x=[1, 2]).index.notnull())),  # noqa: PD004 - the other name
     "missing_values.ReplaceAsPandas": lambda lib: str(lib.series([1, 2]).replace(5, 0.5).dtype),
     "missing_values.found": lambda lib: lib.series([1.0, NAN]).isin([1.0, NAN]),
+    "missing_values.found, None": lambda lib: lib.series([1, None], dtype="Int64").isin([1, None]),
+    "missing_values.found, NaN of Arrow's integers": lambda lib: lib.series([None], dtype="int64[pyarrow]").isin([NAN]),
     "missing_values.found, zeros of Arrow": lambda lib: lib.series([-0.0], dtype="double[pyarrow]").isin([0.0]),
     "missing_values.found, floats of 32 bits": lambda lib: lib.series([0.1], dtype="float32").isin([0.1]),
     "missing_values.rolling": lambda lib: lib.series([1.0, np.inf, 1.0, 1.0]).rolling(2).sum(),

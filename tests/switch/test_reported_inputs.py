@@ -135,7 +135,14 @@ FRAMES = {
         *(of(ZEROS)[name].isin([-0.0, 0.1, None]) for name in ZEROS),
     ],
     "downcast nullable integers": lambda: dd.to_numeric(of(NULLABLE).q, downcast="integer"),
-    "isin of nullable dtypes": lambda: [of(NULLABLE).isin(each) for each in ([1, 3], {"w": [1]})],
+    "isin of nullable dtypes": lambda: [
+        of(NULLABLE).isin(each)
+        for each in ([1, 3], {"w": [1]}, [1.0, np.nan], [1, None], [3, pd.NA], [pd.NaT], {"w": [None], "q": [pd.NA]})
+    ],
+    "isin of texts beside numbers": lambda: [
+        of(TEXTS_AND_KEYS).isin(each) for each in (["x", 3], ["y", None], {"s": ["x"]}, {"a": [1], "s": [None]})
+    ],
+    "rows of Arrow's integers that are among others": lambda: of(NULLABLE[["w"]])[of(NULLABLE).w.isin([1.0, np.nan])],
     "the index of isin without columns": lambda: [of(ROWS)[["a", "b"]].isin([1])[[]].index.to_series()],
     "isin and other rows": lambda: of(ROWS)[["a"]].isin([1]).combine_first(of(ROWS)[["a", "b"]]),
     "a merge after missing values that other rows fill": lambda: [
