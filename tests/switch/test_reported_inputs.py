@@ -113,6 +113,9 @@ FRAMES = {
         of(ARROW).b // 0.1,
     ],
     "a column of filled windows": lambda: np.log1p(of(ROWS)[["a", "b"]].rolling(1).max().fillna({"a": 1, "b": 7})["a"]),
+    "some columns of windows that are compared": lambda: (
+        of(ROWS).assign(c=2)[["a", "b", "c"]].rolling(2).max().eval("b % 3 == c")
+    ),
     "rows sorted by a quotient of windows": lambda: (of(ROWS)[["a", "b"]].rolling(2).max() // 2).sort_values("b"),
     "renamed values of texts": lambda: of(GROUPS, 1).k.unique().rename("other"),
     "a melted table of groups": lambda: (

@@ -336,9 +336,9 @@ def among(frame: Any, values: Any) -> Any:
 
 
 class IsinAsPandas(_expr.Isin):
-    """An expression of `isin`, with the metadata of booleans; for a list Dask has that of a comparison of dataframes."""
+    """An expression of `isin`, with metadata of booleans; for a list Dask has that of a comparison of dataframes."""
 
-    _parameters = [*_expr.Isin._parameters, "of_columns"]  # noqa: RUF012 - as in Dask
+    _parameters = [*_expr.Isin._parameters, "of_columns"]  # noqa: RUF012, SLF001 - as in Dask
     operation = staticmethod(isin)
 
     @functools.cached_property
@@ -459,7 +459,7 @@ RollingAggregationAsPandas = with_operation(RollingAggregation, _of_times, __nam
 class RollingAsPandas(RollingReduction):
     """A reduction of windows, called `how`; `_of_times` computes windows of times.
 
-    Dask 2026.7 makes a Series of a dataframe of which one column is selected, of which its parents select one again.
+    Dask 2026.7 makes a Series of a dataframe of which one column is selected, or leaves those of other parents in.
     """
 
     _parameters = [*RollingReduction._parameters, "how"]  # noqa: RUF012, SLF001 - as in Dask
@@ -471,7 +471,7 @@ class RollingAsPandas(RollingReduction):
 
     def _simplify_up(self, parent: Any, dependents: Any) -> Any:
         made = None if self.how == "agg" else super()._simplify_up(parent, dependents)
-        if type(made) is not type(self) or made.frame.ndim > 1:
+        if type(made) is not type(self):
             return made
         return type(parent)(type(self)(self.frame[made.frame.columns], *self.operands[1:]), *parent.operands[1:])
 
