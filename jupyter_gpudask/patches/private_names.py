@@ -35,6 +35,7 @@ PRIVATE_NAMES = {
         "Sum Var groupby_slice_transform"
     ),
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
+    "dask.dataframe.dask_expr._quantile": "SeriesQuantile",
     "dask.dataframe.dask_expr._reductions": (
         "All Any CustomReduction DropDuplicates IdxMax IdxMin IdxMin.reduction_aggregate Max Min Min.reduction_chunk "
         "Mode Mode.reduction_aggregate NLargest NSmallest NSmallest.reduction_aggregate NSmallest.reduction_chunk "

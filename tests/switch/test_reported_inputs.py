@@ -113,6 +113,10 @@ FRAMES = {
         of(ARROW).b // 0.1,
     ],
     "a column of filled windows": lambda: np.log1p(of(ROWS)[["a", "b"]].rolling(1).max().fillna({"a": 1, "b": 7})["a"]),
+    "quantiles of a table of groups of Arrow's numbers": lambda: [
+        (table := of(ROWS.astype({"a": "int64[pyarrow]", "s": "category"})).pivot_table("b", "s", "a")).x.quantile(0.5),
+        table[["x", "z"]].describe(),
+    ],
     "some columns of windows that are compared": lambda: (
         of(ROWS).assign(c=2)[["a", "b", "c"]].rolling(2).max().eval("b % 3 == c")
     ),
