@@ -520,10 +520,10 @@ F:assign_function F:times_of_numbers F:columns_of_kinds F:is_among F:fill_from_o
 """Whether each is one of frames or of series, and how often it is chosen, if more than once; the order counts."""
 
 _ORDER = {
-    "needs_order": "fill_forward group_and_accumulate accumulate roll head_or_tail group_and_fill group_and_take",
-    "opens_order": "group_and_transform fill_from_other most_frequent drop_duplicates merge join set_index "
-    "sort_values largest value_counts unique "
-    "collect melt",
+    "needs_order": "fill_forward group_and_accumulate accumulate roll head_or_tail group_and_fill group_and_take "
+    "series_method_with_fill",
+    "opens_order": "group_and_transform group_and_fill fill_from_other most_frequent drop_duplicates merge join "
+    "set_index sort_values largest value_counts unique collect melt",
     "order_of_library": "aggregation_of_user group_and_reduce group_and_aggregate group_by_derived series_group "
     "group_and_relate pivot",
 }
