@@ -319,3 +319,6 @@ def test_a_folder_that_has_files_gets_one_for_each_partition(tmp_path, cell):
         frame.to_parquet(tmp_path / target, compression="gzip")  # by pandas
         assert len(list((tmp_path / target).glob("*.parquet"))) == number
         assert sorted(pd.read_parquet(tmp_path / target).a) == list(DATA.a)
+    for number in (1, FILES):
+        frame.to_csv(tmp_path / "*.csv")
+        assert len(list(tmp_path.glob("*.csv"))) == number

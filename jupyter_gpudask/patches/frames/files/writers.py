@@ -56,7 +56,7 @@ def _write(
     name = original.__name__
     if name == "to_parquet" and call.arguments.get("engine") in (None, "auto", "pyarrow", "cudf"):
         call.arguments["engine"] = GpuEngine if place_of(frame) == "gpu" and not reason else "pyarrow"
-    if name == "to_parquet" and place_of(frame) == "gpu":
+    if name in ("to_csv", "to_parquet") and place_of(frame) == "gpu":
         call.arguments["df"] = frame = _as_planned(frame, call.arguments)
     if not reason:
         return original(*call.args, **call.kwargs)
@@ -67,12 +67,13 @@ def _write(
 
 
 def _as_planned(frame: Any, options: Mapping[str, Any]) -> Any:
-    """The dataframe, of which each partition is read alone if it is written into a folder that has files.
+    """The dataframe, of which each partition of Parquet files is read alone if it is written where there are files.
 
     Read together, they would overwrite the files of fewer partitions, or some that are still to be read.
     """
     readers = list(frame.expr.find_operations(ReadParquetOnGpu))
-    if not readers or options.get("append") or options.get("overwrite") or not _has_files(options):
+    is_new = any(options.get(option) for option in ("append", "overwrite", "single_file"))
+    if is_new or not readers or not _has_files(options):
         return frame
     expression = frame.expr
     for reader in readers:
@@ -81,10 +82,13 @@ def _as_planned(frame: Any, options: Mapping[str, Any]) -> Any:
 
 
 def _has_files(options: Mapping[str, Any]) -> bool:
-    fs, path = options.get("filesystem"), options["path"]
+    """Whether there are files where a dataframe is to be written, or one for each partition is named."""
+    fs, path = options.get("filesystem"), options.get("path", options.get("filename"))
+    if isinstance(path, list | tuple):
+        return True
     if not hasattr(fs, "ls"):
         fs, path = url_to_fs(path, **(options.get("storage_options") or {}))
-    return bool(fs.isdir(path) and fs.ls(path))
+    return bool(fs.glob(path) if "*" in str(path) else fs.isdir(path) and fs.ls(path))
 
 
 def _reason_of_parquet(frame: Any, options: Mapping[str, Any]) -> str:
