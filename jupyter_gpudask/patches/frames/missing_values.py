@@ -315,16 +315,11 @@ def isin(frame: Any, values: Any, dtypes: dict[Any, Any]) -> Any:
     result = among(frame, values)
     if frame.ndim == 1:  # Dask may select it below
         return _with_missing(result, frame, values, dtypes.get(frame.name, dtypes.get(None)))
-    if not len(frame.columns):
-        return result  # with the index
-    return type(frame)(
-        {
-            name: _with_missing(
-                result[name], frame[name], values.get(name, []) if isinstance(values, dict) else values, dtypes[name]
-            )
-            for name in frame.columns
-        }
-    )
+    changed = result.copy(deep=False)
+    for name in frame.columns:
+        of_column = values.get(name, []) if isinstance(values, dict) else values
+        changed[name] = _with_missing(result[name], frame[name], of_column, dtypes[name])
+    return changed
 
 
 def among(frame: Any, values: Any) -> Any:
