@@ -18,6 +18,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from dask.array.dispatch import percentile_lookup
 from dask.dataframe import dispatch
 from dask.dataframe.dask_expr._groupby import GetGroup, _mean_chunk
 from dask.dataframe.groupby import _compute_sum_of_squares
@@ -161,6 +162,9 @@ ROWS = {
     ),
     "as_pandas.with_plain_booleans": lambda lib: str(
         lib.of(pd.DataFrame({"a": pd.array([1], "int64[pyarrow]"), "b": [1]})).all().dtype
+    ),
+    "as_pandas.with_floats_of_numpy": lambda lib: str(
+        percentile_lookup(lib.series([1.0, 2.0], dtype="double[pyarrow]"), [50.0])[0].dtype
     ),
     # groupby
     "groupby.with_sums_of_nothing": lambda lib: lib.frame(k=[1], x=[NAN]).groupby("k").x.sum(),
