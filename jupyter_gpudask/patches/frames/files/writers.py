@@ -83,7 +83,8 @@ def _as_planned(frame: Any, options: Mapping[str, Any]) -> Any:
 
 def _has_files(options: Mapping[str, Any]) -> bool:
     """Whether there are files where a dataframe is to be written, or one for each partition is named."""
-    fs, path = options.get("filesystem"), options.get("path", options.get("filename"))
+    fs: Any = options.get("filesystem")
+    path = options.get("path", options.get("filename"))
     if isinstance(path, list | tuple):
         return True
     if not hasattr(fs, "ls"):
