@@ -41,7 +41,8 @@ class ArrayDraw(Draw):
         name = self.word(
             of_bool if self.v.dtype.kind == "b" else f"{of_real} isinf {of_all}" if self.is_real else of_all
         )
-        return None if name == "negative" and self.v.dtype.kind == "b" else f"v = da.{name}(v)"
+        is_open = name == "signbit" and self.has_nan  # NaN has either sign
+        return None if is_open or (name == "negative" and self.v.dtype.kind == "b") else f"v = da.{name}(v)"
 
     def arithmetic(self) -> str:
         sign = self.word("+ - * / // % ** > >= < <= == !=")

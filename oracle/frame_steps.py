@@ -254,13 +254,13 @@ class FrameDraw(Draw):
         filters = f", filters=[({key!r}, {sign!r}, 1)]" if key is not None and self.rng.random() < 0.5 else ""
         columns = f", columns={chosen!r}" if self.rng.random() < 0.6 else ""
         selected = f"v = v[{chosen!r}]" if columns else "v = v.copy()"
-        read = f"v.to_parquet(folder + '/p'); v = dd.read_parquet(folder + '/p'{columns}{filters})"
+        read = f"p = f'{{folder}}/{{v._name}}'; v.to_parquet(p); v = dd.read_parquet(p{columns}{filters})"
         return read, selected + (f"; v = v[v[{key!r}].notnull() & (v[{key!r}] {sign} 1)]" if filters else "")
 
     def through_csv(self) -> tuple[str, str] | None:
         time, other = self.quoted("M"), self.quoted("iufbs")
         options = self.of("", time and f", parse_dates=[{time}]", other and f", dtype={{{other}: str}}") or ""
-        read = f"v.to_csv(folder + '/*.csv', index=False); v = dd.read_csv(folder + '/*.csv'{options})"
+        read = f"p = f'{{folder}}/{{v._name}}-*.csv'; v.to_csv(p, index=False); v = dd.read_csv(p{options})"
         host = f"import io; v = pd.read_csv(io.StringIO(v.to_csv(index=False)){options})"
         return (read, host) if all(isinstance(name, str) for name in self.v.columns) else None
 
@@ -520,10 +520,10 @@ F:assign_function F:times_of_numbers F:columns_of_kinds F:is_among F:fill_from_o
 """Whether each is one of frames or of series, and how often it is chosen, if more than once; the order counts."""
 
 _ORDER = {
-    "needs_order": "fill_forward group_and_accumulate accumulate roll head_or_tail group_and_fill group_and_take",
-    "opens_order": "group_and_transform fill_from_other most_frequent drop_duplicates merge join set_index "
-    "sort_values largest value_counts unique "
-    "collect melt",
+    "needs_order": "fill_forward group_and_accumulate accumulate roll head_or_tail group_and_fill group_and_take "
+    "series_method_with_fill",
+    "opens_order": "group_and_transform group_and_fill fill_from_other most_frequent drop_duplicates merge join "
+    "set_index sort_values largest value_counts unique collect melt",
     "order_of_library": "aggregation_of_user group_and_reduce group_and_aggregate group_by_derived series_group "
     "group_and_relate pivot",
 }

@@ -105,7 +105,14 @@ FINDINGS = (VALUE, TYPE, LABELS, ORDER, FACTS, FAILS, NO_ERROR, LOST)
 _OF_EMPTY = "a merge of categories with partitions without rows has a result, as in pandas"
 _OF_NULLABLE = "std of columns of which one is nullable has a result, as in pandas"
 _WITHOUT_ROWS = "columns without rows may have another dtype"
-_ERRORS = {_OF_EMPTY: ("dtype of categories must be the same",), _OF_NULLABLE: ("not 'NAType'",)}
+_OF_ONE = "an array of one element is assigned to an element"
+_OF_DASK = "only Dask on the CPU fails"
+_ERRORS = {
+    _OF_EMPTY: ("dtype of categories must be the same",),
+    _OF_NULLABLE: ("not 'NAType'",),
+    _OF_ONE: ("could not be broadcast to indexing result",),
+    _OF_DASK: ("AssertionError: ;", "Failed to generate metadata", "Mismatched dtypes found"),
+}
 """The errors of Dask on the CPU that these have as their cause; any other one is a finding."""
 _OF_MERGE = "numbers of a merge of which none is missing may be integers"
 _OF_NAMES = "rows of concat whose indexes have different names have none"
@@ -116,8 +123,16 @@ _OF_SMALL = "cumsum of small integers keeps their dtype"
 _OF_META = "rows of apply have the dtype of meta"
 _OF_KEYS = "keys of a merge of integers of two sizes have the dtype of the metadata"
 _OF_BINS = "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some are missing"
+_OF_TINY = "CuPy takes float32 numbers near 0 for 0"
+_OF_PARTS = "split texts that are all missing may have another dtype"
+_OF_LABELS = "labels of a merge are counted in each partition"
+_OF_QUANTILES = "describe estimates from the quantiles of the partitions"
 _NOTES = {
-    _OF_MERGE: "of dtype float64 on the CPU, int64 on the GPUs",
+    _OF_TINY: "-inf$",
+    _OF_PARTS: "of dtype float64 on the CPU, string on the GPUs",
+    _OF_LABELS: r"^column (index|i): \d+ of",
+    _OF_QUANTILES: r"of 8 elements differ, the first at \[[456]\]",
+    _OF_MERGE: r"of dtype float64 on the CPU, int\d+ on the GPUs",
     _OF_NAMES: r"^columns \['\w+'(, .*)\] on the CPU, \['index'\1\] on the GPUs$",
     _OF_BOOLEANS: "of dtype bool on the CPU, object on the GPUs",
     _OF_TEXT: r"\d\.\d+",
@@ -125,7 +140,8 @@ _NOTES = {
     _OF_SMALL: r"of dtype u?int64 on the CPU, u?int\d+ on the GPUs",
     _OF_META: "of dtype float32 on the CPU, float64 on the GPUs",
     _OF_KEYS: r"of dtype int64 on the CPU, int\d+ on the GPUs",
-    _OF_BINS: r"(nan\)|<NA>) and np\.float64\([01]\.0\)$|of dtype [Ff]loat64 on the CPU, [Uu]?[Ii]nt64 on the GPUs",
+    _OF_BINS: r"(nan\)|<NA>) and np\.(float64\([01]\.0|int64\([01])\)$"
+    "|of dtype [Ff]loat64 on the CPU, [Uu]?[Ii]nt64 on the GPUs",
 }
 """What the note of a difference has that has these as its cause."""
 
@@ -150,6 +166,12 @@ DOCUMENTED = (
     ((TYPE,), r"apply\(.*axis=1, meta=", _OF_META),
     ((TYPE,), r"\.cum(sum|prod)\(", _OF_SMALL),
     ((VALUE, TYPE), r"\.resample\(", _OF_BINS),
+    ((VALUE,), r"da\.spacing\(", _OF_TINY),
+    ((TYPE,), r"\.str\.r?split\(", _OF_PARTS),
+    ((VALUE,), r"merge\([\s\S]*(reset_index|join)\(", _OF_LABELS),
+    ((VALUE,), r"(drop_duplicates|merge|unique)\([\s\S]*describe\(", _OF_QUANTILES),
+    ((NO_ERROR,), r"v\[(0|-1)\] = w", _OF_ONE),
+    ((NO_ERROR,), "", _OF_DASK),
 )
 """Differences that docs/what-runs-where.md lists: their outcomes, a pattern of the text of a step, and the reason."""
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from dask.utils import funcname, key_split, typename
+from pandas.api.types import infer_dtype
 from tlz import compose
 
 from ..inspection.placement import can_move, is_type_of_gpu
@@ -243,11 +244,39 @@ def frame_to_gpu(frame: Any) -> Any:
     import cudf
 
     try:
-        return cudf.from_pandas(frame)
+        return cudf.from_pandas(_with_numbers(frame))
     except Exception as error:
         if not reason_to_fall_back(error):
             raise
     return frame
+
+
+def _with_numbers(frame: Any) -> Any:
+    """Numbers for objects that are numbers or missing, which cuDF refuses, as `apply` makes of Arrow's columns.
+
+    A partition that stays on the host beside others on the GPU has another hash of its rows.
+    """
+    if isinstance(frame, pd.Index):
+        return frame
+    if frame.ndim == 1:
+        return _numbers_of(frame)
+    made = {place: _numbers_of(column) for place, (_, column) in enumerate(frame.items()) if column.dtype == object}
+    if made:
+        frame = frame.copy(deep=False)
+    for place, column in made.items():
+        frame.isetitem(place, column)
+    return frame
+
+
+def _numbers_of(column: Any) -> Any:
+    kind = infer_dtype(column) if column.dtype == object else ""
+    if kind not in ("floating", "integer"):
+        return column
+    is_nullable = kind == "integer" or any(value is pd.NA for value in column)
+    try:
+        return column.astype(("Int64" if kind == "integer" else "Float64") if is_nullable else "float64")
+    except OverflowError:
+        return column
 
 
 def _has_containers(frame: Any) -> bool:

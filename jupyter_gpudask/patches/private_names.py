@@ -25,16 +25,17 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._describe": "DescribeNumeric",
     "dask.dataframe.dask_expr._expr": (
         "Add And And.operation AsType Assign Assign.operation AssignAlign Between Blockwise ColumnsSetter Diff Div "
-        "DropnaSeries Elemwise Eval Expr Fillna Filter FloorDiv Fused Head Index Isin MapPartitions Mask MaskAlign "
-        "MethodOperator MethodOperatorAlign Mod Mul NotNull OpAlignPartitions Or Or.operation Pow Projection Query "
-        "Replace ResetIndex Round Shift ShiftIndex Sqrt Sub ToBackend ToDatetime ToFrame ToFrameIndex UFuncAlign "
-        "UFuncElemwise Where WhereAlign determine_column_projection rewrite_filters"
+        "DropnaSeries Elemwise Eval Expr Fillna Filter FloorDiv Fused Head Index Isin Isin._parameters MapPartitions "
+        "Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul NotNull OpAlignPartitions Or Or.operation Pow "
+        "Projection Query Replace ResetIndex Round Shift ShiftIndex Sqrt Sub ToBackend ToDatetime ToFrame ToFrameIndex "
+        "UFuncAlign UFuncElemwise Where WhereAlign determine_column_projection rewrite_filters"
     ),
     "dask.dataframe.dask_expr._groupby": (
         "DecomposableGroupbyAggregation GetGroup GroupByBase GroupByTransform GroupbyAggregation Head Prod Size Std "
         "Sum Var groupby_slice_transform"
     ),
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
+    "dask.dataframe.dask_expr._quantile": "SeriesQuantile",
     "dask.dataframe.dask_expr._reductions": (
         "All Any CustomReduction DropDuplicates IdxMax IdxMin IdxMin.reduction_aggregate Max Min Min.reduction_chunk "
         "Mode Mode.reduction_aggregate NLargest NSmallest NSmallest.reduction_aggregate NSmallest.reduction_chunk "

@@ -349,6 +349,26 @@ def test_tuples_and_lists_of_times_or_with_missing_values_stay_on_the_host_becau
     assert frame_to_gpu(frame) is frame
 
 
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([2.0, pd.NA, -0.0], "Float64"),
+        ([None, 1.5], "float64"),
+        ([None, 2**53 + 1], "Int64"),
+        ([None, 2**70], object),
+        ([1.5, "a"], object),
+        ([pd.NaT, 1.5], object),
+    ],
+)
+def test_objects_that_are_numbers_or_missing_are_moved_as_numbers(monkeypatch, values, dtype):
+    monkeypatch.setitem(sys.modules, "cudf", SimpleNamespace(from_pandas=lambda frame: frame))
+    column = pd.Series(values, name="a", dtype=object)
+    pd.testing.assert_series_equal(frame_to_gpu(column), column.astype(dtype))
+    frame = pd.DataFrame({"a": column, "b": 1})
+    pd.testing.assert_frame_equal(frame_to_gpu(frame), frame.astype({"a": dtype}))
+    assert frame.a.dtype == object
+
+
 class Moved(Elemwise):
     """An expression with the function of dask_cudf, which refuses numbers among strings."""
 

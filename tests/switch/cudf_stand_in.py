@@ -132,7 +132,7 @@ class Series(pd.Series):
         plain = self.to_pandas()
         is_of_arrow = isinstance(plain.dtype, pd.ArrowDtype) and plain.dtype.kind == "f"
         plain = plain.astype("float64") if is_of_arrow else plain  # in which 0.0 is -0.0
-        return Series(plain.isin(values) & self.notna())
+        return Series((plain.isin(values) & self.notna()) | (self.isna() & any(each is None for each in values)))
 
     def where(self, cond, other=np.nan, **_):
         plain = pd.Series(self)

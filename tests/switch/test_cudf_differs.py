@@ -18,6 +18,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from dask.array.dispatch import percentile_lookup
 from dask.dataframe import dispatch
 from dask.dataframe.dask_expr._groupby import GetGroup, _mean_chunk
 from dask.dataframe.groupby import _compute_sum_of_squares
@@ -127,6 +128,8 @@ ROWS = {
     "missing_values.NotNullAsPandas": lambda lib: list(map(bool, lib.frame(x=[1, 2]).index.notnull())),  # noqa: PD004 - the other name
     "missing_values.ReplaceAsPandas": lambda lib: str(lib.series([1, 2]).replace(5, 0.5).dtype),
     "missing_values.found": lambda lib: lib.series([1.0, NAN]).isin([1.0, NAN]),
+    "missing_values.found, None": lambda lib: lib.series([1, None], dtype="Int64").isin([1, None]),
+    "missing_values.found, NaN of Arrow's integers": lambda lib: lib.series([None], dtype="int64[pyarrow]").isin([NAN]),
     "missing_values.found, zeros of Arrow": lambda lib: lib.series([-0.0], dtype="double[pyarrow]").isin([0.0]),
     "missing_values.found, floats of 32 bits": lambda lib: lib.series([0.1], dtype="float32").isin([0.1]),
     "missing_values.rolling": lambda lib: lib.series([1.0, np.inf, 1.0, 1.0]).rolling(2).sum(),
@@ -159,6 +162,9 @@ ROWS = {
     ),
     "as_pandas.with_plain_booleans": lambda lib: str(
         lib.of(pd.DataFrame({"a": pd.array([1], "int64[pyarrow]"), "b": [1]})).all().dtype
+    ),
+    "as_pandas.with_floats_of_numpy": lambda lib: str(
+        percentile_lookup(lib.series([1.0, 2.0], dtype="double[pyarrow]"), [50.0])[0].dtype
     ),
     # groupby
     "groupby.with_sums_of_nothing": lambda lib: lib.frame(k=[1], x=[NAN]).groupby("k").x.sum(),

@@ -307,3 +307,18 @@ def test_the_first_rows_of_files_that_are_fewer_partitions_are_those_of_all(fold
     for frame, start in ((rows, 0), (rows[rows.a > 5], 6), (rows.assign(d=rows.b + 1), 0)):
         for number in (3, FILES, FILES + 1):
             assert list(frame.head(1500, npartitions=number).a) == list(range(start, start + 1500))
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+def test_a_folder_that_has_files_gets_one_for_each_partition(tmp_path, cell):
+    cell(1)
+    with dask.config.set({"dataframe.backend": "pandas"}):
+        dd.from_pandas(DATA, npartitions=FILES).to_parquet(tmp_path / "files")
+    for target, number in (("files", FILES), ("new", 1), ("new", FILES), ("files", FILES)):
+        frame = dd.read_parquet(tmp_path / "files")[["a", "b"]]
+        frame.to_parquet(tmp_path / target, compression="gzip")  # by pandas
+        assert len(list((tmp_path / target).glob("*.parquet"))) == number
+        assert sorted(pd.read_parquet(tmp_path / target).a) == list(DATA.a)
+    for number in (1, FILES):
+        frame.to_csv(tmp_path / "*.csv")
+        assert len(list(tmp_path.glob("*.csv"))) == number

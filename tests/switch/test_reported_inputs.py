@@ -113,6 +113,13 @@ FRAMES = {
         of(ARROW).b // 0.1,
     ],
     "a column of filled windows": lambda: np.log1p(of(ROWS)[["a", "b"]].rolling(1).max().fillna({"a": 1, "b": 7})["a"]),
+    "quantiles of a table of groups of Arrow's numbers": lambda: [
+        (table := of(ROWS.astype({"a": "int64[pyarrow]", "s": "category"})).pivot_table("b", "s", "a")).x.quantile(0.5),
+        table[["x", "z"]].describe(),
+    ],
+    "some columns of windows that are compared": lambda: (
+        of(ROWS).assign(c=2)[["a", "b", "c"]].rolling(2).max().eval("b % 3 == c")
+    ),
     "rows sorted by a quotient of windows": lambda: (of(ROWS)[["a", "b"]].rolling(2).max() // 2).sort_values("b"),
     "renamed values of texts": lambda: of(GROUPS, 1).k.unique().rename("other"),
     "a melted table of groups": lambda: (
@@ -135,7 +142,14 @@ FRAMES = {
         *(of(ZEROS)[name].isin([-0.0, 0.1, None]) for name in ZEROS),
     ],
     "downcast nullable integers": lambda: dd.to_numeric(of(NULLABLE).q, downcast="integer"),
-    "isin of nullable dtypes": lambda: [of(NULLABLE).isin(each) for each in ([1, 3], {"w": [1]})],
+    "isin of nullable dtypes": lambda: [
+        of(NULLABLE).isin(each)
+        for each in ([1, 3], {"w": [1]}, [1.0, np.nan], [1, None], [3, pd.NA], [pd.NaT], {"w": [None], "q": [pd.NA]})
+    ],
+    "isin of texts beside numbers": lambda: [
+        of(TEXTS_AND_KEYS).isin(each) for each in (["x", 3], ["y", None], {"s": ["x"]}, {"a": [1], "s": [None]})
+    ],
+    "rows of Arrow's integers that are among others": lambda: of(NULLABLE[["w"]])[of(NULLABLE).w.isin([1.0, np.nan])],
     "the index of isin without columns": lambda: [of(ROWS)[["a", "b"]].isin([1])[[]].index.to_series()],
     "isin and other rows": lambda: of(ROWS)[["a"]].isin([1]).combine_first(of(ROWS)[["a", "b"]]),
     "a merge after missing values that other rows fill": lambda: [

@@ -19,6 +19,7 @@ from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._describe import DescribeNumeric
 from dask.dataframe.dask_expr._groupby import GetGroup, GroupbyAggregation, GroupByBase, GroupByTransform, Size, Std
 from dask.dataframe.dask_expr._merge import Merge
+from dask.dataframe.dask_expr._quantile import SeriesQuantile
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Sum, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._shuffle import SetIndex, SortValues
@@ -367,6 +368,14 @@ def with_frequency(expression: _expr.ShiftIndex) -> Any:
     )
 
 
+def with_floats_of_numpy(expression: Any) -> Any:
+    """What is computed of the quantiles of floats, which may be Arrow's, as in a table of groups of Arrow's numbers."""
+    meta = meta_of(expression.frame)
+    if not isinstance(meta, pd.Series) or not isinstance(dtype := meta.dtype, np.dtype) or dtype.kind != "f":
+        return expression
+    return expression.substitute_parameters({"frame": converted(expression.frame, {None: str(dtype)})})
+
+
 def with_plain_booleans(expression: Any) -> Any:
     """Whether all or any values of columns are true, as booleans of NumPy; of columns of Arrow, cuDF's are Arrow's."""
     meta = meta_of(expression)
@@ -561,7 +570,7 @@ RULES: dict[Any, Any] = {
     **dict.fromkeys((_reductions.All, _reductions.Any), with_plain_booleans),
     CatBlockwise: CatBlockwiseAsPandas,
     Concat: concatenation,
-    DescribeNumeric: DescribeAsPandas,
+    DescribeNumeric: lambda found: DescribeAsPandas(*with_floats_of_numpy(found).operands),
     GetGroup: GetGroupAsPandas,
     GroupByTransform: of_no_number,
     GroupbyAggregation: lambda found: in_order(GroupbyAggregationAsPandas(*found.operands)),
@@ -575,6 +584,7 @@ RULES: dict[Any, Any] = {
     NSmallest: NSmallestAsPandas,
     ResampleAgg: ResampleAggAsPandas,
     Size: lambda found: in_order(SizeAsPandas(*found.operands)),
+    SeriesQuantile: with_floats_of_numpy,
     SetIndex: indexed,
     SortValues: sorted_rows,
     SplitMap: SplitMapAsPandas,

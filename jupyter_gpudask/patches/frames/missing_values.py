@@ -301,8 +301,10 @@ def not_missing(frame: Any) -> Any:
 NotNullAsPandas = with_operation(_expr.NotNull, not_missing, __name__)
 
 
-def isin(frame: Any, values: Any) -> Any:
-    """Whether values are among others, of which one may be missing: cuDF 26.10 finds no NaN.
+def isin(frame: Any, values: Any, dtypes: dict[Any, Any]) -> Any:
+    """Whether values are among others, of which one may be missing: cuDF 26.10 finds no NaN, and each missing one.
+
+    `dtypes`: those of pandas, of which it depends whether a missing value is found; that of a Series by `None`.
 
     Raises `DifferentResultError`: it has floats of Arrow, for which 0.0 is not among -0.0, and 0.1 may have 32 bits.
     """
@@ -311,11 +313,13 @@ def isin(frame: Any, values: Any) -> Any:
     if _has_floats_of_arrow(frame):
         raise DifferentResultError("cuDF finds 0.0 among -0.0")
     result = among(frame, values)
-    if frame.ndim == 1:
-        return _with_missing(result, frame, values)
-    if not len(frame.columns):
-        return result  # with the index
-    return type(frame)({name: _with_missing(result[name], frame[name], values) for name in frame.columns})
+    if frame.ndim == 1:  # Dask may select it below
+        return _with_missing(result, frame, values, dtypes.get(frame.name, dtypes.get(None)))
+    changed = result.copy(deep=False)
+    for name in frame.columns:
+        of_column = values.get(name, []) if isinstance(values, dict) else values
+        changed[name] = _with_missing(result[name], frame[name], of_column, dtypes[name])
+    return changed
 
 
 def among(frame: Any, values: Any) -> Any:
@@ -326,21 +330,16 @@ def among(frame: Any, values: Any) -> Any:
     return frame.isin(values)
 
 
-class IsinOfValues(_expr.Isin):
-    """An expression with booleans of NumPy for Arrow's numbers; Dask has the metadata of a comparison of dataframes."""
+class IsinAsPandas(_expr.Isin):
+    """An expression of `isin`, with metadata of booleans; for a list Dask has that of a comparison of dataframes."""
 
-    operation = staticmethod(among)
+    _parameters = [*_expr.Isin._parameters, "of_columns"]  # noqa: RUF012, SLF001 - as in Dask
+    operation = staticmethod(isin)
 
     @functools.cached_property
     def _meta(self) -> Any:
         are_of_list = self.frame.ndim > 1 and not getattr(self.operand("values"), "ndim", 0)
         return make_meta(self.frame._meta.isin([])) if are_of_list else super()._meta  # noqa: SLF001
-
-
-class IsinAsPandas(IsinOfValues):
-    """An expression of `isin`."""
-
-    operation = staticmethod(isin)
 
 
 def with_doubles(frame: Any) -> Any:
@@ -353,24 +352,23 @@ def with_doubles(frame: Any) -> Any:
     return frame.astype(of_columns(frame, doubles)) if doubles else frame
 
 
-def _with_missing(result: Any, column: Any, values: Any) -> Any:
-    if column.dtype.kind in "iub" or not column.isna().any():
+def _with_missing(result: Any, column: Any, values: Any, dtype: Any) -> Any:
+    """The result with what pandas has for a missing value of this dtype; as it is for dtypes that are not known."""
+    kind = getattr(dtype, "kind", "O")
+    is_text = isinstance(dtype, pd.StringDtype) or (isinstance(dtype, pd.ArrowDtype) and dtype.type is str)
+    is_known = is_text or (kind in "fmM" if isinstance(dtype, np.dtype) else kind in "biufmM")
+    if not is_known or not column.isna().any():
         return result
-    dtype = column.dtype if column.dtype.kind in "fmM" else "string"
-    is_found = bool(pd.Series([None], dtype=dtype).isin(values).iloc[0])
-    return result.mask(column.isna(), is_found)
+    return result.mask(column.isna(), bool(pd.Series([None], dtype=dtype).isin(values).iloc[0]))
 
 
 def found(expression: _expr.Isin) -> Any:
     """An expression with the metadata of pandas.
 
-    In ``isin``, NaN and NaT are equal, and so are all missing texts.
+    In ``isin``, NaN and NaT are equal, and so are all missing texts; whether other missing values are depends on the
+    dtype.
     """
-    meta = expression.frame._meta  # noqa: SLF001
-    are_plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biufmM" for dtype in dtypes_of(meta).values())
-    are_texts = isinstance(meta, pd.Series) and isinstance(meta.dtype, pd.StringDtype)
-    is_changed = are_plain or are_texts or _has_floats_of_arrow(meta)
-    return (IsinAsPandas if is_changed else IsinOfValues)(*expression.operands)
+    return IsinAsPandas(*expression.operands, dtypes_of(expression.frame._meta))  # noqa: SLF001
 
 
 def _has_floats_of_arrow(frame: Any) -> bool:
@@ -456,7 +454,7 @@ RollingAggregationAsPandas = with_operation(RollingAggregation, _of_times, __nam
 class RollingAsPandas(RollingReduction):
     """A reduction of windows, called `how`; `_of_times` computes windows of times.
 
-    Dask 2026.7 makes a Series of a dataframe of which one column is selected, of which its parents select one again.
+    Dask 2026.7 makes a Series of a dataframe of which one column is selected, or leaves those of other parents in.
     """
 
     _parameters = [*RollingReduction._parameters, "how"]  # noqa: RUF012, SLF001 - as in Dask
@@ -468,7 +466,7 @@ class RollingAsPandas(RollingReduction):
 
     def _simplify_up(self, parent: Any, dependents: Any) -> Any:
         made = None if self.how == "agg" else super()._simplify_up(parent, dependents)
-        if type(made) is not type(self) or made.frame.ndim > 1:
+        if type(made) is not type(self):
             return made
         return type(parent)(type(self)(self.frame[made.frame.columns], *self.operands[1:]), *parent.operands[1:])
 

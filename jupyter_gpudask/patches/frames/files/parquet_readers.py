@@ -142,6 +142,13 @@ class ReadParquetOnGpu(ReadParquetFSSpec):
         return parent.substitute(self, FewPartitions(self, fewer))
 
 
+class ReadEachOnGpu(ReadParquetOnGpu):
+    """The same with a partition for each that Dask has planned, however small they are."""
+
+    def _tune_up(self, parent: Any) -> None:
+        """Read no partitions together."""
+
+
 class FewPartitions(FusedIO):
     """As `FusedIO`; the number of partitions is a parameter: a worker does not know the memory of all GPUs."""
 

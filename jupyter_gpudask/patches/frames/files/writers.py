@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dask._collections import new_collection
+from fsspec.core import url_to_fs
+
 from ....inspection.arguments import bind
 from ....inspection.placement import name_of, place_of, to_host
 from ....overlay import current_record
 from ...host_fallback import note_on_host, refuse_if_strict
 from .parquet import zone_of
-from .parquet_readers import GpuEngine
+from .parquet_readers import GpuEngine, ReadEachOnGpu, ReadParquetOnGpu
 
 _WORDS_OF_WRITERS = {
     "to_csv": "cuDF writes nine digits of a number, and times in another format",
@@ -53,12 +56,40 @@ def _write(
     name = original.__name__
     if name == "to_parquet" and call.arguments.get("engine") in (None, "auto", "pyarrow", "cudf"):
         call.arguments["engine"] = GpuEngine if place_of(frame) == "gpu" and not reason else "pyarrow"
+    if name in ("to_csv", "to_parquet") and place_of(frame) == "gpu":
+        call.arguments["df"] = frame = _as_planned(frame, call.arguments)
     if not reason:
         return original(*call.args, **call.kwargs)
     refuse_if_strict(name, name_of(frame), reason)
     note_on_host(name, reason, frame.npartitions)
     call.arguments["df"] = to_host(frame)
     return original(*call.args, **call.kwargs)
+
+
+def _as_planned(frame: Any, options: Mapping[str, Any]) -> Any:
+    """The dataframe, of which each partition of Parquet files is read alone if it is written where there are files.
+
+    Read together, they would overwrite the files of fewer partitions, or some that are still to be read.
+    """
+    readers = list(frame.expr.find_operations(ReadParquetOnGpu))
+    is_new = any(options.get(option) for option in ("append", "overwrite", "single_file"))
+    if is_new or not readers or not _has_files(options):
+        return frame
+    expression = frame.expr
+    for reader in readers:
+        expression = expression.substitute(reader, ReadEachOnGpu(*reader.operands))
+    return new_collection(expression)
+
+
+def _has_files(options: Mapping[str, Any]) -> bool:
+    """Whether there are files where a dataframe is to be written, or one for each partition is named."""
+    fs: Any = options.get("filesystem")
+    path = options.get("path", options.get("filename"))
+    if isinstance(path, list | tuple):
+        return True
+    if not hasattr(fs, "ls"):
+        fs, path = url_to_fs(path, **(options.get("storage_options") or {}))
+    return bool(fs.glob(path) if "*" in str(path) else fs.isdir(path) and fs.ls(path))
 
 
 def _reason_of_parquet(frame: Any, options: Mapping[str, Any]) -> str:
