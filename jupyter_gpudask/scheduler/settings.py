@@ -81,11 +81,10 @@ _MOST, _PART = 16, 100
 
 
 class SaturationPlugin(SchedulerPlugin):
-    """Gives workers more tasks without inputs at a time while these are short, or secede, and their results small.
+    """Gives workers more tasks without inputs at a time while these are short, and their results small.
 
     By Dask's default each thread has two, and waits for messages where tasks take less time. With more of large blocks,
-    a worker would compute several before the task arrives that reduces the first one. A task that secedes, as for a
-    part on the host, makes room for the next one at once, however long it takes.
+    a worker would compute several before the task arrives that reduces the first one.
     """
 
     name = "gpudask-saturation"
@@ -94,14 +93,12 @@ class SaturationPlugin(SchedulerPlugin):
         self._scheduler = scheduler
         self._unknown: set[str] = set()  # groups of the newest graph without a finished task
         self._seconds = self._bytes = 0.0
-        self._secede = False  # whether tasks of the newest graph do
 
     def update_graph(self, scheduler: Any, *, tasks: Collection[Any], **_: Any) -> None:
         """Begin with the default for each graph; called by Dask before its tasks are sent to workers."""
         found = filter(None, map(scheduler.tasks.get, tasks))
         self._unknown = {task.group.name for task in found if not task.dependencies and task.state != "memory"}
         self._seconds = self._bytes = 0.0
-        self._secede = False
         self._set(DEFAULT_SATURATION)
 
     def transition(self, key: Any, start: str, finish: str, *_: Any, **message: Any) -> None:
@@ -111,12 +108,10 @@ class SaturationPlugin(SchedulerPlugin):
         self._unknown.discard(task.group.name)
         self._seconds = max(_seconds_of(message.get("startstops") or ()), 0.75 * self._seconds)
         self._bytes = max(task.get_nbytes(), self._bytes)  # of any task: those in the queue may be as large
-        workers = self._scheduler.workers.values()
-        self._secede = self._secede or any(worker.long_running for worker in workers)
         if not self._unknown:
+            workers = self._scheduler.workers.values()
             room = min((worker.memory_limit / worker.nthreads / _PART for worker in workers), default=0)
-            short = _MOST if self._secede else _MESSAGES / max(self._seconds, 1e-6)
-            small = room / max(self._bytes, 1)
+            short, small = _MESSAGES / max(self._seconds, 1e-6), room / max(self._bytes, 1)
             self._set(max(DEFAULT_SATURATION, int(min(_MOST, short, small))))
 
     def _set(self, saturation: float) -> None:

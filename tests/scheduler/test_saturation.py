@@ -5,7 +5,7 @@ import time
 import dask
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster, secede, wait
+from distributed import Client, LocalCluster, wait
 
 from jupyter_gpudask.scheduler.settings import DEFAULT_SATURATION, SaturationPlugin
 
@@ -14,9 +14,7 @@ MEMORY = 200_000_000
 
 def block(name, number):  # noqa: ARG001 - so that tasks differ
     """The result of a task: small, or of a third of what the results of all tasks of a thread may take."""
-    if name == "seceding":
-        secede()
-    if name in {"slow", "seceding"}:
+    if name == "slow":
         time.sleep(0.05)
     return np.ones(MEMORY // 300 if name == "large" else 10, "u1")
 
@@ -64,12 +62,6 @@ def test_a_worker_gets_more_short_tasks_with_small_results(measured):
     most, seen = measured(small=200)
     assert most > 4
     assert max(seen) > 4
-
-
-def test_a_worker_gets_more_tasks_that_secede(measured):
-    _, seen = measured(seceding=40)
-    assert max(seen) > 4
-    assert measured(slow=40)[0] <= 2, "what was learned there says nothing of this graph"
 
 
 @pytest.mark.parametrize(("name", "most"), [("slow", 2), ("large", 4)])
