@@ -20,8 +20,9 @@ _LEAST = 2**20
 _MOST = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 512
 """Bytes of an array; the memory of a part for each core, of its block and its result, is a small part of the host's."""
 
-_MOST_UNUSED = 3 * (os.cpu_count() or 1)
-"""How many pieces of unused memory CuPy keeps, of any size; of each core's part a block and a result may be in use."""
+_MOST_UNUSED = _MOST * 32
+"""Bytes of unused memory that the workers of a cluster keep, if all pieces are as large as the next one. To lock pages
+takes longer than to copy them."""
 
 
 def from_device(value: Any) -> Any:
@@ -81,7 +82,8 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Any:
 
     `None` also for numbers in the order of bytes of other machines, which CuPy takes for those of this one.
     """
-    if not dtype.isnative or not _LEAST <= math.prod(shape) * dtype.itemsize <= _MOST:
+    nbytes = math.prod(shape) * dtype.itemsize
+    if not dtype.isnative or not _LEAST <= nbytes <= _MOST:
         return None
     try:
         import cupy
@@ -90,7 +92,8 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Any:
     except ImportError:
         return None
     pool = cupy.get_default_pinned_memory_pool()
-    if pool.n_free_blocks() > _MOST_UNUSED:
+    workers = os.environ.get("CUDA_VISIBLE_DEVICES", "").count(",") + 1
+    if pool.n_free_blocks() * nbytes > _MOST_UNUSED / workers:
         pool.free_all_blocks()
     try:
         return allocate(shape, dtype)

@@ -46,10 +46,11 @@ def test_without_page_locked_memory_the_copies_are_as_before(pool):
 
 
 def test_unused_memory_is_freed_before_there_is_much(pool, monkeypatch):
-    monkeypatch.setattr(page_locked, "_MOST_UNUSED", 32)
+    block = np.arange(3.0)
+    monkeypatch.setattr(page_locked, "_MOST_UNUSED", 32 * block.nbytes)
     for unused, freed in ((32, 0), (33, 1)):
         pool.unused = unused
-        page_locked.lock_pages(np.arange(3.0))
+        page_locked.lock_pages(block)
         assert pool.freed == freed
 
 
