@@ -6,7 +6,7 @@ python benchmarks/files.py --engine cpu --gigabytes 0.1 --only "Zarr;climatology
 Plain Dask is a `distributed.LocalCluster` with a worker of two threads for each two cores. By hand is what users of
 CuPy write: a loop over the blocks with a pool of threads that read, in one process; in one side of the reads, with the
 GPU buffers of Zarr. All sides start first, and then run each row one after the other: once to warm up, with the files
-in the page cache, and then once more. The results of the sides are compared.
+in the page cache, and then `--repeat` times, of which the median counts. The results of the sides are compared.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -361,8 +362,8 @@ def _cluster(side: str, engine: str) -> Iterator[None]:
         yield
 
 
-def measure(side: str, engine: str, folder: str) -> Iterator[Any]:
-    """First nothing, when the side has started; then the seconds of two runs, and a file with the result, of each row.
+def measure(side: str, engine: str, folder: str, repeat: int) -> Iterator[Any]:
+    """First nothing, when the side has started; then the seconds of the runs, and a file with the result, of each row.
 
     The names of the rows come line by line from the standard input.
     """
@@ -371,7 +372,7 @@ def measure(side: str, engine: str, folder: str) -> Iterator[Any]:
         for line in sys.stdin:
             name, took = line.strip(), []
             try:
-                for _ in range(2):
+                for _ in range(repeat + 1):
                     began = time.perf_counter()
                     result = WORK[name][side](Path(folder))
                     took.append(round(time.perf_counter() - began, 3))
@@ -386,6 +387,7 @@ def main() -> None:
     made = parser(__doc__)
     made.add_argument("--gigabytes", type=float, default=4.0, help="of each array; the images take half of it")
     made.add_argument("--seconds", type=float, default=600.0, help="no row begins later after all sides have started")
+    made.add_argument("--repeat", type=int, default=3, help="runs after the first one")
     options = made.parse_args()
     os.environ["FILES_ENGINE"] = options.engine
     names = chosen(list(WORK), options.only)
@@ -400,7 +402,7 @@ def main() -> None:
         sides = list(dict.fromkeys(side for name in names for side in WORK[name]))
         if options.engine == "cpu" and WITH_BUFFERS in sides:
             sides.remove(WITH_BUFFERS)
-        given = {"engine": options.engine, "folder": str(folder)}
+        given = {"engine": options.engine, "folder": str(folder), "repeat": options.repeat}
         processes = {side: Process(measure, variables, side=side, **given) for side in sides}
         for side, process in processes.items():
             next(process)
@@ -411,7 +413,7 @@ def main() -> None:
             for side in sides:
                 if side in WORK[name] and time.monotonic() < end:
                     runs, file = processes[side].ask(name)
-                    row["runs"][side], row["seconds"][side] = runs, runs[-1] if file else runs
+                    row["runs"][side], row["seconds"][side] = runs, statistics.median(runs[1:]) if file else runs
                     _tell(f"{name}: {side}: {runs}")
                     if file:
                         results[side] = np.load(file)
