@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, _execute_subgraph
 from dask.array.core import finalize
+from dask.base import tokenize
 from dask.core import reverse_dict
 
 from .program import as_one_task, depth_first, with_names, with_programs, without_aliases
@@ -423,8 +424,8 @@ def _gathered(
             continue
         groups: list[tuple[list[Any], _Subtree]] = []
         for block in sorted(task.dependencies & subtrees.keys() - wanted, key=position):
-            if len(dependents[block]) > 1 or block in limits.unfused:
-                continue
+            if not isinstance(block, tuple) or len(dependents[block]) > 1 or block in limits.unfused:
+                continue  # the first: a delayed object
             blocks, group = groups[-1] if groups else ([], _Subtree([], set(), math.inf))
             part = subtrees[block]
             larger = _Subtree(group.members + part.members, group.inputs | part.inputs, group.leaves + part.leaves)
@@ -434,10 +435,10 @@ def _gathered(
                 groups.append(([block], part))
         places: dict[Any, tuple[int, int | None]] = {}
         given: list[Any] = []
-        for number, (blocks, group) in enumerate(groups):
+        for blocks, group in groups:
             if len(blocks) == 1:
                 continue
-            name = (f"{blocks[0][0]}-blocks", number)
+            name = (f"{blocks[0][0]}-blocks", tokenize(repr(blocks)))  # another graph may need others of this array
             changed[name] = Task(name, _as_list, *map(TaskRef, blocks))
             limits.workers[name] = limits.workers[blocks[0]]
             places |= {block: (len(given), index) for index, block in enumerate(blocks)}

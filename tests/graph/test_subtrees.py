@@ -324,6 +324,20 @@ def test_blocks_that_are_only_gathered_are_made_by_several(array, size):
     np.testing.assert_array_equal(result, array.compute(scheduler="sync", optimize_graph=False), strict=True)
 
 
+def test_tasks_of_several_blocks_have_names_of_their_own():
+    x = da.ones((1000,), chunks=1).map_blocks(np.negative, dtype=float)
+    (first, second), both = computed(with_room(ONE), x[:500], x[500:])
+    assert (first.sum(), second.sum()) == (-500, -500)
+    graphs = [both, *(computed(with_room(ONE), part)[1] for part in (x, x[:500], x[1:]))]
+    found = [{key: task for key, task in graph.items() if str(key[0]).endswith("-blocks")} for graph in graphs]
+    assert [len(each) for each in found] == [16, 16, 8, 16]
+    steps = {}
+    for key, task in (item for each in found for item in each.items()):
+        blocks = [step.key for step, _ in task.func.steps[:-1]]
+        assert steps.setdefault(key, blocks) == blocks
+    assert 40 < len(steps) < 56
+
+
 def test_blocks_that_have_no_room_or_that_others_need_are_made_one_by_one():
     x = numbers((1000,), 1) + 1
     assert len(computed(with_room(ONE), x)[1]) < 100
