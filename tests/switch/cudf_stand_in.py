@@ -80,6 +80,9 @@ ROUNDED = {
 }
 
 
+DIVISIONS = (operator.truediv, roperator.rtruediv, operator.floordiv, roperator.rfloordiv)
+
+
 class Series(pd.Series):
     """Stands for `cudf.Series`."""
 
@@ -108,8 +111,12 @@ class Series(pd.Series):
             if any(map(has_fractions, sides)):
                 return Series(ROUNDED[op](*sides))
         result = Series(plain._arith_method(other, op))
-        sides = (other, plain) if op is roperator.rtruediv else (plain, other)
-        return with_signs(result, *sides) if op in (operator.truediv, roperator.rtruediv) else result
+        sides = (other, plain) if op in (roperator.rtruediv, roperator.rfloordiv) else (plain, other)
+        return with_signs(result, *sides) if op in DIVISIONS and result.dtype.kind == "f" else result
+
+    @property
+    def null_count(self):
+        return 0 if isinstance(self.dtype, np.dtype) else int(self.isna().sum())
 
     def astype(self, dtype, **options):
         result = pd.Series(self).astype(dtype, **options)

@@ -17,7 +17,15 @@ from dask.dataframe.dask_expr import _expr, _groupby, _reductions
 from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
 from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._groupby import GetGroup, GroupbyAggregation, GroupByBase, GroupByTransform, Size, Std
+from dask.dataframe.dask_expr._groupby import (
+    GetGroup,
+    GroupbyAggregation,
+    GroupByBase,
+    GroupByCumsum,
+    GroupByTransform,
+    Size,
+    Std,
+)
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._quantile import SeriesQuantile
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Sum, Var
@@ -47,6 +55,7 @@ from .groupby import (
     GroupbyAggregationAsPandas,
     SizeAsPandas,
     StdAsPandas,
+    WithoutNegativeZeros,
     in_order,
     of_no_number,
     selected,
@@ -572,6 +581,7 @@ RULES: dict[Any, Any] = {
     Concat: concatenation,
     DescribeNumeric: lambda found: DescribeAsPandas(*with_floats_of_numpy(found).operands),
     GetGroup: GetGroupAsPandas,
+    GroupByCumsum: lambda found: WithoutNegativeZeros(found),
     GroupByTransform: of_no_number,
     GroupbyAggregation: lambda found: in_order(GroupbyAggregationAsPandas(*found.operands)),
     IdxMax: IdxMaxAsPandas,
