@@ -327,6 +327,20 @@ class Frame(pd.DataFrame):
     def mask(self, cond, other=np.nan, **_):
         return self.where(~cond, other)
 
+    def min(self, axis=0, **options):
+        return self._of_rows(pd.DataFrame(self).min(axis=axis, **options), axis)
+
+    def max(self, axis=0, **options):
+        return self._of_rows(pd.DataFrame(self).max(axis=axis, **options), axis)
+
+    def _of_rows(self, extremes, axis):
+        are_floats = axis == 1 and extremes.dtype in ("boolean", "bool[pyarrow]") and self.isna().any(axis=None)
+        return (
+            Series(extremes.astype("float[pyarrow]" if "[" in str(extremes.dtype) else "Float32"))
+            if are_floats
+            else as_stand_in(extremes)
+        )
+
     def rolling(self, window, **_):
         windows = {name: Windows(column, window) for name, column in self.items()}
         return SimpleNamespace(max=lambda: Frame({name: each.max() for name, each in windows.items()}))

@@ -177,7 +177,7 @@ ROWS = {
     "groupby.with_sums_of_nothing, bins": lambda lib: (
         lib.of(pd.Series([1.0, 2.0, 3.0], index=TIMES)).resample("10D").sum()
     ),
-    "groupby.WithoutNegativeZeros": lambda lib: 1 / lib.frame(k=[1], x=[-0.0]).groupby("k").x.cumsum(),
+    "groupby.summed_so_far": lambda lib: 1 / lib.frame(k=[1], x=[-0.0]).groupby("k").x.cumsum(),
     "groupby.of_no_number": lambda lib: lib.frame(k=[1], x=[NAN]).groupby("k").x.transform("sum"),
     "groupby.selected": _selected_by_levels,
     "groupby.selected, index": _index_selected_by_levels,
@@ -186,6 +186,9 @@ ROWS = {
     ),
     # reductions
     "reductions.VarianceAsPandas, booleans": lambda lib: lib.series([True, False, True]).var(),
+    "reductions.of_rows": lambda lib: str(
+        lib.of(pd.DataFrame({"a": pd.array([True, None], "bool[pyarrow]")})).min(axis=1).dtype
+    ),
     "reductions.MaxAsPandas": lambda lib: lib.of(pd.DataFrame({"a": np.array([], "int64")})).max(),
     "reductions.IdxMaxAsPandas": lambda lib: lib.frame(a=[1.0, 3.0, 3.0]).idxmax(),
     # methods, query

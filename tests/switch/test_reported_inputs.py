@@ -77,6 +77,8 @@ def aligned():
 NAN = float("nan")
 ZEROS = pd.DataFrame({name: pd.array([0.0, -0.0, 0.1, None], f"{name}[pyarrow]") for name in ("double", "float")})
 ZEROS["n"] = pd.array([0.0, -0.0, 0.1, None], "Float32")
+BOOLEANS = pd.DataFrame({"a": pd.array([True, None, False], "bool[pyarrow]"), "n": [True, False, False]})
+BOOLEANS[["b", "c"]] = pd.DataFrame({"b": [True, None, False], "c": [None, None, False]}, dtype="boolean")
 SIGNS = pd.DataFrame({dtype: pd.array([-1.25, -0.0, -0.0, 3.25], dtype) for dtype in ("double[pyarrow]", "float64")})
 ARROW = pd.DataFrame({"b": pd.array([2.5, None, 100, 0.75], "double[pyarrow]"), "n": [1.0, 9, None, 2]})
 
@@ -115,6 +117,12 @@ FRAMES = {
         *(0.5 // of(SIGNS)[name] for name in SIGNS),
         *(0.5 / of(SIGNS)[name] for name in SIGNS),
         of(SIGNS) // -0.0,
+    ],
+    "rows of booleans": lambda: [
+        (least := of(BOOLEANS)[["a"]].min(axis=1)).where(~least),
+        of(BOOLEANS)[["b", "c"]].max(axis=1),
+        of(BOOLEANS)[["c"]].max(axis=1, skipna=False),
+        of(BOOLEANS)[["n"]].min(axis=1),
     ],
     "sums of groups so far": lambda: [
         1 / (sums := of(SIGNS.assign(k=[1, 2, 2, 1]), 1).groupby("k")[list(SIGNS)].cumsum()),

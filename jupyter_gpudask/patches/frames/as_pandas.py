@@ -55,10 +55,10 @@ from .groupby import (
     GroupbyAggregationAsPandas,
     SizeAsPandas,
     StdAsPandas,
-    WithoutNegativeZeros,
     in_order,
     of_no_number,
     selected,
+    summed_so_far,
     with_sums_of_nothing,
 )
 from .missing_values import (
@@ -93,6 +93,7 @@ from .reductions import (
     ResampleAggAsPandas,
     VarianceAsPandas,
     cumulated,
+    of_rows,
     of_variance,
 )
 from .rules import SameColumns, dtypes_of, meta_of, with_operation
@@ -581,7 +582,7 @@ RULES: dict[Any, Any] = {
     Concat: concatenation,
     DescribeNumeric: lambda found: DescribeAsPandas(*with_floats_of_numpy(found).operands),
     GetGroup: GetGroupAsPandas,
-    GroupByCumsum: lambda found: WithoutNegativeZeros(found),
+    GroupByCumsum: summed_so_far,
     GroupByTransform: of_no_number,
     GroupbyAggregation: lambda found: in_order(GroupbyAggregationAsPandas(*found.operands)),
     IdxMax: IdxMaxAsPandas,
@@ -609,7 +610,7 @@ RULES: dict[Any, Any] = {
     _expr.Filter: filtered,
     _expr.Head: first_rows,
     _expr.Isin: found,
-    _expr.MapPartitions: lambda found: in_order(of_variance(found)),
+    _expr.MapPartitions: lambda found: in_order(of_rows(of_variance(found))),
     _expr.Mask: MaskAsPandas,
     _expr.MaskAlign: MaskAlignAsPandas,
     _expr.MethodOperatorAlign: AlignedMethodAsPandas,

@@ -14,6 +14,7 @@ from dask.dataframe.dask_expr._groupby import (
     GetGroup,
     GroupbyAggregation,
     GroupByBase,
+    GroupByCumsum,
     GroupByTransform,
     Head,
     Prod,
@@ -144,6 +145,11 @@ def _without_negative_zeros(column: Any) -> Any:
         return column
     made = column + np.dtype(getattr(column.dtype, "numpy_dtype", column.dtype)).type(0)
     return made if made.dtype == column.dtype else made.astype(column.dtype)
+
+
+def summed_so_far(expression: GroupByCumsum) -> Any:
+    """Sums of the rows of groups so far, by `WithoutNegativeZeros`."""
+    return WithoutNegativeZeros(expression)
 
 
 class TransformAsPandas(GroupByTransform):
