@@ -448,6 +448,12 @@ def to_gpu_as(kind, frame):
     return to_gpu(frame).map_partitions(kind, meta=frame._meta, enforce_metadata=False)
 
 
+def to_datetime(data, **options):
+    """As in cuDF, whose times of floats have nanoseconds."""
+    made = pd.to_datetime(pd.Series(data), **options)
+    return Series(made.astype("datetime64[ns]") if data.dtype.kind == "f" else made)
+
+
 def as_stand_in(data):
     return Frame(data) if data.ndim > 1 else Series(data)
 

@@ -146,6 +146,7 @@ ROWS = {
     "as_pandas.as_type, NaT to an integer": lambda lib: (
         lib.of(pd.Series([TIMES[0], pd.NaT])).astype("int64").isna().any()
     ),
+    "as_pandas.TimesOfNumbers": lambda lib: str(lib.module.to_datetime(lib.series([3.0]), unit="D").dtype),
     "as_pandas.with_dtype_of_pandas, lengths": lambda lib: str(lib.series(["ab"], dtype="str").str.len().dtype),
     "as_pandas.with_dtype_of_pandas, codes": lambda lib: lib.series(["a", None], dtype="category").cat.codes,
     "as_pandas.with_columns_in_order": lambda lib: list(

@@ -1,6 +1,5 @@
 """The dtypes of text files: cuDF infers those of each block, a cell has those of Dask on the CPU."""
 
-import cudf_stand_in
 import dask
 import dask.dataframe as dd
 import pandas as pd
@@ -70,8 +69,7 @@ def test_a_block_of_other_dtypes_than_the_first_rows_is_the_error_of_dask(tmp_pa
     assert "dtype=" in str(caught.value)
 
 
-def test_columns_keep_their_dtypes_beside_a_new_column_of_times(tmp_path, monkeypatch):
-    monkeypatch.setattr(cudf_stand_in, "to_datetime", pd.to_datetime, raising=False)
+def test_columns_keep_their_dtypes_beside_a_new_column_of_times(tmp_path):
     (tmp_path / "1.csv").write_text("n,flag\n1,0\n2,1\n")
 
     def read_with_times():

@@ -77,6 +77,7 @@ def aligned():
 NAN = float("nan")
 ZEROS = pd.DataFrame({name: pd.array([0.0, -0.0, 0.1, None], f"{name}[pyarrow]") for name in ("double", "float")})
 ZEROS["n"] = pd.array([0.0, -0.0, 0.1, None], "Float32")
+TIMES_OF = pd.DataFrame({"n": [3, -1, 2], "w": [3.0, -1, 2], "x": [1.5, 2.5, 3.5], "s": np.array([1, 2, 3], "int8")})
 BOOLEANS = pd.DataFrame({"a": pd.array([True, None, False], "bool[pyarrow]"), "n": [True, False, False]})
 BOOLEANS[["b", "c"]] = pd.DataFrame({"b": [True, None, False], "c": [None, None, False]}, dtype="boolean")
 SIGNS = pd.DataFrame({dtype: pd.array([-1.25, -0.0, -0.0, 3.25], dtype) for dtype in ("double[pyarrow]", "float64")})
@@ -117,6 +118,11 @@ FRAMES = {
         *(0.5 // of(SIGNS)[name] for name in SIGNS),
         *(0.5 / of(SIGNS)[name] for name in SIGNS),
         of(SIGNS) // -0.0,
+    ],
+    "integers of times of numbers": lambda: [
+        dd.to_datetime(of(TIMES_OF[name]), unit=unit).astype("int64")
+        for name in TIMES_OF
+        for unit in ("D", "ms", "ns", None)
     ],
     "rows of booleans": lambda: [
         (least := of(BOOLEANS)[["a"]].min(axis=1)).where(~least),

@@ -395,13 +395,44 @@ def with_plain_booleans(expression: Any) -> Any:
 
 
 def without_rows(expression: _expr.ToDatetime) -> Any:
-    """Times with metadata that has no row; with that of Dask, the booleans beside a new column of times are objects."""
-    return expression.substitute_parameters({"meta": expression.operand("meta")[:0]})
+    """Times with metadata that has no row; with that of Dask, the booleans beside a new column of times are objects.
+
+    Those of integers have the unit of pandas; Dask has microseconds for all.
+    """
+    meta = expression.operand("meta")[:0]
+    frame, kwargs = expression.frame, expression.operand("kwargs")
+    kind = _kind(getattr(meta_of(frame), "dtype", None))
+    unit = _unit_of_numbers(kwargs) if kind in "iuf" else None
+    if unit is None:
+        return expression.substitute_parameters({"meta": meta})
+    return TimesOfNumbers(frame, kwargs=kwargs, meta=meta if kind == "f" else meta.astype(unit))
+
+
+def _unit_of_numbers(kwargs: Any) -> Any:
+    """The dtype of the times that pandas makes of integers; `None` if the options depend on more than the unit."""
+    if set(kwargs or {}) - {"cache", "errors", "unit"}:
+        return None
+    return pd.to_datetime(pd.Series([1]), **(kwargs or {})).dtype
+
+
+class TimesOfNumbers(_expr.ToDatetime):
+    """Times of numbers; those of whole floats have the unit of integers, and cuDF 26.10 has nanoseconds for all."""
+
+    @staticmethod
+    def operation(numbers: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        """The result for one partition."""
+        times = _expr.ToDatetime.operation(numbers, **kwargs)
+        if not is_type_of_gpu(type(numbers)) or _kind(numbers.dtype) != "f":
+            return times
+        are_whole = bool((numbers.dropna() % 1 == 0).all())
+        return times.astype(_unit_of_numbers(kwargs)) if are_whole else times
 
 
 def as_type(expression: _expr.AsType) -> Any:
     """A conversion by `AsTypeAsPandas`."""
-    return AsTypeAsPandas(with_units(expression), *expression.operands[1:])
+    is_known = not isinstance(expression.frame, TimesOfNumbers) or _kind(expression.frame.frame._meta.dtype) != "f"  # noqa: SLF001
+    frame = with_units(expression) if is_known else expression.frame  # the unit depends on the values
+    return AsTypeAsPandas(frame, *expression.operands[1:])
 
 
 class AsTypeAsPandas(_expr.AsType):
