@@ -127,6 +127,15 @@ def test_what_is_no_boolean_is_the_value_or_the_error_of_the_cpu(tmp_path, first
         assert outcomes[0] == outcomes[1]
 
 
+def test_booleans_of_which_the_first_rows_lack_one_are_the_texts_of_the_cpu_in_a_part_that_the_host_reads(tmp_path):
+    for number, rows in enumerate(["True,\nTrue,False\n", "True,True\n,False\n"]):
+        (tmp_path / f"{number}.csv").write_text(f"known,flag\n{rows}")
+    with gpu_cell(fallback="host", results="host"):
+        on_gpu = dd.read_csv(str(tmp_path / "*.csv")).compute()
+    assert on_gpu.flag.fillna("").tolist() == ["", "False", "True", "False"]
+    pd.testing.assert_frame_equal(on_gpu, dd.read_csv(str(tmp_path / "*.csv")).compute())
+
+
 def outcome(frame):
     """Its values and dtype, or the class of the error."""
     try:
