@@ -419,7 +419,7 @@ class TimesOfNumbers(_expr.ToDatetime):
     """Times of numbers; those of whole floats have the unit of integers, and cuDF 26.10 has nanoseconds for all."""
 
     @staticmethod
-    def operation(numbers: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def operation(numbers: Any, **kwargs: Any) -> Any:
         """The result for one partition."""
         times = _expr.ToDatetime.operation(numbers, **kwargs)
         if not is_type_of_gpu(type(numbers)) or _kind(numbers.dtype) != "f":
