@@ -107,11 +107,18 @@ _OF_NULLABLE = "std of columns of which one is nullable has a result, as in pand
 _WITHOUT_ROWS = "columns without rows may have another dtype"
 _OF_ONE = "an array of one element is assigned to an element"
 _OF_DASK = "only Dask on the CPU fails"
+_OF_AGG = "only Dask on the CPU fails, which has no column of bins by several functions in its metadata"
 _ERRORS = {
     _OF_EMPTY: ("dtype of categories must be the same",),
     _OF_NULLABLE: ("not 'NAType'",),
     _OF_ONE: ("could not be broadcast to indexing result",),
-    _OF_DASK: ("AssertionError: ;", "Failed to generate metadata", "Mismatched dtypes found"),
+    _OF_DASK: (
+        "AssertionError: ;",
+        "Failed to generate metadata",
+        "Mismatched dtypes found",
+        "Divisions calculation failed",
+    ),
+    _OF_AGG: ("KeyError: ",),
 }
 """The errors of Dask on the CPU that these have as their cause; any other one is a finding."""
 _OF_MERGE = "numbers of a merge of which none is missing may be integers"
@@ -127,18 +134,25 @@ _OF_TINY = "CuPy takes float32 numbers near 0 for 0"
 _OF_PARTS = "split texts that are all missing may have another dtype"
 _OF_LABELS = "labels of a merge are counted in each partition"
 _OF_QUANTILES = "describe estimates from the quantiles of the partitions"
+_OF_SHUFFLED = "quantile estimates from the quantiles of the partitions"
+_OF_SELECTED = "labels of a merge, which are selected, are counted in each partition"
+_OF_FIRST = "the first of the text files that are written of a merge has other rows"
+_OF_INTEGERS = "functions of NumPy keep integers of Arrow"
 _NOTES = {
     _OF_TINY: "-inf$",
     _OF_PARTS: "of dtype float64 on the CPU, string on the GPUs",
     _OF_LABELS: r"^column (index|i): \d+ of",
     _OF_QUANTILES: r"of 8 elements differ, the first at \[[456]\]",
+    _OF_SELECTED: r"^\d+ rows on the CPU, \d+ on the GPUs",
+    _OF_FIRST: "Mismatched dtypes found",
+    _OF_INTEGERS: r"of dtype float64 on the CPU, u?int\d+ on the GPUs",
     _OF_MERGE: r"of dtype float64 on the CPU, int\d+ on the GPUs",
     _OF_NAMES: r"^columns \['\w+'(, .*)\] on the CPU, \['index'\1\] on the GPUs$",
     _OF_BOOLEANS: "of dtype bool on the CPU, object on the GPUs",
     _OF_TEXT: r"\d\.\d+",
     _OF_ROWS: "of dtype object on the CPU",
     _OF_SMALL: r"of dtype u?int64 on the CPU, u?int\d+ on the GPUs",
-    _OF_META: "of dtype float32 on the CPU, float64 on the GPUs",
+    _OF_META: "of dtype (float32|string) on the CPU, float64 on the GPUs",
     _OF_KEYS: r"of dtype int64 on the CPU, int\d+ on the GPUs",
     _OF_BINS: r"(nan\)|<NA>) and np\.(float64\([01]\.0|int64\([01])\)$"
     "|of dtype [Ff]loat64 on the CPU, [Uu]?[Ii]nt64 on the GPUs",
@@ -168,10 +182,15 @@ DOCUMENTED = (
     ((VALUE, TYPE), r"\.resample\(", _OF_BINS),
     ((VALUE,), r"da\.spacing\(", _OF_TINY),
     ((TYPE,), r"\.str\.r?split\(", _OF_PARTS),
-    ((VALUE,), r"merge\([\s\S]*(reset_index|join)\(", _OF_LABELS),
-    ((VALUE,), r"(drop_duplicates|merge|unique)\([\s\S]*describe\(", _OF_QUANTILES),
+    ((VALUE,), r"(merge|unique)\([\s\S]*(reset_index|join)\(", _OF_LABELS),
+    ((VALUE,), r"merge\([\s\S]*\.loc\[", _OF_SELECTED),
+    ((VALUE,), r"(drop_duplicates|median|merge|unique)\([\s\S]*describe\(", _OF_QUANTILES),
+    ((VALUE,), r"groupby\(.*\.(median|shift)\([\s\S]*\.quantile\(", _OF_SHUFFLED),
+    ((FAILS,), r"merge\([\s\S]*read_csv\(", _OF_FIRST),
+    ((TYPE,), r"np\.(ceil|conj|floor|sign|square|trunc)\(", _OF_INTEGERS),
     ((NO_ERROR,), r"v\[(0|-1)\] = w", _OF_ONE),
     ((NO_ERROR,), "", _OF_DASK),
+    ((NO_ERROR,), r"\.resample\(.*\.agg\(\[", _OF_AGG),
 )
 """Differences that docs/what-runs-where.md lists: their outcomes, a pattern of the text of a step, and the reason."""
 

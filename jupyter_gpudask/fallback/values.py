@@ -254,13 +254,17 @@ def frame_to_gpu(frame: Any) -> Any:
 def _with_numbers(frame: Any) -> Any:
     """Numbers for objects that are numbers or missing, which cuDF refuses, as `apply` makes of Arrow's columns.
 
-    A partition that stays on the host beside others on the GPU has another hash of its rows.
+    A partition that stays on the host beside others on the GPU has another hash of its rows. It does stay if another
+    column is all missing, as in a row of sums: cuDF would make texts of it, beside numbers of other partitions.
     """
     if isinstance(frame, pd.Index):
         return frame
     if frame.ndim == 1:
         return _numbers_of(frame)
-    made = {place: _numbers_of(column) for place, (_, column) in enumerate(frame.items()) if column.dtype == object}
+    objects = {place: column for place, (_, column) in enumerate(frame.items()) if column.dtype == object}
+    if len(frame) and any(column.isna().all() for column in objects.values()):
+        return frame
+    made = {place: _numbers_of(column) for place, column in objects.items()}
     if made:
         frame = frame.copy(deep=False)
     for place, column in made.items():

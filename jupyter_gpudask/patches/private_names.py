@@ -27,12 +27,12 @@ PRIVATE_NAMES = {
         "Add And And.operation AsType Assign Assign.operation AssignAlign Between Blockwise ColumnsSetter Diff Div "
         "DropnaSeries Elemwise Eval Expr Fillna Filter FloorDiv Fused Head Index Isin Isin._parameters MapPartitions "
         "Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul NotNull OpAlignPartitions Or Or.operation Pow "
-        "Projection Query Replace ResetIndex Round Shift ShiftIndex Sqrt Sub ToBackend ToDatetime ToFrame ToFrameIndex "
-        "UFuncAlign UFuncElemwise Where WhereAlign determine_column_projection rewrite_filters"
+        "Projection Query Replace ResetIndex Round Shift ShiftIndex Sqrt Sub ToBackend ToDatetime ToDatetime.operation "
+        "ToFrame ToFrameIndex UFuncAlign UFuncElemwise Where WhereAlign determine_column_projection rewrite_filters"
     ),
     "dask.dataframe.dask_expr._groupby": (
-        "DecomposableGroupbyAggregation GetGroup GroupByBase GroupByTransform GroupbyAggregation Head Prod Size Std "
-        "Sum Var groupby_slice_transform"
+        "DecomposableGroupbyAggregation GetGroup GroupByBase GroupByCumsum GroupByTransform GroupbyAggregation Head "
+        "Prod Size Std Sum Var groupby_slice_transform"
     ),
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
     "dask.dataframe.dask_expr._quantile": "SeriesQuantile",

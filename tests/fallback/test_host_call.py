@@ -369,6 +369,12 @@ def test_objects_that_are_numbers_or_missing_are_moved_as_numbers(monkeypatch, v
     assert frame.a.dtype == object
 
 
+def test_objects_beside_a_column_that_is_all_missing_stay_objects(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cudf", SimpleNamespace(from_pandas=lambda frame: frame))
+    frame = pd.DataFrame({"a": [1.5], "b": [pd.NA]}, dtype=object)
+    assert frame_to_gpu(frame) is frame
+
+
 class Moved(Elemwise):
     """An expression with the function of dask_cudf, which refuses numbers among strings."""
 

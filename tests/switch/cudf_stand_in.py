@@ -80,6 +80,9 @@ ROUNDED = {
 }
 
 
+DIVISIONS = (operator.truediv, roperator.rtruediv, operator.floordiv, roperator.rfloordiv)
+
+
 class Series(pd.Series):
     """Stands for `cudf.Series`."""
 
@@ -108,8 +111,12 @@ class Series(pd.Series):
             if any(map(has_fractions, sides)):
                 return Series(ROUNDED[op](*sides))
         result = Series(plain._arith_method(other, op))
-        sides = (other, plain) if op is roperator.rtruediv else (plain, other)
-        return with_signs(result, *sides) if op in (operator.truediv, roperator.rtruediv) else result
+        sides = (other, plain) if op in (roperator.rtruediv, roperator.rfloordiv) else (plain, other)
+        return with_signs(result, *sides) if op in DIVISIONS and result.dtype.kind == "f" else result
+
+    @property
+    def null_count(self):
+        return 0 if isinstance(self.dtype, np.dtype) else int(self.isna().sum())
 
     def astype(self, dtype, **options):
         result = pd.Series(self).astype(dtype, **options)
@@ -320,6 +327,20 @@ class Frame(pd.DataFrame):
     def mask(self, cond, other=np.nan, **_):
         return self.where(~cond, other)
 
+    def min(self, axis=0, **options):
+        return self._of_rows(pd.DataFrame(self).min(axis=axis, **options), axis)
+
+    def max(self, axis=0, **options):
+        return self._of_rows(pd.DataFrame(self).max(axis=axis, **options), axis)
+
+    def _of_rows(self, extremes, axis):
+        are_floats = axis == 1 and extremes.dtype in ("boolean", "bool[pyarrow]") and self.isna().any(axis=None)
+        return (
+            Series(extremes.astype("float[pyarrow]" if "[" in str(extremes.dtype) else "Float32"))
+            if are_floats
+            else as_stand_in(extremes)
+        )
+
     def rolling(self, window, **_):
         windows = {name: Windows(column, window) for name, column in self.items()}
         return SimpleNamespace(max=lambda: Frame({name: each.max() for name, each in windows.items()}))
@@ -425,6 +446,12 @@ def cases(table, *argvalues):
 def to_gpu_as(kind, frame):
     """A dataframe on GPUs whose partitions are of a class of this module."""
     return to_gpu(frame).map_partitions(kind, meta=frame._meta, enforce_metadata=False)
+
+
+def to_datetime(data, **options):
+    """As in cuDF, whose times of floats have nanoseconds."""
+    made = pd.to_datetime(pd.Series(data), **options)
+    return Series(made.astype("datetime64[ns]") if data.dtype.kind == "f" else made)
 
 
 def as_stand_in(data):

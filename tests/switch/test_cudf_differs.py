@@ -100,6 +100,9 @@ ROWS = {
     "arithmetic.with_floats, diff": lambda lib: lib.series([-128, 127], dtype="int8").diff(),
     "arithmetic.with_nullable_dtypes": lambda lib: str(lib.series([1, None], dtype="UInt8").round(0).dtype),
     "as_pandas.converting, signs of quotients": lambda lib: lib.series([np.inf, 1.0]) / -2.0,
+    "as_pandas.converting, signs of Arrow's quotients": lambda lib: (
+        0.5 // lib.series([-1.25, -0.0], dtype="double[pyarrow]")
+    ),
     "as_pandas.converting, quotients": lambda lib: lib.series([1.0]) // 0.1,
     "as_pandas.converting, remainders": lambda lib: lib.series([1.0]) % -np.inf,
     "as_pandas.with_levels": _assigned_without_columns,
@@ -128,7 +131,7 @@ ROWS = {
     "missing_values.NotNullAsPandas": lambda lib: list(map(bool, lib.frame(x=[1, 2]).index.notnull())),  # noqa: PD004 - the other name
     "missing_values.ReplaceAsPandas": lambda lib: str(lib.series([1, 2]).replace(5, 0.5).dtype),
     "missing_values.found": lambda lib: lib.series([1.0, NAN]).isin([1.0, NAN]),
-    "missing_values.found, None": lambda lib: lib.series([1, None], dtype="Int64").isin([1, None]),
+    "missing_values.found, None": lambda lib: lib.series([1.0, NAN]).isin([1.0, None]),
     "missing_values.found, NaN of Arrow's integers": lambda lib: lib.series([None], dtype="int64[pyarrow]").isin([NAN]),
     "missing_values.found, zeros of Arrow": lambda lib: lib.series([-0.0], dtype="double[pyarrow]").isin([0.0]),
     "missing_values.found, floats of 32 bits": lambda lib: lib.series([0.1], dtype="float32").isin([0.1]),
@@ -143,6 +146,7 @@ ROWS = {
     "as_pandas.as_type, NaT to an integer": lambda lib: (
         lib.of(pd.Series([TIMES[0], pd.NaT])).astype("int64").isna().any()
     ),
+    "as_pandas.TimesOfNumbers": lambda lib: str(lib.module.to_datetime(lib.series([3.0]), unit="D").dtype),
     "as_pandas.with_dtype_of_pandas, lengths": lambda lib: str(lib.series(["ab"], dtype="str").str.len().dtype),
     "as_pandas.with_dtype_of_pandas, codes": lambda lib: lib.series(["a", None], dtype="category").cat.codes,
     "as_pandas.with_columns_in_order": lambda lib: list(
@@ -174,6 +178,7 @@ ROWS = {
     "groupby.with_sums_of_nothing, bins": lambda lib: (
         lib.of(pd.Series([1.0, 2.0, 3.0], index=TIMES)).resample("10D").sum()
     ),
+    "groupby.summed_so_far": lambda lib: 1 / lib.frame(k=[1], x=[-0.0]).groupby("k").x.cumsum(),
     "groupby.of_no_number": lambda lib: lib.frame(k=[1], x=[NAN]).groupby("k").x.transform("sum"),
     "groupby.selected": _selected_by_levels,
     "groupby.selected, index": _index_selected_by_levels,
@@ -182,6 +187,9 @@ ROWS = {
     ),
     # reductions
     "reductions.VarianceAsPandas, booleans": lambda lib: lib.series([True, False, True]).var(),
+    "reductions.of_rows": lambda lib: str(
+        lib.of(pd.DataFrame({"a": pd.array([True, None], "bool[pyarrow]")})).min(axis=1).dtype
+    ),
     "reductions.MaxAsPandas": lambda lib: lib.of(pd.DataFrame({"a": np.array([], "int64")})).max(),
     "reductions.IdxMaxAsPandas": lambda lib: lib.frame(a=[1.0, 3.0, 3.0]).idxmax(),
     # methods, query

@@ -1,6 +1,5 @@
 """The dtypes of text files: cuDF infers those of each block, a cell has those of Dask on the CPU."""
 
-import cudf_stand_in
 import dask
 import dask.dataframe as dd
 import pandas as pd
@@ -70,8 +69,7 @@ def test_a_block_of_other_dtypes_than_the_first_rows_is_the_error_of_dask(tmp_pa
     assert "dtype=" in str(caught.value)
 
 
-def test_columns_keep_their_dtypes_beside_a_new_column_of_times(tmp_path, monkeypatch):
-    monkeypatch.setattr(cudf_stand_in, "to_datetime", pd.to_datetime, raising=False)
+def test_columns_keep_their_dtypes_beside_a_new_column_of_times(tmp_path):
     (tmp_path / "1.csv").write_text("n,flag\n1,0\n2,1\n")
 
     def read_with_times():
@@ -127,6 +125,15 @@ def test_what_is_no_boolean_is_the_value_or_the_error_of_the_cpu(tmp_path, first
             outcomes.append(outcome(on_gpu))
         outcomes.append(outcome(dd.read_csv(str(tmp_path / "*.csv"), **options)))
         assert outcomes[0] == outcomes[1]
+
+
+def test_booleans_of_which_the_first_rows_lack_one_are_the_texts_of_the_cpu_in_a_part_that_the_host_reads(tmp_path):
+    for number, rows in enumerate(["True,\nTrue,False\n", "True,True\n,False\n"]):
+        (tmp_path / f"{number}.csv").write_text(f"known,flag\n{rows}")
+    with gpu_cell(fallback="host", results="host"):
+        on_gpu = dd.read_csv(str(tmp_path / "*.csv")).compute()
+    assert on_gpu.flag.fillna("").tolist() == ["", "False", "True", "False"]
+    pd.testing.assert_frame_equal(on_gpu, dd.read_csv(str(tmp_path / "*.csv")).compute())
 
 
 def outcome(frame):

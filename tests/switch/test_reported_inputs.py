@@ -77,6 +77,10 @@ def aligned():
 NAN = float("nan")
 ZEROS = pd.DataFrame({name: pd.array([0.0, -0.0, 0.1, None], f"{name}[pyarrow]") for name in ("double", "float")})
 ZEROS["n"] = pd.array([0.0, -0.0, 0.1, None], "Float32")
+TIMES_OF = pd.DataFrame({"n": [3, -1, 2], "w": [3.0, -1, 2], "x": [1.5, 2.5, 3.5], "s": np.array([1, 2, 3], "int8")})
+BOOLEANS = pd.DataFrame({"a": pd.array([True, None, False], "bool[pyarrow]"), "n": [True, False, False]})
+BOOLEANS[["b", "c"]] = pd.DataFrame({"b": [True, None, False], "c": [None, None, False]}, dtype="boolean")
+SIGNS = pd.DataFrame({dtype: pd.array([-1.25, -0.0, -0.0, 3.25], dtype) for dtype in ("double[pyarrow]", "float64")})
 ARROW = pd.DataFrame({"b": pd.array([2.5, None, 100, 0.75], "double[pyarrow]"), "n": [1.0, 9, None, 2]})
 
 
@@ -111,6 +115,24 @@ FRAMES = {
         of(ROWS).b.floordiv(of(ROWS).a / 3, fill_value=2),
         of(ROWS).set_index("a").index // 0.3,
         of(ARROW).b // 0.1,
+        *(0.5 // of(SIGNS)[name] for name in SIGNS),
+        *(0.5 / of(SIGNS)[name] for name in SIGNS),
+        of(SIGNS) // -0.0,
+    ],
+    "integers of times of numbers": lambda: [
+        dd.to_datetime(of(TIMES_OF[name]), unit=unit).astype("int64")
+        for name in TIMES_OF
+        for unit in ("D", "ms", "ns", None)
+    ],
+    "rows of booleans": lambda: [
+        (least := of(BOOLEANS)[["a"]].min(axis=1)).where(~least),
+        of(BOOLEANS)[["b", "c"]].max(axis=1),
+        of(BOOLEANS)[["c"]].max(axis=1, skipna=False),
+        of(BOOLEANS)[["n"]].min(axis=1),
+    ],
+    "sums of groups so far": lambda: [
+        1 / (sums := of(SIGNS.assign(k=[1, 2, 2, 1]), 1).groupby("k")[list(SIGNS)].cumsum()),
+        *(1 / sums[name] for name in SIGNS),
     ],
     "a column of filled windows": lambda: np.log1p(of(ROWS)[["a", "b"]].rolling(1).max().fillna({"a": 1, "b": 7})["a"]),
     "quantiles of a table of groups of Arrow's numbers": lambda: [

@@ -23,6 +23,8 @@ from .rules import SameColumns, dtypes_of, meta_of, of_columns
 
 _DIVISIONS = {"div", "divide", "rdiv", "rtruediv", "true_divide", "truediv"}
 
+_FLOORED = {"floor_divide", "floordiv", "rfloordiv"}
+
 OPERATORS_OF_NUMPY = {
     *("add", "divide", "floor_divide", "multiply", "power", "remainder", "subtract"),
     *("equal", "greater", "greater_equal", "less", "less_equal", "not_equal"),
@@ -49,9 +51,10 @@ class Arithmetic:
         kind = "float64" if name in _DIVISIONS else _kind_of_number(operands)
         operands = tuple(_converted(each, kind, divides=name in _DIVISIONS) for each in operands)
         if name in QUOTIENTS and any(is_type_of_gpu(type(each)) for each in operands):
-            return quotient(self.operation, operands, kwargs)
-        result = self.operation(*operands, **kwargs)
-        return _with_signs(result, operands) if name in _DIVISIONS else result
+            result = quotient(self.operation, operands, kwargs)
+        else:
+            result = self.operation(*operands, **kwargs)
+        return _with_signs(result, operands) if name in _DIVISIONS | _FLOORED else result
 
 
 def is_division(expression: Any) -> bool:
@@ -86,8 +89,8 @@ def _with_signs(result: Any, operands: tuple[Any, ...]) -> Any:
 def _is_negated(result: Any, sides: list[Any]) -> bool:
     """Whether an infinite quotient of a column has the wrong sign; a column with missing values is left as it is."""
     columns = [each for each in (result, *sides) if getattr(each, "ndim", 0)]
-    are_plain = all(isinstance(each.dtype, np.dtype) and each.dtype.kind in "iuf" for each in columns)
-    if not are_plain or any(getattr(each, "null_count", 0) for each in columns):
+    are_numbers = all(getattr(each.dtype, "kind", "O") in "iuf" for each in columns)
+    if not are_numbers or any(getattr(each, "null_count", 0) for each in columns):
         return False
     values = result.values  # noqa: PD011 - on the GPU
     infinite = np.isinf(values)

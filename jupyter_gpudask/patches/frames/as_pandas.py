@@ -17,7 +17,15 @@ from dask.dataframe.dask_expr import _expr, _groupby, _reductions
 from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
 from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._groupby import GetGroup, GroupbyAggregation, GroupByBase, GroupByTransform, Size, Std
+from dask.dataframe.dask_expr._groupby import (
+    GetGroup,
+    GroupbyAggregation,
+    GroupByBase,
+    GroupByCumsum,
+    GroupByTransform,
+    Size,
+    Std,
+)
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._quantile import SeriesQuantile
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Sum, Var
@@ -50,6 +58,7 @@ from .groupby import (
     in_order,
     of_no_number,
     selected,
+    summed_so_far,
     with_sums_of_nothing,
 )
 from .missing_values import (
@@ -84,6 +93,7 @@ from .reductions import (
     ResampleAggAsPandas,
     VarianceAsPandas,
     cumulated,
+    of_rows,
     of_variance,
 )
 from .rules import SameColumns, dtypes_of, meta_of, with_operation
@@ -385,13 +395,44 @@ def with_plain_booleans(expression: Any) -> Any:
 
 
 def without_rows(expression: _expr.ToDatetime) -> Any:
-    """Times with metadata that has no row; with that of Dask, the booleans beside a new column of times are objects."""
-    return expression.substitute_parameters({"meta": expression.operand("meta")[:0]})
+    """Times with metadata that has no row; with that of Dask, the booleans beside a new column of times are objects.
+
+    Those of integers have the unit of pandas; Dask has microseconds for all.
+    """
+    meta = expression.operand("meta")[:0]
+    frame, kwargs = expression.frame, expression.operand("kwargs")
+    kind = _kind(getattr(meta_of(frame), "dtype", None))
+    unit = _unit_of_numbers(kwargs) if kind in "iuf" else None
+    if unit is None:
+        return expression.substitute_parameters({"meta": meta})
+    return TimesOfNumbers(frame, kwargs=kwargs, meta=meta if kind == "f" else meta.astype(unit))
+
+
+def _unit_of_numbers(kwargs: Any) -> Any:
+    """The dtype of the times that pandas makes of integers; `None` if the options depend on more than the unit."""
+    if set(kwargs or {}) - {"cache", "errors", "unit"}:
+        return None
+    return pd.to_datetime(pd.Series([1]), **(kwargs or {})).dtype
+
+
+class TimesOfNumbers(_expr.ToDatetime):
+    """Times of numbers; those of whole floats have the unit of integers, and cuDF 26.10 has nanoseconds for all."""
+
+    @staticmethod
+    def operation(numbers: Any, **kwargs: Any) -> Any:
+        """The result for one partition."""
+        times = _expr.ToDatetime.operation(numbers, **kwargs)
+        if not is_type_of_gpu(type(numbers)) or _kind(numbers.dtype) != "f":
+            return times
+        are_whole = bool((numbers.dropna() % 1 == 0).all())
+        return times.astype(_unit_of_numbers(kwargs)) if are_whole else times
 
 
 def as_type(expression: _expr.AsType) -> Any:
     """A conversion by `AsTypeAsPandas`."""
-    return AsTypeAsPandas(with_units(expression), *expression.operands[1:])
+    is_known = not isinstance(expression.frame, TimesOfNumbers) or _kind(expression.frame.frame._meta.dtype) != "f"  # noqa: SLF001
+    frame = with_units(expression) if is_known else expression.frame  # the unit depends on the values
+    return AsTypeAsPandas(frame, *expression.operands[1:])
 
 
 class AsTypeAsPandas(_expr.AsType):
@@ -572,6 +613,7 @@ RULES: dict[Any, Any] = {
     Concat: concatenation,
     DescribeNumeric: lambda found: DescribeAsPandas(*with_floats_of_numpy(found).operands),
     GetGroup: GetGroupAsPandas,
+    GroupByCumsum: summed_so_far,
     GroupByTransform: of_no_number,
     GroupbyAggregation: lambda found: in_order(GroupbyAggregationAsPandas(*found.operands)),
     IdxMax: IdxMaxAsPandas,
@@ -599,7 +641,7 @@ RULES: dict[Any, Any] = {
     _expr.Filter: filtered,
     _expr.Head: first_rows,
     _expr.Isin: found,
-    _expr.MapPartitions: lambda found: in_order(of_variance(found)),
+    _expr.MapPartitions: lambda found: in_order(of_rows(of_variance(found))),
     _expr.Mask: MaskAsPandas,
     _expr.MaskAlign: MaskAlignAsPandas,
     _expr.MethodOperatorAlign: AlignedMethodAsPandas,

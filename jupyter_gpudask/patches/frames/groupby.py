@@ -14,6 +14,7 @@ from dask.dataframe.dask_expr._groupby import (
     GetGroup,
     GroupbyAggregation,
     GroupByBase,
+    GroupByCumsum,
     GroupByTransform,
     Head,
     Prod,
@@ -123,6 +124,32 @@ def _of_dtype(value: int | None, dtype: Any) -> Any:
     """A value in a column of this dtype; `None` if there is none, or it is a column of something else than numbers."""
     kind = getattr(dtype, "kind", "O")
     return None if value is None or kind not in "iuf" else {"i": np.int64, "u": np.uint64, "f": int}[kind](value)
+
+
+class WithoutNegativeZeros(SameColumns):
+    """Sums of the rows of groups so far, which in pandas begin with 0.0, so that none is -0.0; of cuDF's one can be."""
+
+    @staticmethod
+    def operation(sums: Any) -> Any:
+        """The result for one partition."""
+        if sums.ndim == 1:
+            return _without_negative_zeros(sums)
+        changed = sums.copy(deep=False)
+        for name in sums.columns:
+            changed[name] = _without_negative_zeros(sums[name])
+        return changed
+
+
+def _without_negative_zeros(column: Any) -> Any:
+    if getattr(column.dtype, "kind", "O") != "f":
+        return column
+    made = column + np.dtype(getattr(column.dtype, "numpy_dtype", column.dtype)).type(0)
+    return made if made.dtype == column.dtype else made.astype(column.dtype)
+
+
+def summed_so_far(expression: GroupByCumsum) -> Any:
+    """Sums of the rows of groups so far, by `WithoutNegativeZeros`."""
+    return WithoutNegativeZeros(expression)
 
 
 class TransformAsPandas(GroupByTransform):

@@ -24,9 +24,9 @@ from dask.dataframe.tseries.resample import ResampleAgg, ResampleAggregation
 from dask.utils import is_dataframe_like
 
 from ...inspection.results import results_to_host
-from .arithmetic import with_numbers, with_unsigned_integers
+from .arithmetic import converted, with_numbers, with_unsigned_integers
 from .missing_values import with_doubles, with_fewer_columns
-from .rules import with_operation
+from .rules import meta_of, with_operation
 
 
 class VarianceAsPandas(Reduction):
@@ -111,6 +111,16 @@ def of_variance(expression: MapPartitions) -> Any:
     if not is_root or expression.frame.ndim == 0:
         return expression
     return expression.substitute_parameters({"meta": expression.frame._meta})  # noqa: SLF001
+
+
+def of_rows(expression: MapPartitions) -> Any:
+    """The extremes of rows, of booleans where they are in pandas: of missing ones cuDF 26.10 makes floats."""
+    options = expression.operand("kwargs") or {}
+    if getattr(expression.func, "method", "") not in {"max", "min"} or options.get("axis") not in {1, "columns"}:
+        return expression
+    dtype = getattr(meta_of(expression), "dtype", None)
+    is_nullable = getattr(dtype, "kind", "O") == "b" and not isinstance(dtype, np.dtype)
+    return converted(expression, {None: str(dtype)}) if is_nullable else expression
 
 
 class DescribeAsPandas(DescribeNumeric):

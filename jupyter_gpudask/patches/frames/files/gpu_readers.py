@@ -119,7 +119,9 @@ def read_csv(plan: Callable[..., Any], path: Any, options: Mapping[str, Any]) ->
         options.get("header", "") is None and options.get("names") is None,
         tuple(planned.dtypes.items()),
     )
-    on_host = functools.partial(_read_csv_on_host, functools.partial(source.func, **source.operand("kwargs")))
+    function = functools.partial(source.func, **source.operand("kwargs"))
+    texts = {name: dtype for name, dtype in planned.dtypes.items() if _is_text(dtype)}
+    on_host = functools.partial(_read_csv_on_host, function, texts)
     return _from_map(Reader("read_csv", reader, on_host), [blocks, parts], planned._meta, "read-csv")  # noqa: SLF001
 
 
@@ -229,8 +231,12 @@ class _CsvReader:
         return with_dtypes(_select(frame, columns), self.dtypes)
 
 
-def _read_csv_on_host(function: Callable[..., Any], block: Block, part: Any, columns: Any) -> Any:
-    return function(block.read(), part, columns)
+def _read_csv_on_host(
+    function: Callable[..., Any], texts: Mapping[Any, Any], block: Block, part: Any, columns: Any
+) -> Any:
+    """As Dask, which then makes texts of all objects, such as booleans."""
+    frame = function(block.read(), part, columns)
+    return frame.astype({name: texts[name] for name in frame.columns if name in texts})
 
 
 @dataclass(frozen=True)
