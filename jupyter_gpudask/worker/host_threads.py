@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import psutil
@@ -169,9 +169,13 @@ class HostThreadsPlugin(WorkerPlugin):
         """Whether tasks of this worker can secede."""
         return self._executor is not None
 
-    def part(self, name: str, is_on_host: Callable[[], bool], values: Any, **kind: bool) -> HostPart:
+    def part(
+        self, name: str, is_on_host: Callable[[], bool], values: Any, *, is_call: bool, is_of_collection: bool
+    ) -> AbstractContextManager[Any]:
         """A context for a part of the task of this thread; see `HostPart`."""
-        return HostPart(self, name, is_on_host, values, **kind)
+        if name in self._of_device:
+            return self.call if is_call else nullcontext()
+        return HostPart(self, name, is_on_host, values, is_call=is_call, is_of_collection=is_of_collection)
 
     def begin(self, part: HostPart) -> None:
         """The part begins; called in the thread of its task."""
@@ -180,8 +184,6 @@ class HostThreadsPlugin(WorkerPlugin):
         of_thread.calls += part.is_call
         if is_within or self._executor is None or getattr(thread_state, "executor", None) is not self._executor:
             return  # the last: in a thread of a client, or of an executor of the user
-        if part.name in self._of_device:
-            return
         part.key = get_worker().get_current_task()
         of_thread.parts.append(part)
         self._running[part] = True
