@@ -448,8 +448,8 @@ def _command_words(command: str | None, before: list[str]) -> Iterable[str]:
 
 
 def _collections(namespace: Mapping[str, Any]) -> list[str]:
-    dask = sys.modules.get("dask.base")
-    if dask is None:
+    is_collection = getattr(sys.modules.get("dask.base"), "is_dask_collection", None)  # another thread may import it
+    if is_collection is None:
         return []
-    names = [name for name, value in namespace.items() if not name.startswith("_") and dask.is_dask_collection(value)]
+    names = [name for name, value in namespace.items() if not name.startswith("_") and is_collection(value)]
     return sorted(names)

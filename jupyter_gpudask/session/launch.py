@@ -435,9 +435,10 @@ def changed_settings() -> tuple[dict[str, Any], list[str]]:
     represent, which are left out. Both are empty if this kernel has not imported Dask: each process reads Dask's files
     and environment variables itself.
     """
-    config = sys.modules.get("dask.config")
-    if config is None:
+    if "dask.config" not in sys.modules:
         return {}, []
+    from dask import config  # waits for another thread that imports it
+
     left_out: list[str] = []
     with config.config_lock:
         defaults = config.merge(*reversed(config.defaults))

@@ -43,3 +43,29 @@ def test_what_the_kernel_has_set_reaches_scheduler_and_workers_without_credentia
     mine = {"number": 7, "authors": "x", "tokenizer": "x", "scale": "x", "keys": "x"}
     assert worker == ["0.55", "inf", repr(mine), "'numpy'", "None", "None", "None"]
     assert "Dask's setting mine.object of this kernel does not reach the cluster" in warned[0]
+
+
+WHILE_DASK_IS_IMPORTED = """
+import sys, threading, time
+from importlib.machinery import PathFinder
+from jupyter_gpudask.session.launch import changed_settings
+
+class Slowly:
+    def find_spec(name, path=None, target=None):
+        spec = PathFinder.find_spec(name, path, target) if name == "dask.config" else None
+        if spec:
+            execute = spec.loader.exec_module
+            spec.loader.exec_module = lambda module: (time.sleep(0.5), execute(module))
+        return spec
+
+print(changed_settings(), "dask" in sys.modules)
+sys.meta_path.insert(0, Slowly)
+threading.Thread(target=__import__, args=("dask",)).start()
+while "dask.config" not in sys.modules:
+    time.sleep(0.001)
+print(changed_settings())
+"""
+
+
+def test_a_start_waits_for_another_thread_that_imports_dask(run_python):
+    assert run_python(WHILE_DASK_IS_IMPORTED).splitlines() == ["({}, []) False", "({}, [])"]
