@@ -183,7 +183,7 @@ DOCUMENTED = (
     ((VALUE,), r"da\.spacing\(", _OF_TINY),
     ((TYPE,), r"\.str\.r?split\(", _OF_PARTS),
     ((VALUE,), r"(merge|unique)\([\s\S]*(reset_index|join)\(", _OF_LABELS),
-    ((VALUE,), r"merge\([\s\S]*\.loc\[", _OF_SELECTED),
+    ((VALUE,), r"merge\([\s\S]*\.loc\[\d+:\d+\]", _OF_SELECTED),
     ((VALUE,), r"(drop_duplicates|median|merge|unique)\([\s\S]*describe\(", _OF_QUANTILES),
     ((VALUE,), r"groupby\(.*\.(median|shift)\([\s\S]*\.quantile\(", _OF_SHUFFLED),
     ((FAILS,), r"merge\([\s\S]*read_csv\(", _OF_FIRST),
