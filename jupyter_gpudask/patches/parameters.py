@@ -16,6 +16,7 @@ PARAMETERS = {
     "dask.array.core:stack": "seq axis allow_unknown_chunksizes",
     "dask.array.einsumfuncs:einsum": "*operands dtype optimize split_every **kwargs",
     "dask.array.linalg:solve_triangular": "a b lower",
+    "dask.array.overlap:overlap": "x depth boundary allow_rechunk",
     "dask.array.random:Generator.choice": "self a size replace p axis shuffle chunks",
     "dask.array.random:Generator.permutation": "self x",
     "dask.array.random:RandomState.choice": "self a size replace p chunks",

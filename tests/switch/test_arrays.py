@@ -226,3 +226,24 @@ def test_percentiles_are_those_of_dask_whatever_another_library_registers(monkey
         percentiles = da.percentile(da.arange(101, chunks=50), [25, 50])
     expected = da.percentile(da.arange(101, chunks=50), [25, 50]).compute(scheduler="sync")
     assert percentiles.compute(scheduler="sync").tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("chunks", "depth", "boundary", "tasks"),
+    [
+        pytest.param((1, 4, 5), {1: 2, 2: 3}, "reflect", 6, id="images"),
+        pytest.param((3, 4, 5), {0: 1, 1: 4, 2: 2}, {0: "periodic", 1: "nearest", 2: 7}, 2, id="one block"),
+        pytest.param((1, 4, 2), {0: 1, 1: 2, 2: 1}, {0: "nearest", 1: "periodic", 2: 7}, None, id="two axes of blocks"),
+        pytest.param((1, 4, 5), {0: 1, 1: 2, 2: (1, 0)}, {0: 5, 1: 9, 2: "none"}, None, id="two numbers"),
+        pytest.param((3, 4, 5), {1: 2, 2: (3, 1)}, "none", 1, id="no border"),
+    ],
+)
+def test_borders_are_those_of_dask(chunks, depth, boundary, tasks):
+    """In blocks with their borders, before these are cut off, also in the corners; with a task for each block."""
+    values = np.arange(60.0).reshape(3, 4, 5)
+    expected = da.overlap.overlap(da.from_array(values, chunks), depth, boundary)
+    with switched_to("cupy", "pandas"):
+        array = da.overlap.overlap(da.from_array(values, chunks).persist(scheduler="sync"), depth, boundary)
+        assert array.chunks == expected.chunks
+        np.testing.assert_array_equal(cupy.asnumpy(array.compute(scheduler="sync")), expected.compute())
+    assert tasks is None or len(array.dask) == tasks
