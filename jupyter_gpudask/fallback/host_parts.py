@@ -57,14 +57,29 @@ def host_call(function: Callable[..., Any], values: tuple[Any, ...]) -> Abstract
 
 def host_task(task: GraphNode, results: Mapping[Any, Any]) -> AbstractContextManager[Any]:
     """A context in which a task of a graph is called with the results of others."""
-    values = tuple(results[key] for key in task.dependencies if key in results)
     function = getattr(task, "func", None)
     has_steps = function is _execute_subgraph or type(function).__module__.startswith(f"{_THIS_PACKAGE}.")
+    values = _needed(task, results)
+    return _part(task.key, functools.partial(is_host_task, task, results), values, is_call=not has_steps)
 
-    def is_on_host() -> bool:
-        return runs_on_host(values) and all(map(runs_on_host, _contents(task)))  # most end at their first function
 
-    return _part(task.key, is_on_host, values, is_call=not has_steps)
+def is_host_task(task: GraphNode, results: Mapping[Any, Any]) -> bool:
+    """Whether a task of a graph, which is called with the results of others, and these are of the host."""
+    # Most end at their first function.
+    return runs_on_host(_needed(task, results)) and all(map(runs_on_host, _contents(task)))
+
+
+def _needed(task: GraphNode, results: Mapping[Any, Any]) -> tuple[Any, ...]:
+    return tuple(results[key] for key in task.dependencies if key in results)
+
+
+def host_threads() -> Any:
+    """The plugin of this worker that decides what it does during parts on the host; `None` if it has none."""
+    try:
+        plugin: Any = get_worker().plugins.get(HOST_THREADS)
+    except ValueError:  # not in a worker
+        return None
+    return plugin if plugin is not None and plugin.is_on else None
 
 
 _NO_PART: AbstractContextManager[Any] = nullcontext()
@@ -77,11 +92,8 @@ def _part(
     is_on_device = any(map(_is_of_gpu, kinds))
     if is_on_device and not is_call:
         return _NO_PART
-    try:
-        plugin: Any = get_worker().plugins.get(HOST_THREADS)
-    except ValueError:  # not in a worker
-        return _NO_PART
-    if plugin is None or not plugin.is_on:
+    plugin = host_threads()
+    if plugin is None:
         return _NO_PART
     if is_on_device:
         return plugin.call  # type: ignore[no-any-return]

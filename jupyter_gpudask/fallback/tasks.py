@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from dask._task_spec import (
     Alias,
@@ -24,8 +25,9 @@ from ..graph.program import Program, evaluated
 from . import page_locked
 from .file_readers import with_readers
 from .host_call import DelayedCall, HostFallback, PackageFallback, lacking
-from .host_parts import host_task
+from .host_parts import host_task, is_host_task
 from .missing import implemented, reason_to_fall_back
+from .read_ahead import Read, ReadAhead, read_ahead
 from .twins import with_twin
 from .values import has_function_of_user, is_of_installed_package, is_of_linear_algebra
 
@@ -284,62 +286,118 @@ class ProgramWithFallback(Program):
 
     def run(self, values: dict[Any, Any], run_step: RunStep) -> Any:
         """As for `Program`."""
-        return _run(self, values, run_step, TaskWrapper(self.cell, refuse=self.refuse))
+        run = _Run(self, values, run_step, TaskWrapper(self.cell, refuse=self.refuse))
+        if run_step is not operator.call:  # each step is measured
+            return run.result(values)
+        with read_ahead(run.reads(values)) as run.ahead:
+            return run.result(values)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ProgramWithFallback, (self.steps, self.inputs, self.blocks, self.cell, self.refuse)
 
 
-def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: TaskWrapper) -> Any:
-    """As ``program.run(values, run_step)``, with steps that fall back; those of a program inside do so, too."""
-    wraps = any(map(has_function_of_user, values.values()))
-    moved = _moved_to_gpu(program)
+class _Run:
+    """A run of a program with steps that fall back; those of a program inside do so, too.
 
-    def run_or_fall_back(task: Any, values: Mapping[Any, Any]) -> Any:
-        nonlocal wraps
-        is_program = type(task) is Task and type(task.func) is Program
-        if is_program and not _is_delayed(task, program):
-            needed = dict(zip(task.func.inputs, evaluated(task.args, values), strict=True))
-            return _run(task.func, needed, run_step, wrapper)
-        if is_program or wraps or (lacking.layers and layer_of(task.key) in lacking.layers):
-            result = run_step(wrapper.step(task, program), values)
-        else:
-            try:
-                is_moved = task.key in moved
-                with host_task(task, values):
-                    result = implemented(run_step(task, with_readers(task, values) if is_moved else values))
-                    if is_moved:
-                        result = page_locked.lock_pages(result)
-                on_host = None
-            except Exception as error:
-                on_host = _after_failure(task, program, wrapper, error)
-                if on_host is None:
-                    raise
-            # Outside of the handler, so that an error of the second call has no context.
-            if on_host is not None:
-                try:
-                    result = run_step(on_host, values)
-                finally:
-                    del on_host  # the traceback of the failure refers to this frame, and so to the blocks
-        wraps = wraps or has_function_of_user(result)
+    - `ahead`: the blocks that are read before their steps.
+    - `place`: the keys of the steps whose programs contain this one.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        values: Mapping[Any, Any],
+        run_step: RunStep,
+        wrapper: TaskWrapper,
+        *,
+        ahead: ReadAhead | None = None,
+        place: tuple[Any, ...] = (),
+    ) -> None:
+        self._program, self._run_step, self._wrapper = program, run_step, wrapper
+        self.ahead, self._place = ahead, place
+        self._wraps = any(map(has_function_of_user, values.values()))
+        self._moved = _moved_to_gpu(program)
+
+    def result(self, values: dict[Any, Any]) -> Any:
+        """The result of the program."""
+        return Program.run(self._program, values, self._step)
+
+    def reads(self, values: Mapping[Any, Any]) -> Iterator[Read]:
+        """The steps that read blocks for the GPU, and need no other step, in their order."""
+        if not self._moved.is_any:
+            return
+        known = {**values, **{step.key: step.value for step, _ in self._program.steps if isinstance(step, DataNode)}}
+        for step, _ in self._program.steps:
+            if not isinstance(step, Task) or not step.dependencies <= known.keys():
+                continue
+            if self._is_program(step):
+                inner, needed = self._inner(step, known)
+                yield from inner.reads(needed)
+            elif step.key in self._moved.keys:
+                is_on_host = partial(is_host_task, step, known)
+                yield Read((*self._place, step.key), is_on_host, partial(self._result_of, step, known))
+
+    def _is_program(self, task: GraphNode) -> bool:
+        return type(task) is Task and isinstance(task.func, Program) and not _is_delayed(task, self._program)
+
+    def _inner(self, task: Any, values: Mapping[Any, Any]) -> tuple[_Run, dict[Any, Any]]:
+        needed = dict(zip(task.func.inputs, evaluated(task.args, values), strict=True))
+        place = (*self._place, task.key)
+        return _Run(task.func, needed, self._run_step, self._wrapper, ahead=self.ahead, place=place), needed
+
+    def _step(self, task: Any, values: Mapping[Any, Any]) -> Any:
+        if self._is_program(task):
+            inner, needed = self._inner(task, values)
+            return inner.result(needed)
+        read = self.ahead.take((*self._place, task.key)) if self.ahead is not None else None
+        result = self._result_of(task, values) if read is None else read()
+        self._wraps = self._wraps or has_function_of_user(result)
         return result
 
-    return Program.run(program, values, run_or_fall_back)
+    def _result_of(self, task: Any, values: Mapping[Any, Any]) -> Any:
+        is_program = type(task) is Task and type(task.func) is Program
+        if is_program or self._wraps or (lacking.layers and layer_of(task.key) in lacking.layers):
+            return self._run_step(self._wrapper.step(task, self._program), values)
+        try:
+            is_moved = task.key in self._moved.keys
+            with host_task(task, values):
+                result = implemented(self._run_step(task, with_readers(task, values) if is_moved else values))
+                return page_locked.lock_pages(result) if is_moved else result
+        except Exception as error:
+            on_host = _after_failure(task, self._program, self._wrapper, error)
+            if on_host is None:
+                raise
+        # Outside of the handler, so that an error of the second call has no context.
+        try:
+            return self._run_step(on_host, values)
+        finally:
+            del on_host  # the traceback of the failure refers to this frame, and so to the blocks
 
 
-def _moved_to_gpu(program: Program) -> set[Any]:
-    """The keys of the results, such as blocks that are read from a file, that a step or a program in it moves there."""
-    moved: set[Any] = set()
-    step: Any
-    for step, _ in program.steps:
-        function: Any = getattr(step, "func", None)
-        if isinstance(function, Program):
-            inside = _moved_to_gpu(function)
-            arguments: Any = zip(function.inputs, step.args, strict=True) if inside else ()
-            moved.update(each.key for name, each in arguments if name in inside and isinstance(each, TaskRef))
-        elif getattr(function, "__name__", "") == "to_cupy":
-            moved |= step.dependencies
-    return moved
+class _Moved(NamedTuple):
+    """What is moved to the GPU in a program, such as blocks that are read from a file."""
+
+    keys: frozenset[Any]  # of the results of steps, and of inputs, that a step or a program in it moves
+    is_any: bool  # whether there are such results, also in the programs in it
+
+
+def _moved_to_gpu(program: Program) -> _Moved:
+    if program.moved is None:
+        moved: set[Any] = set()
+        is_any = False
+        step: Any
+        for step, _ in program.steps:
+            function: Any = getattr(step, "func", None)
+            if isinstance(function, Program):
+                inside = _moved_to_gpu(function)
+                is_any = is_any or inside.is_any
+                arguments: Any = zip(function.inputs, step.args, strict=True) if inside.keys else ()
+                moved.update(each.key for name, each in arguments if name in inside.keys and isinstance(each, TaskRef))
+            elif getattr(function, "__name__", "") == "to_cupy":
+                moved |= step.dependencies
+        program.moved = _Moved(frozenset(moved), is_any or bool(moved))
+    found: _Moved = program.moved
+    return found
 
 
 def _is_delayed(task: GraphNode, program: Program) -> bool:

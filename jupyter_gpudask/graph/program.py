@@ -24,9 +24,10 @@ class Program:
     `steps`: the tasks in the order in which they run, and the keys of the results that nobody needs after each.
     `inputs`: keys of the results of other tasks, in the order of the arguments of a call.
     `blocks`: how many blocks it computes, if tasks of several blocks are fused in it; they are counted in `running`.
+    `moved`: what `fallback.tasks` has found of it, where it has run.
     """
 
-    __slots__ = ("blocks", "inputs", "steps")
+    __slots__ = ("blocks", "inputs", "moved", "steps")
 
     def __init__(
         self, steps: Sequence[tuple[GraphNode, tuple[Any, ...]]], inputs: tuple[Any, ...], blocks: int = 1
@@ -34,6 +35,7 @@ class Program:
         self.steps = steps
         self.inputs = inputs
         self.blocks = blocks
+        self.moved: Any = None
 
     def __call__(self, *inputs: Any) -> Any:
         """The result of the last step."""

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import wait
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
@@ -27,6 +28,7 @@ from distributed.worker_state_machine import SecedeEvent
 
 from ..machine.nvml import count_gpus
 from .memory import has_room
+from .reads import BegunRead, Reads
 
 _PATIENCE = 0.001
 """Seconds after which a part may count as long. To start another task takes the worker a third of that."""
@@ -62,6 +64,7 @@ class HostPart:
     - `values`: what it was given.
     - `is_call`: whether it is one function, which may hold a lock; parts within it are none.
     - `is_of_collection`: whether all parts of this name run on the host, or none.
+    - `waits`: whether its thread only waits for another one.
     """
 
     def __init__(
@@ -73,8 +76,10 @@ class HostPart:
         *,
         is_call: bool,
         is_of_collection: bool,
+        waits: bool = False,
     ) -> None:
         self._plugin = plugin
+        self.waits = waits
         self.is_call = is_call
         self.is_of_collection = is_of_collection
         self.name = name
@@ -156,6 +161,7 @@ class HostThreadsPlugin(WorkerPlugin):
             os.environ.setdefault("KVIKIO_NTHREADS", str(min(cores, _MOST_READERS)))  # cuDF reads it at the first file
             KeepingThreadPoolExecutor.take_over(executor)
             self._executor = executor
+            self.reads = Reads(cores, self._memory)
             threading.Thread(target=self._watch, name="gpudask-host-threads", daemon=True).start()
 
     def teardown(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
@@ -163,6 +169,7 @@ class HostThreadsPlugin(WorkerPlugin):
         if self._executor is not None:
             self._is_closed = True
             self._wake.set()
+            self.reads.close()
 
     @property
     def is_on(self) -> bool:
@@ -177,13 +184,33 @@ class HostThreadsPlugin(WorkerPlugin):
             return self.call if is_call else nullcontext()
         return HostPart(self, name, is_on_host, values, is_call=is_call, is_of_collection=is_of_collection)
 
+    def may_wait(self) -> bool:
+        """Whether the task of this thread can secede while it waits."""
+        return self._of_thread.calls == 0 and self._is_of_task()
+
+    def _is_of_task(self) -> bool:  # and not a thread of a client, or of an executor of the user
+        return self._executor is not None and getattr(thread_state, "executor", None) is self._executor
+
+    def wait(self, begun: BegunRead) -> Any:
+        """The block of a read that has begun."""
+        future = begun.future
+        try:
+            if not future.done():
+                kind = {"is_call": False, "is_of_collection": False, "waits": True}
+                with HostPart(self, f"wait for {begun.name}", lambda: True, (), **kind):
+                    while not future.done():
+                        wait((future,), _INTERRUPTIBLE)
+            return future.result()
+        finally:
+            begun.leave()
+
     def begin(self, part: HostPart) -> None:
         """The part begins; called in the thread of its task."""
         of_thread = self._of_thread
         is_within = of_thread.calls > 0
         of_thread.calls += part.is_call
-        if is_within or self._executor is None or getattr(thread_state, "executor", None) is not self._executor:
-            return  # the last: in a thread of a client, or of an executor of the user
+        if is_within or not self._is_of_task():
+            return
         part.key = get_worker().get_current_task()
         of_thread.parts.append(part)
         self._running[part] = True
@@ -318,7 +345,8 @@ class HostThreadsPlugin(WorkerPlugin):
                 self._secede(part)
 
     def _may_secede(self, part: HostPart) -> bool:
-        computing, given, known = self._computing_parts(), part.nbytes or 0, self._needs.get(part.name)
+        computing, given = self._computing_parts(), part.nbytes or 0
+        known = 0 if part.waits else self._needs.get(part.name)
         if known is None and computing:
             return False  # one alone shows how much they need
         part.rss, part.need = self._memory_in_use(), max(given * _TIMES_GIVEN, known or 0)

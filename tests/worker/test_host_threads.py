@@ -1,6 +1,7 @@
 """A worker of a GPU starts its next task while a task runs on the host; the device computes for one task at a time."""
 
 import json
+import re
 import threading
 from itertools import pairwise
 
@@ -78,10 +79,25 @@ def computes(block):
     time.sleep(0.1)
     with worker_client() as inner:
         return values + inner.submit(sum, [1, 2], pure=False).result()
+def read_image(name):
+    began = time.monotonic()
+    time.sleep(0.1)
+    note("read", began)
+    if "broken" in name:
+        raise ValueError(name)
+    return np.full((2, 3), float(name.rpartition("/")[2].partition(".")[0]))
+def images(count, *, broken=()):
+    import tempfile
+    from dask.array.image import imread
+    folder = tempfile.mkdtemp()
+    for number in range(count):
+        open(f"{folder}/{number:03}{'.broken' if number in broken else ''}.npy", "w").close()
+    return imread(f"{folder}/*.npy", imread=read_image, preprocess=None)
 def state():
     def look(dask_worker):
         plugin = dask_worker.plugins["gpudask-host-threads"]
-        return len(plugin._running), len(plugin._seceded), len(dask_worker.executor._threads)
+        threads = len(dask_worker.executor._threads)
+        return len(plugin._running), len(plugin._seceded), threads, len(plugin.reads._counted)
     (found,) = client.run(look).values()
     return found
 """
@@ -132,6 +148,34 @@ def test_host_parts_of_one_worker_overlap_and_device_parts_never_do(kernel, inte
     assert most_at_once(host) == 3, "as many as the plugin allows"
     assert all(ended <= began for (_, ended), (began, _) in pairwise(device))
     assert eval(kernel.ok("state()").value)[:2] == (0, 0)  # noqa: S307
+
+
+def test_blocks_are_read_before_the_steps_of_their_task(kernel, intervals):
+    """The first one is read by the kernel, for its shape, and the next one alone, for its size."""
+    reply = kernel.ok("%%gpudask\n(images(60) + 1).max(axis=0).compute().tolist()")
+    assert reply.value == "[[60.0, 60.0, 60.0], [60.0, 60.0, 60.0]]"
+    read = intervals("read")
+    assert len(read) == 60
+    assert 3 <= most_at_once(read) <= 6, "in threads of the plugin, and of tasks that find no room"
+    assert 5 < int(re.search(r"(\d+) tasks", reply.displayed[-1])[1]) < 20, "of several blocks each"
+    assert eval(kernel.ok("state()").value) == (0, 0, 1, 0)  # noqa: S307
+
+
+def test_an_error_of_a_read_is_that_of_the_cell(kernel):
+    reply = kernel.run("%%gpudask\n(images(60, broken=[7]) + 1).max(axis=0).compute()")
+    assert reply.error == "ValueError"
+    assert reply.error_value.endswith("007.broken.npy")
+    wait_until(lambda: eval(kernel.ok("state()").value) == (0, 0, 1, 0))  # noqa: S307
+
+
+def test_an_interrupt_ends_the_reads_of_a_task(kernel, intervals):
+    timer = threading.Timer(1, kernel.interrupt)
+    timer.start()
+    reply = kernel.run("%%gpudask\n(images(500) + 1).max(axis=0).compute()")
+    timer.join()
+    assert reply.error == "KeyboardInterrupt"
+    wait_until(lambda: eval(kernel.ok("state()").value) == (0, 0, 1, 0))  # noqa: S307
+    assert len(intervals("read")) < 100
 
 
 def test_a_function_that_may_use_the_device_runs_alone(kernel, intervals):

@@ -36,9 +36,10 @@ def overlap(
         if boundary != "none":
             widths.setdefault(boundary, [0] * x.ndim)[axis] = width
     if widths:
+        map_blocks: Any = x.map_blocks
         added = map(sum, zip(*widths.values(), strict=True))
         chunks = [tuple(n + 2 * width for n in of_axis) for of_axis, width in zip(x.chunks, added, strict=True)]
-        x = x.map_blocks(_pad, widths, dtype=x.dtype, chunks=chunks, meta=x._meta)  # noqa: SLF001
+        x = map_blocks(_pad, widths, dtype=x.dtype, chunks=chunks, meta=x._meta)  # noqa: SLF001
     return original(x, depths, boundaries, allow_rechunk=allow_rechunk) if any(map(np.any, depths.values())) else x
 
 
@@ -50,7 +51,7 @@ def _is_alone(x: Array, axis: int, depth: Any, boundary: Any) -> bool:
 
 def _pad(block: Any, widths: dict[Any, list[int]]) -> Any:
     for boundary, of_axes in widths.items():
-        mode = _MODES.get(boundary, "constant")
-        values = {"constant_values": boundary} if mode == "constant" else {}
+        mode: Any = _MODES.get(boundary, "constant")
+        values: Any = {"constant_values": boundary} if mode == "constant" else {}
         block = np.pad(block, [(width, width) for width in of_axes], mode, **values)
     return block

@@ -1,0 +1,85 @@
+"""Threads of a worker that read blocks for its tasks, as far as there is memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
+
+from dask.sizeof import sizeof
+
+_PART_OF_MEMORY = 16
+"""What waits to be computed with takes this part of the worker's memory at most."""
+
+_MOST_NAMES = 1000
+
+
+class BegunRead:
+    """A block that is read, was read, or waits for a thread."""
+
+    def __init__(self, reads: Reads, name: str, nbytes: int) -> None:
+        self._reads, self._is_counted = reads, True
+        self.name, self.nbytes = name, nbytes
+        self.future: Future[Any] = Future()
+
+    def leave(self) -> None:
+        """It is the task's now, or nobody's."""
+        self.future.cancel()
+        self._reads.forget(self)
+
+
+class Reads:
+    """Reads blocks in threads of its own.
+
+    - `threads`: how many read at a time.
+    - `memory`: bytes of the worker.
+    """
+
+    def __init__(self, threads: int, memory: int) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="gpudask-reads")
+        self._most, self._memory = 2 * threads, memory // _PART_OF_MEMORY
+        self._sizes: dict[str, int] = {}  # bytes of a block of a name
+        self._counted: set[BegunRead] = set()
+        self._lock = threading.Lock()
+
+    def begin(self, name: str, read: Callable[[], Any]) -> BegunRead | None:
+        """Read a block soon; `None` if there is no room for it.
+
+        `name`: the same for blocks of one size. The first one is read alone, and shows it.
+        """
+        with self._lock:
+            nbytes = self._sizes.get(name)
+            if nbytes is None and any(begun.name == name for begun in self._counted):
+                return None
+            taken = sum(begun.nbytes for begun in self._counted)
+            if self._counted and (len(self._counted) >= self._most or taken + (nbytes or 0) > self._memory):
+                return None
+            begun = BegunRead(self, name, nbytes or 0)
+            self._counted.add(begun)
+        self._pool.submit(copy_context().run, self._read, begun, read)
+        return begun
+
+    def _read(self, begun: BegunRead, read: Callable[[], Any]) -> None:
+        if not begun.future.set_running_or_notify_cancel():
+            return
+        try:
+            block = read()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            begun.future.set_exception(error)
+        else:
+            with self._lock:
+                if len(self._sizes) >= _MOST_NAMES:
+                    self._sizes.clear()
+                self._sizes[begun.name] = begun.nbytes = sizeof(block)
+            begun.future.set_result(block)
+
+    def forget(self, begun: BegunRead) -> None:
+        """Count a block no longer."""
+        with self._lock:
+            self._counted.discard(begun)
+
+    def close(self) -> None:
+        """Read no more; called when no task is left."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
