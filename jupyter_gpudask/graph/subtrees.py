@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, _execute_subgraph
-from dask.array.core import finalize
+from dask.array.core import finalize, load_store_chunk
 from dask.base import tokenize
 from dask.core import reverse_dict
 
@@ -448,8 +448,8 @@ def _gathered(
             continue
         groups: list[tuple[list[Any], _Subtree]] = []
         for block in sorted(task.dependencies & subtrees.keys() - wanted, key=position):
-            if not isinstance(block, tuple) or len(dependents[block]) > 1 or block in limits.unfused:
-                continue  # the first: a delayed object
+            if len(dependents[block]) > 1 or block in limits.unfused or not _is_computed(block, limits.graph[block]):
+                continue
             blocks, group = groups[-1] if groups else ([], _Subtree([], set(), math.inf))
             part = subtrees[block]
             larger = _Subtree(group.members + part.members, group.inputs | part.inputs, group.leaves + part.leaves)
@@ -475,6 +475,20 @@ def _gathered(
             places |= {other: (len(given) + index, None) for index, other in enumerate(others)}
             changed[key] = Task(key, _finalize, _placed(task.args[0], places), *map(TaskRef, [*given, *others]))
     return changed
+
+
+def _is_computed(key: Any, task: GraphNode) -> bool:
+    """Whether it is a block, of an array that is not written: in one task, the cores would encode one after the other.
+
+    Of a delayed object, the key is a string.
+    """
+    return isinstance(key, tuple) and not _writes(task)
+
+
+def _writes(task: Any) -> bool:
+    function: Any = getattr(task, "func", None)
+    is_fused = function is _execute_subgraph
+    return function is load_store_chunk or (is_fused and any(map(_writes, task.args[0].values())))
 
 
 def _placed(blocks: Any, places: Mapping[Any, Any]) -> Any:

@@ -342,6 +342,9 @@ def test_blocks_that_have_no_room_or_that_others_need_are_made_one_by_one():
     x = numbers((1000,), 1) + 1
     assert len(computed(with_room(ONE), x)[1]) < 100
     assert len(computed(ArrayOptimizer(ONE._replace(memory=10_000), is_on_gpus=True), x)[1]) > 1000
+    into = np.zeros(1000)
+    assert len(computed(with_room(ONE), x.store(into, compute=False, return_stored=True, lock=False))[1]) > 1000
+    np.testing.assert_array_equal(into, x.compute(scheduler="sync"))
     of_user = x.map_blocks(of_the_user, dtype=float)
     (blocks, total), graph = computed(with_room(ONE), of_user, of_user.sum())
     assert len(graph) > 1000
