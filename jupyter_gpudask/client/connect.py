@@ -14,7 +14,7 @@ from distributed.protocol.pickle import dumps
 
 from ..protocol.messages import Ready
 from ..protocol.state import ClusterState, TlsCredentials
-from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state
+from ..scheduler.joined_client import JoinedClientPlugin, dashboard_token, leave, read_joined_state
 from ..scheduler.settings import SchedulerPathPlugin, record_less
 from ..scheduler.workers import worker_addresses
 from ..worker.imports import PathPlugin
@@ -109,7 +109,8 @@ def connect_joined(address: str, security: Security | None, timeout: float) -> K
     scheduler: Any = client.scheduler
     try:
         # Interrupts, the state and leaving need it: a scheduler that refuses it must not be joined.
-        client.sync(client._run_on_scheduler, worker_addresses, callback_timeout=timeout)  # noqa: SLF001
+        ask = client._run_on_scheduler  # noqa: SLF001
+        client.dashboard_token = client.sync(ask, dashboard_token, callback_timeout=timeout)
         client.sync(
             scheduler.register_scheduler_plugin,
             plugin=dumps(JoinedClientPlugin(client.id)),

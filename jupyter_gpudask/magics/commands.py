@@ -249,7 +249,8 @@ class Commands:
         return accelerate(self._shell, self._session)
 
     @_command(
-        "use a cluster that somebody else started, at tcp://HOST:PORT, tls://HOST:PORT or gateway://NAME",
+        "use a cluster that somebody else started, at tcp://HOST:PORT, tls://HOST:PORT, unix://DIRECTORY:NUMBER or "
+        "gateway://NAME",
         "[ADDRESS | --scheduler-file FILE] [--security FILE] [--start-timeout SECONDS]",
         _AS_START,
     )

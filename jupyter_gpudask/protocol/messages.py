@@ -189,6 +189,7 @@ class Ready(_OfEngine):
     - `dashboard_path`: the path of Dask's dashboard at the address of the Jupyter server; empty if no server shows it.
     - `dashboard`: the address of the dashboard of a cluster that somebody else started; else empty.
     - `limits`: what cannot be done with the cluster, and why, as sentences.
+    - `scheduler_id`: the id of the scheduler, as in the scheduler files of Dask.
     """
 
     type: Literal["ready"] = "ready"
@@ -208,6 +209,7 @@ class Ready(_OfEngine):
     dashboard_path: str = ""
     dashboard: str = ""
     limits: dict[Action, str] = Field(default_factory=dict)
+    scheduler_id: str = ""
 
     @property
     def is_owned(self) -> bool:
@@ -219,6 +221,8 @@ class Ready(_OfEngine):
         """Where a browser can open Dask's dashboard: a path at the Jupyter server, or an address; empty if nowhere."""
         if self.dashboard_port and self.dashboard_token:
             return f"http://127.0.0.1:{self.dashboard_port}/status?token={self.dashboard_token}"
+        if self.dashboard and self.dashboard_token:
+            return f"{self.dashboard}?token={self.dashboard_token}"
         return self.dashboard or self.dashboard_path
 
     def describe(self, state: ClusterState | None = None) -> str:
