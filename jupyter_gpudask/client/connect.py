@@ -18,7 +18,7 @@ from ..scheduler.joined_client import JoinedClientPlugin, dashboard_token, leave
 from ..scheduler.settings import SchedulerPathPlugin, record_less
 from ..scheduler.workers import worker_addresses
 from ..worker.imports import PathPlugin
-from ..worker.joined import examine_libraries, has_gpu, versions_of
+from ..worker.joined import examine_libraries, has_gpu, read_log_file, versions_of
 from .kernel_client import KernelClient, reconnecting
 
 _RESPONSE_TIMEOUT = 3.0
@@ -142,8 +142,15 @@ async def read_addresses(client: KernelClient) -> dict[str, str]:
 
 
 async def worker_log(client: KernelClient, address: str, lines: int) -> str:
-    """The last lines of the log that a worker keeps in memory; of the scheduler's, without an address."""
+    """The last lines of the log file of a worker, else of the log that it keeps in memory, as the scheduler does.
+
+    `address`: that of the worker; empty for the scheduler.
+    """
     scheduler: Any = client.scheduler
+    if address:
+        found = await client._run(read_log_file, lines, workers=[address], on_error="ignore")  # noqa: SLF001
+        if text := found.get(address, ""):
+            return str(text)
     logs = (
         {"": await scheduler.logs(n=lines)} if not address else await scheduler.worker_logs(n=lines, workers=[address])
     )

@@ -168,7 +168,7 @@ class JoinedCluster(Cluster):
             self._checked |= {(address, name) for name in here}
 
     async def worker_log(self, worker: str, lines: int = 50) -> str:
-        """The last lines of the log that a worker, or the scheduler, keeps in memory; empty without such a worker."""
+        """The last lines of the log of a worker, or of the scheduler; empty without such a worker."""
         if worker == SUPERVISOR:
             return await self._ask(worker_log(self.client, "", lines))
         address = (await self._ask(read_addresses(self.client))).get(worker)

@@ -66,6 +66,8 @@ def share(first, second, address, file):
         assert first.ok(details).value == "{}"
         held = second.ok("held = %gpudask held\nlist(held.variables), held.total").value
         assert held == f"(['x'], {20 * 20 * 8 if library == 'cupy' else 32})"
+        second.ok("distributed.get_client().submit(print, 'of a task').result()")
+        assert second.ok("logs = %gpudask logs\nprint(*logs.logs.values())").printed.count("of a task") == 1
         assert first.ok("%gpudask disconnect").value == f"Disconnected from {address}."
         assert second.ok(f"{CELL}\nfloat(x.sum().compute())").value == "400.0"
         second.shutdown()
