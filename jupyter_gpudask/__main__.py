@@ -1,5 +1,6 @@
 """``python -m jupyter_gpudask script.py [arguments]``: run a script for NumPy and pandas on the GPUs, unchanged.
 
+``python -m jupyter_gpudask cluster`` starts a cluster that notebooks share; see `jupyter_gpudask.session.command`.
 ``python -m jupyter_gpudask worker ADDRESS`` starts workers for a scheduler; see `jupyter_gpudask.worker.command`.
 
 The script runs as with ``python script.py``: it is ``__main__``, and has its own ``sys.argv``, exit status and
@@ -102,4 +103,8 @@ if __name__ == "__main__":
 
         main()
         sys.exit()
+    if sys.argv[1:2] == ["cluster"]:
+        from .session.command import main as run_cluster
+
+        sys.exit(run_cluster(sys.argv[2:]))
     sys.exit(run_script(*parse_arguments(sys.argv[1:])))

@@ -151,3 +151,8 @@ def parse_pairs(value: object, convert: Callable[[str], Number | str]) -> Mappin
             raise ValueError("not a pair")
         pairs[name.strip()] = convert(text.strip())
     return pairs
+
+
+def format_count(number: int, unit: str) -> str:
+    """Format a count with its unit, such as ``1,250 tasks``."""
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"

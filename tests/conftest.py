@@ -47,6 +47,13 @@ def kernel():
 
 
 @pytest.fixture
+def short_directory():
+    """One that other users can reach, if its mode allows it."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as path:
+        yield Path(path)
+
+
+@pytest.fixture
 def run_python():
     """Run a script in a process of its own, and give what it printed."""
 

@@ -131,13 +131,14 @@ def start_cell_metrics(
 ) -> Callable[[], CellMetrics]:
     """Ask what was measured since `begin_cell`, on the workers and on the scheduler, which has that of Dask's tasks.
 
-    The function that it returns waits for the answers, at most `limit` seconds.
+    The scheduler of a cluster that the kernel shares with others is not asked. The function that this returns waits for
+    the answers, at most `limit` seconds.
     """
     operations: dict[str, OperationTotals] = {}
     ended: dict[str, WorkerCellMetrics] = {}
 
     async def ask() -> None:
-        if on_scheduler:
+        if on_scheduler and not getattr(client, "is_joined", False):
             workers, found = await client._run_on_scheduler(cell_operations)  # noqa: SLF001
             operations.update(found)
             await _run_on(client, workers if on_workers else (), take_cell_metrics, ended)

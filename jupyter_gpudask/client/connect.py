@@ -14,11 +14,11 @@ from distributed.protocol.pickle import dumps
 
 from ..protocol.messages import Ready
 from ..protocol.state import ClusterState, TlsCredentials
-from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state
+from ..scheduler.joined_client import JoinedClientPlugin, dashboard_token, leave, read_joined_state
 from ..scheduler.settings import SchedulerPathPlugin, record_less
 from ..scheduler.workers import worker_addresses
 from ..worker.imports import PathPlugin
-from ..worker.joined import examine_libraries, has_gpu, versions_of
+from ..worker.joined import examine_libraries, has_gpu, read_log_file, versions_of
 from .kernel_client import KernelClient, reconnecting
 
 _RESPONSE_TIMEOUT = 3.0
@@ -109,7 +109,8 @@ def connect_joined(address: str, security: Security | None, timeout: float) -> K
     scheduler: Any = client.scheduler
     try:
         # Interrupts, the state and leaving need it: a scheduler that refuses it must not be joined.
-        client.sync(client._run_on_scheduler, worker_addresses, callback_timeout=timeout)  # noqa: SLF001
+        ask = client._run_on_scheduler  # noqa: SLF001
+        client.dashboard_token = client.sync(ask, dashboard_token, callback_timeout=timeout)
         client.sync(
             scheduler.register_scheduler_plugin,
             plugin=dumps(JoinedClientPlugin(client.id)),
@@ -141,8 +142,15 @@ async def read_addresses(client: KernelClient) -> dict[str, str]:
 
 
 async def worker_log(client: KernelClient, address: str, lines: int) -> str:
-    """The last lines of the log that a worker keeps in memory; of the scheduler's, without an address."""
+    """The last lines of the log file of a worker, else of the log that it keeps in memory, as the scheduler does.
+
+    `address`: that of the worker; empty for the scheduler.
+    """
     scheduler: Any = client.scheduler
+    if address:
+        found = await client._run(read_log_file, lines, workers=[address], on_error="ignore")  # noqa: SLF001
+        if text := found.get(address, ""):
+            return str(text)
     logs = (
         {"": await scheduler.logs(n=lines)} if not address else await scheduler.worker_logs(n=lines, workers=[address])
     )

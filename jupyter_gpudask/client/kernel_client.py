@@ -91,6 +91,7 @@ class KernelClient(Client):
     end: str = ""  # how its cluster ended, as a sentence; empty while it runs
     dashboard: str = ""  # where a browser can open the dashboard, as far as the kernel knows
     is_joined: bool = False  # whether somebody else started its cluster, which it then shares with other clients
+    dashboard_token: str = ""  # of the dashboard of such a cluster, if it requires one
     # seconds after which a call that blocks warns that the cluster has no worker, if nothing is shown around it
     start_timeout: float = 120.0
     # returns a context manager that is entered around each call that blocks

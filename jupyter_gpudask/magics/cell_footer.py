@@ -17,12 +17,11 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from ..errors import GpuDaskError
 from ..overlay import CellRecord
-from ..quantities import format_bytes
+from ..quantities import format_bytes, format_count
 from ..session.launch import RunningCluster
 from ..session.session import Session
 from .cell_reports import was_interrupted
-from .cluster import describe_cluster
-from .output import Note, OutputLine, ProgressLine, View, format_count, format_time
+from .output import Note, OutputLine, ProgressLine, View, format_time
 from .reported_cell import ReportedCell, describe_fallback, describe_place, fallbacks_of
 from .settings import MagicsSettings
 
@@ -148,7 +147,7 @@ class Footer:
             if totals and self._line.in_notebook
             else None,
             libraries=self._libraries(),
-            cluster=("the " if self._current.is_owned and not ready.has_gpus else "") + describe_cluster(ready, state),
+            cluster=("the " if self._current.is_owned and not ready.has_gpus else "") + ready.describe(state),
             polars_in_kernel=bool(self._record.polars_queries) and "cudf" not in self._backends,
             seconds=seconds,
             tasks=self._submitted,

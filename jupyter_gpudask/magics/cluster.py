@@ -12,7 +12,7 @@ from IPython.display import display
 
 from ..session.launch import RunningCluster
 from ..session.session import Session
-from .output import INDENT, Note, OutputLine, ProgressLine, View, format_count
+from .output import INDENT, Note, OutputLine, ProgressLine, View
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -116,7 +116,7 @@ class StartProgressLine:
     def finish(self, how: str, ready: Ready) -> None:
         """Replace the progress with the cluster, and how it came: ``Started`` or ``Found``."""
         seconds = time.monotonic() - self._began
-        text = f"{how}: {describe_cluster(ready)} ({seconds:.1f} s)"
+        text = f"{how}: {ready.describe()} ({seconds:.1f} s)"
         if ready.cpu_reason:
             text += f" · {ready.cpu_reason} Cells run with NumPy and pandas."
         self._line.finish(StartedNote(text, ready.dashboard_path))
@@ -148,7 +148,7 @@ class ClusterView(View):
 
     def _lines(self) -> list[str]:
         ready = self._ready
-        described = describe_cluster(ready, self._state)
+        described = ready.describe(self._state)
         if not ready.is_owned:
             described = f"Connected to {described}"
         elif self._state is not None:
@@ -161,24 +161,3 @@ class ClusterView(View):
         if ready.dashboard_link != ready.dashboard_path:
             lines.append(f"Dask's dashboard: {ready.dashboard_link}")
         return lines
-
-
-def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
-    """Describe a cluster in a few words, such as ``2 × NVIDIA H200`` or ``CPU cluster, 4 workers``.
-
-    One that somebody else started has its address, such as ``2 GPU workers at tcp://10.0.0.1:8786``.
-
-    `state`: the current state; after ``scale`` it adds how many GPUs have a worker: ``1 of 2 × NVIDIA H200``.
-    """
-    workers, gpus = ready.workers, ready.gpus
-    if state is not None and state.workers_wanted:
-        workers = state.workers_wanted
-    if not ready.is_owned:
-        return f"{format_count(workers, 'GPU worker' if ready.has_gpus else 'worker')} at {ready.address}"
-    if not ready.has_gpus:
-        return f"CPU cluster, {format_count(workers, 'worker')}"
-    if not gpus:
-        return format_count(workers, "GPU worker")
-    names = sorted({gpu.name for gpu in gpus})
-    scaled = f"{workers} of " if workers < len(gpus) else ""
-    return f"{scaled}{len(gpus)} × {' and '.join(names)}"

@@ -249,7 +249,8 @@ class Commands:
         return accelerate(self._shell, self._session)
 
     @_command(
-        "use a cluster that somebody else started, at tcp://HOST:PORT, tls://HOST:PORT or gateway://NAME",
+        "use a cluster that somebody else started, at tcp://HOST:PORT, tls://HOST:PORT, unix://DIRECTORY:NUMBER or "
+        "gateway://NAME",
         "[ADDRESS | --scheduler-file FILE] [--security FILE] [--start-timeout SECONDS]",
         _AS_START,
     )
@@ -310,7 +311,7 @@ def parse_line(line: str) -> tuple[str, dict[str, Any]]:
 
 
 def _parse_command(line: str) -> tuple[str, dict[str, Any]]:
-    from ..protocol.spec import start_options  # here, because it imports pydantic
+    from ..protocol.spec import fields_of, start_options  # here, because it imports pydantic
 
     parser, options = Parser("%gpudask"), start_options()
     parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)
@@ -318,12 +319,7 @@ def _parse_command(line: str) -> tuple[str, dict[str, Any]]:
     takers = {"--workers": "start"} | dict.fromkeys(options, "start")
     takers |= {flag: name for name, command in COMMANDS.items() for flag in command.flags if flag not in takers}
     for flag in takers:
-        if flag in options and options[flag].is_repeatable:
-            parser.add_argument(flag, dest=flag, action="append")
-        elif flag in options and options[flag].value_is_optional:
-            parser.add_argument(flag, dest=flag, nargs="?", const="")
-        else:
-            parser.add_argument(flag, dest=flag)
+        parser.add_argument(flag, **(options[flag].parsing if flag in options else {"dest": flag}))
     given = {name: value for name, value in parse_words(parser, line).items() if value is not None}
     command, words = given.pop("command"), given.pop("words")
     for flag in given:
@@ -339,7 +335,7 @@ def _parse_command(line: str) -> tuple[str, dict[str, Any]]:
         arguments["release"] = names_in(given.pop("--release"))
     if "address" in arguments and "--scheduler-file" in given:
         raise usage_error("address-and-file")
-    return command, arguments | _fill_in(given)
+    return command, arguments | fields_of(given)
 
 
 def _parse_words(parser: Parser, command: str, words: list[str]) -> dict[str, Any]:
@@ -362,23 +358,6 @@ def _limit(verb: str, argument: str) -> int:
 
     limit: int = next(each.le for each in VERBS[verb].command.model_fields[argument].metadata if hasattr(each, "le"))
     return limit
-
-
-def _fill_in(given: dict[str, Any]) -> dict[str, Any]:
-    """The options by name, with the values that they have if they are typed without one."""
-    from ..protocol.spec import start_options
-
-    options = start_options()
-    filled = {options[flag].field if flag in options else flag[2:].replace("-", "_"): given[flag] for flag in given}
-    if "--cpu" in given:  # with or without a number
-        filled["engine"] = "cpu"
-        if not given["--cpu"]:
-            del filled["workers"]
-    if "--workers" in given:
-        filled["workers"] = given["--workers"]
-    for name in {"dashboard", "wait"} & filled.keys():
-        filled[name] = filled[name] or "yes"
-    return filled
 
 
 def make_matcher(namespace: Mapping[str, Any]) -> Callable[[CompletionContext], SimpleMatcherResult]:

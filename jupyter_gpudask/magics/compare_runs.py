@@ -36,7 +36,6 @@ from ..session.launch import RunningCluster, temporary_cluster
 from ..switch.context import default_client, switched_to
 from ..switch.moving import host_collections, move_collections
 from .arguments import CellArguments
-from .cluster import describe_cluster
 from .compare_values import Comparison, compare, differ, give_up
 from .output import Note, TableView
 
@@ -72,7 +71,7 @@ async def compare_runs(
         import_on_cluster(cpu_cluster.client, _IMPORTS, _IMPORT_TIMEOUT)  # it belongs to the start of the cluster
         stack.enter_context(default_client.computing_on(cpu_cluster.client))
         stack.enter_context(switched_to("numpy", "pandas"))
-        where = f"the {describe_cluster(cpu_cluster.ready)} with NumPy and pandas"
+        where = f"the {cpu_cluster.ready.describe()} with NumPy and pandas"
         cpu = await _run(body, file, copy_variables(shell.user_ns, body), cpu_cluster.client, where)
         if cpu.error is not None:
             raise cpu.error
@@ -84,7 +83,7 @@ async def compare_runs(
         stack.enter_context(switched_to(*backends, record))
         outside = host_collections(body, namespace, backends)
         stack.enter_context(move_collections(arguments.move, namespace, mentioned=list(outside)))
-        where = f"{describe_cluster(cluster.ready, cluster.state())} with {' and '.join(backends)}"
+        where = f"{cluster.ready.describe(cluster.state())} with {' and '.join(backends)}"
         gpu = await _run(body, file, namespace, cluster.client, where)
     status.update(Note("Ran on the CPU, then on the GPUs."))
     return ComparisonView(cpu, gpu, {} if gpu.error else _compare(cpu.results, gpu.results))

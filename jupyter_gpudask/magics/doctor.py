@@ -15,9 +15,9 @@ from ..errors import BackendUnavailableError, BrokenContextError, GpuUnavailable
 from ..gpu_libraries import Examined
 from ..installation import pip_install
 from ..protocol.state import GpuState
-from ..quantities import format_bytes
+from ..quantities import format_bytes, format_count
 from ..session.launch import RunningCluster
-from .output import Html, View, format_count, format_table, html_table, state_at
+from .output import Html, View, format_table, html_table, state_at
 
 Verdict = Literal["ok", "note", "problem"]
 

@@ -158,11 +158,6 @@ def state_at(when: float) -> str:
     return f"State at {format_time(when)}"
 
 
-def format_count(number: int, unit: str) -> str:
-    """Format a count with its unit, such as ``1,250 tasks``."""
-    return f"{number:,} {unit}{'' if number == 1 else 's'}"
-
-
 def format_seconds(seconds: float) -> str:
     """Format a duration, such as ``30 ms`` or ``2.0 s``; one below `SHORTEST` is none."""
     if seconds < SHORTEST:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..fallback.log import fallback_log
-from .output import format_count
+from ..quantities import format_count
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -19,6 +19,7 @@ from pydantic import (
 
 from .. import errors
 from ..errors import GpuDaskError, NotOwnedError, ProtocolError
+from ..quantities import format_count
 from .engines import Engine, has_gpus
 from .spec import ClusterSpec
 from .state import ClusterState, GpuState, TlsCredentials
@@ -188,6 +189,7 @@ class Ready(_OfEngine):
     - `dashboard_path`: the path of Dask's dashboard at the address of the Jupyter server; empty if no server shows it.
     - `dashboard`: the address of the dashboard of a cluster that somebody else started; else empty.
     - `limits`: what cannot be done with the cluster, and why, as sentences.
+    - `scheduler_id`: the id of the scheduler, as in the scheduler files of Dask.
     """
 
     type: Literal["ready"] = "ready"
@@ -207,6 +209,7 @@ class Ready(_OfEngine):
     dashboard_path: str = ""
     dashboard: str = ""
     limits: dict[Action, str] = Field(default_factory=dict)
+    scheduler_id: str = ""
 
     @property
     def is_owned(self) -> bool:
@@ -218,7 +221,29 @@ class Ready(_OfEngine):
         """Where a browser can open Dask's dashboard: a path at the Jupyter server, or an address; empty if nowhere."""
         if self.dashboard_port and self.dashboard_token:
             return f"http://127.0.0.1:{self.dashboard_port}/status?token={self.dashboard_token}"
+        if self.dashboard and self.dashboard_token:
+            return f"{self.dashboard}?token={self.dashboard_token}"
         return self.dashboard or self.dashboard_path
+
+    def describe(self, state: ClusterState | None = None) -> str:
+        """Describe the cluster in a few words, such as ``2 × NVIDIA H200`` or ``CPU cluster, 4 workers``.
+
+        One that somebody else started has its address, such as ``2 GPU workers at tcp://10.0.0.1:8786``.
+
+        `state`: the current state; after ``scale`` it adds how many GPUs have a worker: ``1 of 2 × NVIDIA H200``.
+        """
+        workers = self.workers
+        if state is not None and state.workers_wanted:
+            workers = state.workers_wanted
+        if not self.is_owned:
+            return f"{format_count(workers, 'GPU worker' if self.has_gpus else 'worker')} at {self.address}"
+        if not self.has_gpus:
+            return f"CPU cluster, {format_count(workers, 'worker')}"
+        if not self.gpus:
+            return format_count(workers, "GPU worker")
+        names = sorted({gpu.name for gpu in self.gpus})
+        scaled = f"{workers} of " if workers < len(self.gpus) else ""
+        return f"{scaled}{len(self.gpus)} × {' and '.join(names)}"
 
 
 class StateReport(_Answer):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import types
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -69,6 +70,13 @@ class StartOption(Option):
     allowed: str = ""
     default: str = ""
     is_repeatable: bool = False
+
+    @property
+    def parsing(self) -> dict[str, Any]:
+        """What `argparse.ArgumentParser.add_argument` takes, in addition to the flag."""
+        if self.is_repeatable:
+            return {"dest": self.flag, "action": "append"}
+        return {"dest": self.flag, **({"nargs": "?", "const": ""} if self.value_is_optional else {})}
 
 
 def _start_option(name: str, field: FieldInfo) -> StartOption:
@@ -409,6 +417,24 @@ def start_options() -> dict[str, StartOption]:
     """The options of ``%gpudask start`` and ``restart``, by flag, in the order of the fields."""
     options = (_start_option(name, field) for name, field in ClusterSpec.model_fields.items())
     return {option.flag: option for option in options}
+
+
+def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a command line by field, with the values that they have if they are typed without one.
+
+    `given`: the values by flag; flags that are none of these options have their names.
+    """
+    options = start_options()
+    fields = {options[flag].field if flag in options else flag[2:].replace("-", "_"): given[flag] for flag in given}
+    if "--cpu" in given:  # with or without a number
+        fields["engine"] = "cpu"
+        if not given["--cpu"]:
+            del fields["workers"]
+    if "--workers" in given:
+        fields["workers"] = given["--workers"]
+    for name in {"dashboard", "wait"} & fields.keys():
+        fields[name] = fields[name] or "yes"
+    return fields
 
 
 def flag_of(field: str) -> str:

@@ -34,9 +34,8 @@ _NOTHING: OperationTotals = (0, 0.0, 0.0, 0.0)
 
 
 def cell_operations(dask_scheduler: Any) -> tuple[list[str], dict[str, OperationTotals]]:
-    """The workers, and what the operations of the last cell have cost; nothing on a cluster of somebody else."""
-    tasks = dask_scheduler.plugins.get(CellTasks.name)
-    return list(dask_scheduler.workers), {} if tasks is None else tasks.operations()
+    """The workers, and what the operations of the last cell have cost, on a cluster that one kernel uses."""
+    return list(dask_scheduler.workers), cell_tasks_of(dask_scheduler).operations()
 
 
 class WorkCounter:
@@ -255,7 +254,8 @@ def note_cancellation(keys: Collection[Any], client: str, dask_scheduler: Any) -
     ]
     cancelled_tasks = _unfinished_below(tasks) - _unfinished_below(kept)
     plugins = [plugin for plugin in dask_scheduler.plugins.values() if isinstance(plugin, CountingPlugin)]
-    return sum(plugin.cancel(cancelled_tasks) for plugin in plugins if plugin.client in ("", client))
+    counts = {plugin.client: plugin.cancel(cancelled_tasks) for plugin in plugins if plugin.client in ("", client)}
+    return counts.get(client, counts.get("", 0))
 
 
 def _unfinished_below(tasks: Iterable[Any]) -> set[Any]:

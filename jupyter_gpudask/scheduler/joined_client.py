@@ -21,7 +21,7 @@ from . import placement
 from .cells import UNFINISHED, CountingPlugin, WorkCounter, count_unfinished_in
 from .graph_router import GraphRouter
 from .results import bytes_by_worker, held_results, total_bytes
-from .workers import LostHostsPlugin, gpu_of_heartbeat, read_worker
+from .workers import LostHostsPlugin, WorkerFailuresPlugin, gpu_of_heartbeat, read_worker
 
 JOINED_UPDATE_GRAPH = "gpudask-update-graph"
 """The operation with which joined clients submit graphs; those of other clients are handled as ever."""
@@ -68,14 +68,16 @@ class JoinedClientPlugin(CountingPlugin, LostHostsPlugin):
                 raise
 
     async def _register(self, scheduler: Any) -> None:
-        for plugin in (
-            PatchPlugin(),
-            InterruptionPlugin(),
-            MaterializePlugin(),
-            JoinedMetricsPlugin(),
-            HostThreadsPlugin(),
-            PolarsRankPlugin(),
-        ):
+        plugins: list[Any] = [JoinedMetricsPlugin()]
+        if WorkerFailuresPlugin.name not in scheduler.plugins:  # else a supervisor has registered what it wants
+            plugins += [
+                PatchPlugin(),
+                InterruptionPlugin(),
+                MaterializePlugin(),
+                HostThreadsPlugin(),
+                PolarsRankPlugin(),
+            ]
+        for plugin in plugins:
             if plugin.name in scheduler.worker_plugins:
                 continue
             self.registered.append(plugin.name)
@@ -140,6 +142,11 @@ def begin_cell(client: str, dask_scheduler: Any) -> None:
     plugin = dask_scheduler.plugins.get(_name(client))
     if plugin is not None:
         plugin.begin_cell(dask_scheduler)
+
+
+def dashboard_token(dask_scheduler: Any) -> str:
+    """The token of the dashboard of a cluster of this package; empty if it is off, and for other schedulers."""
+    return str(getattr(getattr(dask_scheduler, "http_application", None), "dashboard_token", ""))
 
 
 async def leave(client: str, dask_scheduler: Any) -> None:

@@ -70,6 +70,7 @@ class KernelCluster:
     - `progress`: how many workers have started; `None` before the supervisor reports it.
     - `joined`: the address of the scheduler, if somebody else started the cluster and the kernel is connected to it.
     - `dashboard`: scheme, host and port of the dashboard of such a cluster; `None` if it is off.
+    - `dashboard_token`: what this dashboard requires; empty if it requires nothing.
     - `automatic`: whether the kernel runs every cell as if ``%%gpudask`` stood above it.
     - `unused`: whether its kernel was restarted, and since then no cell was reported, and no task or result was seen.
     - `last_busy`: when the cluster last had work, on the clock of `time.monotonic`.
@@ -96,6 +97,7 @@ class KernelCluster:
         self._state: ClusterState | None = None
         self.joined = "" if joined is None else joined.ready.address
         self.dashboard = None if joined is None else dashboard_origin(joined.ready.dashboard)
+        self.dashboard_token = "" if joined is None else joined.ready.dashboard_token
         self.automatic = False
         self.unused = False
         self.last_busy = time.monotonic()

@@ -241,23 +241,27 @@ class DashboardClient:
     def __init__(self) -> None:
         self._http: SimpleAsyncHTTPClient | None = None
 
-    async def fetch(self, url: str) -> HTTPResponse:
-        """Request a page; raises `UnreachableError` if no response of at most `MAX_BYTES` comes within 20 seconds."""
+    async def fetch(self, url: str, secret: str) -> HTTPResponse:
+        """Request a page; raises `UnreachableError` if no response of at most `MAX_BYTES` comes within 20 seconds.
+
+        `secret`: that of the dashboard; empty if it requires none.
+        """
         if self._http is None:  # not in the constructor, which runs before the event loop
             self._http = SimpleAsyncHTTPClient(
                 force_instance=True, max_clients=_REQUESTS_AT_A_TIME, max_buffer_size=MAX_BYTES, max_body_size=MAX_BYTES
             )
         # What is not compressed cannot become larger than it is.
-        request = _request(url, headers={"Accept": "*/*", "Accept-Encoding": "identity"}, decompress_response=False)
+        headers = {"Accept": "*/*", "Accept-Encoding": "identity"} | _headers_with(secret)
+        request = _request(url, headers=headers, decompress_response=False)
         try:
             return await self._http.fetch(request, raise_error=False)
         except (OSError, HTTPError, ValueError) as error:
             raise UnreachableError(_reason(error)) from None
 
-    async def connect(self, url: str, subprotocols: Sequence[str]) -> WebSocketClientConnection:
-        """Open a WebSocket; raises `UnreachableError` if it was not opened within 20 seconds."""
+    async def connect(self, url: str, subprotocols: Sequence[str], secret: str) -> WebSocketClientConnection:
+        """Open a WebSocket; see `fetch`. Raises `UnreachableError` if it was not opened within 20 seconds."""
         # The body of a response that refuses is not kept.
-        request = _request(url, streaming_callback=lambda _: None)
+        request = _request(url, headers=_headers_with(secret), streaming_callback=lambda _: None)
         try:
             return await websocket_connect(request, subprotocols=list(subprotocols) or None, max_message_size=MAX_BYTES)
         except (OSError, HTTPError, ValueError, WebSocketError) as error:
@@ -267,6 +271,10 @@ class DashboardClient:
         """Close the connections that wait for a response."""
         if self._http is not None:
             self._http.close()
+
+
+def _headers_with(secret: str) -> dict[str, str]:
+    return {_SECRET_HEADER: secret} if secret else {}
 
 
 def _request(url: str, **options: object) -> HTTPRequest:
@@ -342,7 +350,7 @@ class JoinedDashboardHandler(WebSocketHandler):
             self._refuse(f"Dask's dashboard at {cluster.dashboard} cannot be reached from the Jupyter server: {error}.")
 
     async def _forward_page(self, cluster: KernelCluster, url: str) -> None:
-        response = await self._client.fetch(url)
+        response = await self._client.fetch(url, cluster.dashboard_token)
         if response.code in _REDIRECTS and "Location" in response.headers:
             target = redirect_target(url, response.headers["Location"])
             if target is None:
@@ -366,7 +374,9 @@ class JoinedDashboardHandler(WebSocketHandler):
         if self.request.headers.get("Origin") != _ORIGIN_OF_SANDBOX:
             raise web.HTTPError(403)
         subprotocols = forwarded_subprotocols(self.request.headers.get("Sec-WebSocket-Protocol", ""))
-        self._upstream = await self._client.connect(f"ws{url.removeprefix('http')}", subprotocols)
+        self._upstream = await self._client.connect(
+            f"ws{url.removeprefix('http')}", subprotocols, cluster.dashboard_token
+        )
         stop_observing = cluster.observe(self._on_change)
         try:
             if cluster.alive:

@@ -24,7 +24,7 @@ from ..client.kernel_client import KernelClient
 from ..errors import BackendUnavailableError, ClusterLostError, ConnectError, ProtocolError
 from ..launcher.cluster import Cluster, LostCallback
 from ..protocol.engines import engine_with
-from ..protocol.messages import Connect, Ready, gateway_dashboard, joined_limits, refusal
+from ..protocol.messages import Connect, Progress, Ready, gateway_dashboard, joined_limits, refusal
 from ..protocol.spec import ClusterSpec
 from ..protocol.state import ClusterState
 from ..protocol.transport import Reporter
@@ -50,10 +50,12 @@ def connect(
         target = loop.run(locate(target), while_waiting)
     identity = loop.run(check_scheduler(target), while_waiting)
     client = _connect_client(target)
-    cluster = JoinedCluster(client, _describe(target, identity, on_gpus=client.is_on_gpus))
+    cluster = JoinedCluster(client, _describe(target, identity, client))
     try:
         imports = BackgroundImports(cluster.spec)
-        imports.on_progress(cluster.ready)
+        workers = loop.run(cluster.state()).workers
+        uuids = tuple(worker.gpu_uuid for worker in workers if worker.gpu_uuid)  # those of other machines do not count
+        imports.on_progress(Progress(engine=cluster.ready.engine, gpus=uuids, ready=len(workers), total=len(workers)))
         imports.wait(while_waiting)
         loop.run(cluster.follow(on_lost))
     except BaseException:
@@ -73,8 +75,9 @@ def _connect_client(target: Target) -> KernelClient:
         ) from None
 
 
-def _describe(target: Target, identity: Identity, *, on_gpus: bool) -> Ready:
-    dashboard = _dashboard(target, identity.services.get("dashboard"))
+def _describe(target: Target, identity: Identity, client: KernelClient) -> Ready:
+    on_gpus, token = client.is_on_gpus, client.dashboard_token
+    dashboard = _dashboard(target, identity.services.get("dashboard"), token)
     limits = joined_limits(target.address)
     if not dashboard:
         is_gateway = bool(target.gateway_cluster)
@@ -87,6 +90,7 @@ def _describe(target: Target, identity: Identity, *, on_gpus: bool) -> Ready:
         address=target.address,
         credentials=None,
         dashboard_port=None,
+        dashboard_token=token if dashboard else "",
         dashboard=dashboard,
         limits=limits,
         workers=len(identity.workers),
@@ -94,13 +98,16 @@ def _describe(target: Target, identity: Identity, *, on_gpus: bool) -> Ready:
     )
 
 
-def _dashboard(target: Target, port: object) -> str:
+def _dashboard(target: Target, port: object, token: str = "") -> str:
     """The address of the dashboard, at the host of the scheduler; empty without the port that it reported.
 
-    That of dask-gateway can be reached by the Gateway's proxy only.
+    That of dask-gateway can be reached by the Gateway's proxy only. One at a Unix socket is on this machine, and off
+    without a token.
     """
     if not isinstance(port, int) or target.gateway_cluster:
         return ""
+    if target.is_socket:
+        return f"http://127.0.0.1:{port}/status" if token else ""
     # Dask's clients decide so, too.
     scheme = "https" if dask.config.get("distributed.scheduler.dashboard.tls.cert", None) else "http"
     host, _ = target.host_and_port
@@ -161,7 +168,7 @@ class JoinedCluster(Cluster):
             self._checked |= {(address, name) for name in here}
 
     async def worker_log(self, worker: str, lines: int = 50) -> str:
-        """The last lines of the log that a worker, or the scheduler, keeps in memory; empty without such a worker."""
+        """The last lines of the log of a worker, or of the scheduler; empty without such a worker."""
         if worker == SUPERVISOR:
             return await self._ask(worker_log(self.client, "", lines))
         address = (await self._ask(read_addresses(self.client))).get(worker)

@@ -25,7 +25,7 @@ import dask.config
 import msgpack
 from distributed import Security
 from distributed.comm.addressing import parse_address
-from distributed.comm.core import Comm
+from distributed.comm.core import Comm, CommClosedError, FatalCommClosedError
 from distributed.comm.registry import get_backend
 from distributed.protocol.utils import msgpack_opts, unpack_frames
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -37,6 +37,7 @@ from ..protocol.state import read_credentials
 
 _HOST = r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):(?P<port>[0-9]{1,5})"
 _ADDRESS = re.compile(rf"(?P<protocol>tcp|tls)://{_HOST}/?")
+_SOCKET = re.compile(r"unix:///[^\s:]+:[0-9]{1,5}")
 _GATEWAY = re.compile(rf"gateway://(?:{_HOST}/)?(?P<name>[A-Za-z0-9][\w.-]*)/?")
 _DEFAULT_TIMEOUT = 30.0
 
@@ -45,10 +46,11 @@ _DEFAULT_TIMEOUT = 30.0
 class Target:
     """A scheduler."""
 
-    # ``tcp://HOST:PORT`` or ``tls://HOST:PORT``; or for a cluster of dask-gateway ``gateway://HOST:PORT/NAME``, or
-    # ``gateway://NAME`` until `jupyter_gpudask.session.joined_target.locate` has found it
+    # ``tcp://HOST:PORT`` or ``tls://HOST:PORT``; for a cluster of a terminal ``unix://DIRECTORY:NUMBER``; for a cluster
+    # of dask-gateway ``gateway://HOST:PORT/NAME``, or ``gateway://NAME`` until
+    # `jupyter_gpudask.session.joined_target.locate` has found it
     address: str
-    # the credentials; `None` for ``tcp``, and for a cluster of dask-gateway that is not located yet
+    # the credentials; `None` for ``tcp`` and ``unix``, and for a cluster of dask-gateway that is not located yet
     security: Security | None = field(default=None, repr=False)
     source: str = ""  # where the credentials are from, in words
     scheduler_id: str = ""  # the id that a scheduler file says the scheduler has; empty without such a file
@@ -74,6 +76,11 @@ class Target:
         """Whether the address has a host and a port."""
         match = _GATEWAY.fullmatch(self.address)
         return match is None or match["host"] is not None
+
+    @property
+    def is_socket(self) -> bool:
+        """Whether it listens at a Unix socket of this machine, without a host and a port."""
+        return _SOCKET.fullmatch(self.address) is not None
 
     @property
     def uses_tls(self) -> bool:
@@ -102,14 +109,14 @@ def parse_target(
             raise ConnectError("gateway-credentials", address=address)
         return Target(address.rstrip("/"), timeout=timeout)
     match = _ADDRESS.fullmatch(address)
-    if match is None or not 0 < int(match["port"]) < 2**16:
+    is_socket = _SOCKET.fullmatch(address) is not None
+    if not is_socket and (match is None or not 0 < int(match["port"]) < 2**16):
         raise ConnectError("not-an-address", address=repr(address))
     address = address.rstrip("/")
-    if match["protocol"] == "tcp":
+    if match is None or match["protocol"] == "tcp":
         if security:
-            raise ConnectError(
-                "security-without-tls", file=repr(security), address=address, tls=f"tls{address.removeprefix('tcp')}"
-            )
+            tls = "tls://HOST:8786" if is_socket else f"tls{address.removeprefix('tcp')}"
+            raise ConnectError("security-without-tls", file=repr(security), address=address, tls=tls)
         return Target(address, scheduler_id=scheduler_id, timeout=timeout)
     if security:
         return Target(address, security_of(read_credentials(security)), security, scheduler_id, timeout)
@@ -261,7 +268,11 @@ async def _ask_or_diagnose(target: Target) -> tuple[Identity, _Versions, dict[st
         if error is None:
             return asking.result()
         is_other_program = isinstance(error, AnswerError | ValidationError)
-        problem = refused_operation(target, error) or await diagnose(target, is_slow=is_other_program)
+        problem = (
+            refused_operation(target, error)
+            or _of_socket(target, error)
+            or await diagnose(target, is_slow=is_other_program)
+        )
         if problem is None and is_other_program:
             problem = ConnectError("not-a-scheduler", address=target.address)
         reason = f"{type(error).__name__}: {error}".rstrip(".")
@@ -304,11 +315,21 @@ def refused_operation(target: Target, error: BaseException) -> ConnectError | No
     return ConnectError("operation-refused", address=target.address, side=side, operation=match["operation"])
 
 
+def _of_socket(target: Target, error: BaseException) -> ConnectError | None:
+    """The error to raise if a Unix socket cannot be used; `None` for another error, and without a socket."""
+    if not (target.is_socket and isinstance(error, CommClosedError)):
+        return None
+    is_of_other_user = isinstance(error, FatalCommClosedError) or isinstance(error.__cause__, PermissionError)
+    return ConnectError("socket-of-other-user" if is_of_other_user else "socket-gone", address=target.address)
+
+
 async def diagnose(target: Target, *, is_slow: bool) -> ConnectError | None:
-    """The error that an attempt of a few seconds shows; `None` if it shows none.
+    """The error that an attempt of a few seconds shows; `None` if it shows none, and for a Unix socket.
 
     `is_slow`: whether it may just be slow: that it does not respond is then no error.
     """
+    if target.is_socket:
+        return None
     address, (host, port) = target.address, target.host_and_port
     try:
         async with asyncio.timeout(_OPEN_TIMEOUT):

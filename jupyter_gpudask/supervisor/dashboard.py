@@ -52,10 +52,11 @@ def guard_by_header(secret: str) -> None:
 
 
 def guard_by_token(token: str) -> None:
-    """Let the next scheduler that is created in this process require `token` in the address, or a cookie.
+    """Let the next scheduler that is created in this process require `token` in the address, a cookie or the header.
 
     The first response sets the cookie and redirects to the same address without the token, so that the token is
-    neither in Bokeh's pages nor in the address of the page in the browser's history.
+    neither in Bokeh's pages nor in the address of the page in the browser's history. Jupyter servers send the header,
+    for kernels that have asked the scheduler for the token.
     """
 
     def instead(request: Any) -> type[RequestHandler] | None:
@@ -63,9 +64,10 @@ def guard_by_token(token: str) -> None:
         if _is_same(given, token):
             return _SetCookie
         cookies = parse_cookie(request.headers.pop("Cookie", ""))
-        return None if _is_same(cookies.get(cookie_name(request.host), ""), token) else _Forbidden
+        sent = (cookies.get(cookie_name(request.host), ""), request.headers.pop(SECRET_HEADER, ""))
+        return None if any(_is_same(each, token) for each in sent) else _Forbidden
 
-    _answer_instead(instead)
+    _answer_instead(instead, token)
 
 
 async def check_guard(address: str, port: int) -> None:
@@ -114,10 +116,15 @@ class _SetCookie(RequestHandler):
         self.redirect("/" + self.request.path.lstrip("/") + (f"?{urlencode(others)}" if others else ""))
 
 
-def _answer_instead(handler_of: Callable[[Any], type[RequestHandler] | None]) -> None:
-    """Let the handler of a request answer instead of the dashboard; `None` passes the request on."""
+def _answer_instead(handler_of: Callable[[Any], type[RequestHandler] | None], token: str = "") -> None:
+    """Let the handler of a request answer instead of the dashboard; `None` passes the request on.
+
+    `token`: what `jupyter_gpudask.scheduler.joined_client.dashboard_token` gives to kernels.
+    """
 
     class GuardedApplication(RoutingApplication):
+        dashboard_token = token
+
         def find_handler(self, request: Any, **options: Any) -> Any:
             guard = handler_of(request)
             if guard is None:

@@ -255,6 +255,7 @@ class DaskCluster(SupervisedCluster):
             gpus=plan.gpus,
             workers=plan.workers,
             pid=os.getpid(),
+            scheduler_id=scheduler.id,
         )
 
     async def state(self, status: Status) -> ClusterState:

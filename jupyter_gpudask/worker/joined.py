@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import pickle
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from distributed import Worker, WorkerPlugin
 from distributed.protocol.pickle import dumps
 
+from ..machine.directories import LOGS_VARIABLE, tail, worker_log
 from ..machine.gpus import first_device
 from .polars_rank import runs_query
 from .preload import METRICS, read_spilled
@@ -109,6 +112,12 @@ def _version(name: str) -> str:
     except Exception:  # noqa: BLE001 - a library that fails in any way cannot be used
         return ""
     return str(getattr(module, "__version__", "of an unknown version"))
+
+
+def read_log_file(lines: int, dask_worker: Worker) -> str:
+    """The last lines of the log file of a worker, with the output of its tasks; empty if no supervisor started it."""
+    logs = os.environ.get(LOGS_VARIABLE)
+    return tail(worker_log(Path(logs), dask_worker.name), lines) if logs else ""
 
 
 async def has_gpu() -> bool:

@@ -7,7 +7,6 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -168,13 +167,6 @@ def test_a_socket_of_another_user_is_not_used(short_directory):
     with pytest.raises(OSError, match="belongs to another user"):
         asyncio.run(connect(f"unix://{short_directory}:1", timeout=60))
     process.communicate()
-
-
-@pytest.fixture
-def short_directory():
-    """One that other users can reach, if its mode allows it."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as path:
-        yield Path(path)
 
 
 def test_a_file_system_without_sockets_is_found_out(directory, monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 import websocket
 from dashboards import Program, check_resources, check_that_no_path_reaches_another_port, serving, session_token
 from helpers import promised, wait_until
-from others import OthersCluster
+from others import OthersCluster, terminal
 from servers import joined_to
 
 from jupyter_gpudask.server.cluster import dashboard_origin
@@ -161,6 +161,26 @@ def test_the_secret_is_gone_after_the_kernel_has_disconnected_and_is_never_logge
     assert "gpudask/dashboard" in server.log  # requests are logged
     assert secret not in server.log
     assert secret_of(server, kernel) not in server.log
+
+
+def test_the_server_gives_the_dashboard_of_a_cluster_of_a_terminal_the_token_that_it_requires(server, kernel, cluster):
+    with terminal("--cpu", "1", "--dashboard") as running:
+        kernel.run("%gpudask disconnect")
+        address = re.search(r"%gpudask connect (\S+)", running.line)[1]
+        link = re.search(r"http://127\.0\.0\.1:(\d+)/status\?token=\w+", running.line)
+        assert link[0] in kernel.ok(f"%gpudask connect {address}").value
+        wait_until(lambda: server.cluster(kernel))
+        secret = secret_of(server, kernel)
+        answer = page(server, secret)
+        check_resources(answer, lambda path: page(server, secret, path))
+        with contextlib.closing(socket(server, secret, subprotocols=["bokeh", session_token(answer)])) as plots:
+            assert "ACK" in plots.recv()
+        connection = http.client.HTTPConnection("127.0.0.1", int(link[1]), timeout=30)
+        connection.request("GET", "/status")
+        assert connection.getresponse().status == 403
+        connection.close()
+        kernel.ok("%gpudask disconnect")
+    connect(server, kernel, cluster)
 
 
 class Hostile(Program):

@@ -5,6 +5,7 @@ import contextlib
 import json
 import socket
 import struct
+import subprocess
 import sys
 import threading
 
@@ -14,8 +15,10 @@ import pytest
 from distributed import Client, Security, get_worker
 from helpers import command_line, fake_gpu_environment, wait_until
 from others import OthersCluster
+from users import ANNA, as_root
 
 from jupyter_gpudask.errors import ConnectError, SpecError
+from jupyter_gpudask.machine.unix_socket import short_name
 from jupyter_gpudask.protocol.state import read_credentials
 from jupyter_gpudask.session.joined_cluster import _dashboard
 from jupyter_gpudask.session.joined_target import check_scheduler, locate, parse_target
@@ -75,7 +78,7 @@ NOT_AN_ADDRESS = "'{}' is not the address of a scheduler. Type: %gpudask connect
 def test_arguments_that_are_wrong_are_one_sentence(tmp_path):
     for address in (
         "gpu-host", "tcp://gpu-host", "tcp://gpu-host:99999", "ucx://gpu-host:8786", "tcp://user:secret@host:1",
-        "gateway://", "gateway://h/a/b",
+        "gateway://", "gateway://h/a/b", "unix://tmp/x:1", "unix:///tmp/x", "unix:///tmp/x:y",
     ):  # fmt: skip
         with pytest.raises(ConnectError) as raised:
             parse_target(address)
@@ -95,6 +98,10 @@ def test_arguments_that_are_wrong_are_one_sentence(tmp_path):
         (
             {"address": "gateway://name", "security": "file"},
             "The credentials of gateway://name are those that the Gateway gives. Leave out --security.",
+        ),
+        (
+            {"address": "unix:///tmp/x:1", "security": "file"},
+            "--security 'file' has credentials for TLS, and unix:///tmp/x:1 does not use TLS. Leave it out, or type: tls://H",
         ),
         ({"address": "tls://h:1"}, "A tls:// address needs credentials, and Dask's configuration has none."),
         ({"address": "tls://h:1", "security": "/no/file"}, "The file /no/file of --security cannot be read: No such"),
@@ -176,6 +183,48 @@ def test_an_address_where_nothing_listens_is_one_sentence(tmp_path):
     file.write_text(json.dumps({"address": f"tcp://127.0.0.1:{port}", "id": "Scheduler-1"}))
     with pytest.raises(ConnectError, match=r"refused\. Check the address, .* a scheduler file may be stale\."):
         check(scheduler_file=str(file))
+
+
+def test_a_socket_where_nothing_listens_is_one_sentence(tmp_path):
+    address = f"unix://{tmp_path}:1"
+    gone = f"No cluster listens at {address}: it has ended, or runs on another machine."
+    with pytest.raises(ConnectError, match=gone):
+        check(address=address)
+    with socket.socket(socket.AF_UNIX) as left, short_name(tmp_path / "1") as name:
+        left.bind(name)  # as of a scheduler that was killed
+    with pytest.raises(ConnectError, match=gone):
+        check(address=address)
+
+
+OF_ANOTHER_USER = """
+import asyncio, os
+from jupyter_gpudask.errors import ConnectError
+from jupyter_gpudask.session.joined_target import check_scheduler, parse_target
+def check(folder):
+    try:
+        asyncio.run(check_scheduler(parse_target(f"unix://{{folder}}:1")))
+    except ConnectError as error:
+        return error
+check("/nowhere")  # imports what another user could not
+if {is_client}:
+    os.setresuid({user}, {user}, {user})
+print(check("{folder}"))
+"""
+
+
+@as_root
+@pytest.mark.parametrize("is_client", [True, False], ids=["directory", "listener"])
+def test_a_socket_of_another_user_is_one_sentence(short_directory, run_python, is_client):
+    short_directory.chmod(0o700 if is_client else 0o777)
+    script = OF_ANOTHER_USER.format(is_client=is_client, user=ANNA, folder=short_directory)
+    listen = f"import os, socket; os.setresuid(*3 * [{0 if is_client else ANNA}]); s = socket.socket(socket.AF_UNIX)\n"
+    listen += f"s.bind('{short_directory}/1'); s.listen(); print(flush=True); input()"
+    command = [sys.executable, "-c", listen]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as listener:
+        listener.stdout.readline()
+        said = run_python(script)
+        listener.communicate("\n")
+    assert said.startswith(f"The cluster at unix://{short_directory}:1 belongs to another user. Start your own")
 
 
 SILENT = r"The scheduler at tcp://\S+, or one of its workers, did not respond within 2 s\."

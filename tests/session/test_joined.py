@@ -6,7 +6,7 @@ import re
 import pytest
 from distributed import Client, Event
 from helpers import FAKE_GPUS, Kernel, fake_gpu_environment, wait_until
-from others import OthersCluster
+from others import OthersCluster, snapshot
 from servers import Server, kernel_of
 
 from jupyter_gpudask.client.connect import connect_joined
@@ -36,32 +36,6 @@ def other(cluster):
     with Client(cluster.address, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=60)
         yield client
-
-
-def snapshot(client):
-    """What a scheduler and its workers have of plugins, operations and metrics."""
-
-    def of_scheduler(dask_scheduler):
-        return (
-            sorted(name for name in dask_scheduler.plugins if "gpudask" in name),
-            sorted(dask_scheduler.worker_plugins),
-            sorted(dask_scheduler.nanny_plugins),
-            sorted(dask_scheduler.stream_handlers),
-            sorted(dask_scheduler.handlers),
-            sorted(map(str, dask_scheduler.tasks)),
-        )
-
-    def of_worker(dask_worker):
-        import sys
-
-        import distributed.worker
-
-        function = distributed.worker._run_task_simple
-        plugins = sorted(name for name in dask_worker.plugins if not name.startswith("functools"))
-        path = [folder for folder in sys.path if "dask-scratch-space" not in folder]
-        return plugins, sorted(dask_worker.handlers), sorted(dask_worker.metrics), function.__module__, path
-
-    return client.run_on_scheduler(of_scheduler), client.run(of_worker)
 
 
 @pytest.fixture(scope="module")
