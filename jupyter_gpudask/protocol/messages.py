@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -225,10 +226,15 @@ class Ready(_OfEngine):
             return f"{self.dashboard}?token={self.dashboard_token}"
         return self.dashboard or self.dashboard_path
 
+    @property
+    def place(self) -> str:
+        """Where the scheduler is: its address, or of a cluster of a terminal the name of its directory."""
+        return PurePosixPath(self.address).parent.name if self.address.startswith("unix://") else self.address
+
     def describe(self, state: ClusterState | None = None) -> str:
         """Describe the cluster in a few words, such as ``2 × NVIDIA H200`` or ``CPU cluster, 4 workers``.
 
-        One that somebody else started has its address, such as ``2 GPU workers at tcp://10.0.0.1:8786``.
+        One that somebody else started has its place, such as ``2 GPU workers at tcp://10.0.0.1:8786``.
 
         `state`: the current state; after ``scale`` it adds how many GPUs have a worker: ``1 of 2 × NVIDIA H200``.
         """
@@ -236,7 +242,7 @@ class Ready(_OfEngine):
         if state is not None and state.workers_wanted:
             workers = state.workers_wanted
         if not self.is_owned:
-            return f"{format_count(workers, 'GPU worker' if self.has_gpus else 'worker')} at {self.address}"
+            return f"{format_count(workers, 'GPU worker' if self.has_gpus else 'worker')} at {self.place}"
         if not self.has_gpus:
             return f"CPU cluster, {format_count(workers, 'worker')}"
         if not self.gpus:

@@ -68,7 +68,7 @@ class KernelCluster:
     - `process`: the supervisor process; `None` unless the cluster is ready.
     - `interpreter`: the interpreter and environment that the supervisor runs with; `None` until they are known.
     - `progress`: how many workers have started; `None` before the supervisor reports it.
-    - `joined`: the address of the scheduler, if somebody else started the cluster and the kernel is connected to it.
+    - `joined`: the place of the scheduler, if somebody else started the cluster and the kernel is connected to it.
     - `dashboard`: scheme, host and port of the dashboard of such a cluster; `None` if it is off.
     - `dashboard_token`: what this dashboard requires; empty if it requires nothing.
     - `automatic`: whether the kernel runs every cell as if ``%%gpudask`` stood above it.
@@ -95,7 +95,7 @@ class KernelCluster:
         self.progress: Progress | None = None
         self.closes_at: float | None = None
         self._state: ClusterState | None = None
-        self.joined = "" if joined is None else joined.ready.address
+        self.joined = "" if joined is None else joined.ready.place
         self.dashboard = None if joined is None else dashboard_origin(joined.ready.dashboard)
         self.dashboard_token = "" if joined is None else joined.ready.dashboard_token
         self.automatic = False

@@ -97,7 +97,7 @@ def _holder() -> str:
         terminal = os.ttyname(sys.stdin.fileno())
     except (OSError, ValueError, AttributeError):
         return ""
-    return f"terminal {terminal.removeprefix('/dev/')} (process {os.getpid()})"
+    return f"terminal {terminal.removeprefix('/dev/')}"
 
 
 def _show_notes(progress: Progress) -> None:

@@ -338,8 +338,8 @@ export type components = {
      *     - `pid`: the pid of the supervisor; `None` if there is none.
      *     - `dashboard`: the path of Dask's dashboard below the server's base URL; `None` if there is none. That of a joined
      *       cluster redirects to pages that have no rights at the server.
-     *     - `joined`: the address of the scheduler, if the kernel is connected to a cluster that somebody else started; else
-     *       empty.
+     *     - `joined`: where the scheduler is, as `Ready.place`, if the kernel is connected to a cluster that somebody else
+     *       started; else empty.
      *     - `limits`: the actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
      *     - `automatic`: whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask
      *       on``.
