@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextvars import copy_context
 from typing import Any
 
 from dask.sizeof import sizeof
+from distributed.threadpoolexecutor import ThreadPoolExecutor
 
 _PART_OF_MEMORY = 16
 """What waits to be computed with takes this part of the worker's memory at most."""
@@ -38,7 +39,8 @@ class Reads:
     """
 
     def __init__(self, threads: int, memory: int) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="gpudask-reads")
+        # Of Dask, whose threads delay no exit.
+        self._pool: Any = ThreadPoolExecutor(threads, thread_name_prefix="gpudask-reads")
         self._most, self._memory = 2 * threads, memory // _PART_OF_MEMORY
         self._sizes: dict[str, int] = {}  # bytes of a block of a name
         self._counted: set[BegunRead] = set()
@@ -82,4 +84,4 @@ class Reads:
 
     def close(self) -> None:
         """Read no more; called when no task is left."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=False)
