@@ -10,25 +10,32 @@ import numpy as np
 from dask.array.core import Array
 from dask.array.overlap import coerce_boundary, coerce_depth
 
+from ...inspection.arguments import bind
 from ...inspection.placement import place_of
 
 _MODES = {"reflect": "symmetric", "periodic": "wrap", "nearest": "edge"}
 """Those of `numpy.pad`, by Dask's names of boundaries."""
 
 
-def overlap(
-    original: Callable[..., Array], /, x: Array, depth: Any, boundary: Any, *, allow_rechunk: bool = True
-) -> Array:
+def overlap(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
     """As `dask.array.overlap.overlap`; along an axis with one block that is on a GPU, each block is padded by one task.
 
     Dask slices and joins its border: for images of one block each, a graph of 80 tasks for each image.
     """
     __tracebackhide__ = True
+    given = bind(original, args, kwargs).arguments
+    return _overlap(original, **given) if place_of(given["x"]) == "gpu" else original(*args, **kwargs)
+
+
+def _overlap(
+    original: Callable[..., Array], x: Array, depth: Any, boundary: Any, *, allow_rechunk: bool = True
+) -> Array:
+    __tracebackhide__ = True
     depths, boundaries = coerce_depth(x.ndim, depth), coerce_boundary(x.ndim, boundary)
     alone = [axis for axis in range(x.ndim) if _is_alone(x, axis, depths[axis], boundaries[axis])]
     # In a corner, the number of the last axis counts.
     numbers = {boundary for boundary in boundaries.values() if isinstance(boundary, Number)}
-    if place_of(x) != "gpu" or not alone or len(numbers) > 1:
+    if not alone or len(numbers) > 1:
         return original(x, depths, boundaries, allow_rechunk=allow_rechunk)
     widths: dict[Any, list[int]] = {}
     for axis in alone:
