@@ -8,7 +8,7 @@ from __future__ import annotations
 import dis
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -52,15 +52,38 @@ _THIS_PACKAGE = __name__.partition(".")[0]
 
 def host_call(function: Callable[..., Any], values: tuple[Any, ...]) -> AbstractContextManager[Any]:
     """A context in which `function` is called with `values`, or with what they contain."""
-    return _part(function, lambda: runs_on_host(function, values), values, is_call=True)
+    plugin = host_threads()
+    if plugin is None:
+        return _NO_PART
+    kinds: Any = map(type, values)
+    if any(map(_is_of_gpu, kinds)):
+        return plugin.call  # type: ignore[no-any-return]
+    return _part(plugin, function, lambda: runs_on_host(function, values), values, is_call=True)
 
 
-def host_task(task: GraphNode, results: Mapping[Any, Any]) -> AbstractContextManager[Any]:
-    """A context in which a task of a graph is called with the results of others."""
-    function = getattr(task, "func", None)
-    has_steps = function is _execute_subgraph or type(function).__module__.startswith(f"{_THIS_PACKAGE}.")
+def host_task(task: GraphNode, results: Mapping[Any, Any], plugin: Any) -> AbstractContextManager[Any]:
+    """A context in which a task of a graph is called with the results of others.
+
+    `plugin`: what `host_threads` returns.
+    """
+    if plugin is None:
+        return _NO_PART
+    is_call = not _has_steps(getattr(task, "func", None))
     values = _needed(task, results)
-    return _part(task.key, functools.partial(is_host_task, task, results), values, is_call=not has_steps)
+    kinds: Any = map(type, values)
+    if any(map(_is_of_gpu, kinds)):
+        return plugin.call if is_call else _NO_PART
+    return _part(plugin, task.key, functools.partial(is_host_task, task, results), values, is_call=is_call)
+
+
+def _has_steps(function: Any) -> bool:
+    kind: Any = type(function)
+    return function is _execute_subgraph or _is_of_this_package(kind)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_of_this_package(kind: Any) -> bool:
+    return str(kind.__module__).startswith(f"{_THIS_PACKAGE}.")
 
 
 def is_host_task(task: GraphNode, results: Mapping[Any, Any]) -> bool:
@@ -69,8 +92,8 @@ def is_host_task(task: GraphNode, results: Mapping[Any, Any]) -> bool:
     return runs_on_host(_needed(task, results)) and all(map(runs_on_host, _contents(task)))
 
 
-def _needed(task: GraphNode, results: Mapping[Any, Any]) -> tuple[Any, ...]:
-    return tuple(results[key] for key in task.dependencies if key in results)
+def _needed(task: GraphNode, results: Mapping[Any, Any]) -> list[Any]:
+    return [results[key] for key in task.dependencies if key in results]
 
 
 def host_threads() -> Any:
@@ -86,19 +109,11 @@ _NO_PART: AbstractContextManager[Any] = nullcontext()
 
 
 def _part(
-    what: Any, is_on_host: Callable[[], bool], values: tuple[Any, ...], *, is_call: bool
+    plugin: Any, what: Any, is_on_host: Callable[[], bool], values: Sequence[Any], *, is_call: bool
 ) -> AbstractContextManager[Any]:
-    kinds: Any = map(type, values)
-    is_on_device = any(map(_is_of_gpu, kinds))
-    if is_on_device and not is_call:
-        return _NO_PART
-    plugin = host_threads()
-    if plugin is None:
-        return _NO_PART
-    if is_on_device:
-        return plugin.call  # type: ignore[no-any-return]
+    name = _name_of(what) if is_call else f"steps of {_name_of(what)}"  # of which the last one has the same name
     kind = {"is_call": is_call, "is_of_collection": isinstance(what, tuple)}
-    return plugin.part(_name_of(what), is_on_host, values, **kind)  # type: ignore[no-any-return]
+    return plugin.part(name, is_on_host, values, **kind)  # type: ignore[no-any-return]
 
 
 def _name_of(what: Any) -> str:

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from .host_parts import host_threads
-
 
 class Read(NamedTuple):
     """A step that reads a block for the GPU."""
@@ -29,10 +27,14 @@ class Read(NamedTuple):
 
 
 @contextmanager
-def read_ahead(reads: Iterable[Read]) -> Iterator[ReadAhead | None]:
-    """A context in which blocks are read ahead; `None` in threads and for tasks that do not."""
-    plugin = host_threads()
-    found = _on_host(reads) if plugin is not None and plugin.may_wait() else ()
+def read_ahead(reads: Iterable[Read], plugin: Any) -> Iterator[ReadAhead | None]:
+    """A context in which blocks are read ahead; `None` in threads and for tasks that do not.
+
+    `plugin`: what `host_threads` returns.
+    """
+    found: list[Read] = []
+    if plugin is not None and plugin.may_wait():
+        found += (read for read in reads if plugin.runs_on_host(read.name, read.is_on_host))
     if len(found) < 2:  # nothing is before the first
         yield None
         return
@@ -41,17 +43,6 @@ def read_ahead(reads: Iterable[Read]) -> Iterator[ReadAhead | None]:
         yield ahead
     finally:
         ahead.close()
-
-
-def _on_host(reads: Iterable[Read]) -> list[Read]:
-    known: dict[str, bool] = {}
-    found = []
-    for read in reads:
-        if read.name not in known:
-            known[read.name] = read.is_on_host()
-        if known[read.name]:
-            found.append(read)
-    return found
 
 
 class ReadAhead:

@@ -25,7 +25,7 @@ from ..graph.program import Program, evaluated
 from . import page_locked
 from .file_readers import with_readers
 from .host_call import DelayedCall, HostFallback, PackageFallback, lacking
-from .host_parts import host_task, is_host_task
+from .host_parts import host_task, host_threads, is_host_task
 from .missing import implemented, reason_to_fall_back
 from .read_ahead import Read, ReadAhead, read_ahead
 from .twins import with_twin
@@ -286,10 +286,11 @@ class ProgramWithFallback(Program):
 
     def run(self, values: dict[Any, Any], run_step: RunStep) -> Any:
         """As for `Program`."""
-        run = _Run(self, values, run_step, TaskWrapper(self.cell, refuse=self.refuse))
+        plugin = host_threads()
+        run = _Run(self, values, run_step, TaskWrapper(self.cell, refuse=self.refuse), plugin=plugin)
         if run_step is not operator.call:  # each step is measured
             return run.result(values)
-        with read_ahead(run.reads(values)) as run.ahead:
+        with read_ahead(run.reads(values), plugin) as run.ahead:
             return run.result(values)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -299,6 +300,7 @@ class ProgramWithFallback(Program):
 class _Run:
     """A run of a program with steps that fall back; those of a program inside do so, too.
 
+    - `plugin`: what decides about parts on the host.
     - `ahead`: the blocks that are read before their steps.
     - `place`: the keys of the steps whose programs contain this one.
     """
@@ -310,11 +312,12 @@ class _Run:
         run_step: RunStep,
         wrapper: TaskWrapper,
         *,
+        plugin: Any,
         ahead: ReadAhead | None = None,
         place: tuple[Any, ...] = (),
     ) -> None:
         self._program, self._run_step, self._wrapper = program, run_step, wrapper
-        self.ahead, self._place = ahead, place
+        self._plugin, self.ahead, self._place = plugin, ahead, place
         self._wraps = any(map(has_function_of_user, values.values()))
         self._moved = _moved_to_gpu(program)
 
@@ -342,8 +345,8 @@ class _Run:
 
     def _inner(self, task: Any, values: Mapping[Any, Any]) -> tuple[_Run, dict[Any, Any]]:
         needed = dict(zip(task.func.inputs, evaluated(task.args, values), strict=True))
-        place = (*self._place, task.key)
-        return _Run(task.func, needed, self._run_step, self._wrapper, ahead=self.ahead, place=place), needed
+        around = {"plugin": self._plugin, "ahead": self.ahead, "place": (*self._place, task.key)}
+        return _Run(task.func, needed, self._run_step, self._wrapper, **around), needed
 
     def _step(self, task: Any, values: Mapping[Any, Any]) -> Any:
         if self._is_program(task):
@@ -360,7 +363,7 @@ class _Run:
             return self._run_step(self._wrapper.step(task, self._program), values)
         try:
             is_moved = task.key in self._moved.keys
-            with host_task(task, values):
+            with host_task(task, values, self._plugin):
                 result = implemented(self._run_step(task, with_readers(task, values) if is_moved else values))
                 return page_locked.lock_pages(result) if is_moved else result
         except Exception as error:

@@ -21,7 +21,7 @@ from distributed.metrics import context_meter
 from distributed.metrics import time as wall_time
 from distributed.protocol.pickle import dumps
 
-from ..fallback.host_parts import host_task
+from ..fallback.host_parts import host_task, host_threads
 from ..graph.program import Program, as_one_task, evaluated
 from ..inspection.results import TO_GPU, TO_HOST
 from ..worker.graphs import OpaqueNode
@@ -231,7 +231,7 @@ def run_steps(task: GraphNode, values: Mapping[Any, Any], on_step: OnStep) -> An
     """
     if isinstance(task, OpaqueNode):
         opened: GraphNode = task.unpickle()
-        with host_task(opened, values):
+        with host_task(opened, values, host_threads()):
             return run_steps(opened, values, on_step)
     if type(task) is not Task:  # data, or another name for a result
         return task(values)

@@ -82,10 +82,10 @@ class OpaqueNode(GraphNode):
 
     def __call__(self, values: Any = ()) -> Any:
         """Unpickle the node, and run it."""
-        from ..fallback.host_parts import host_task  # imports dask.array, which no scheduler needs
+        from ..fallback.host_parts import host_task, host_threads  # imports dask.array, which no scheduler needs
 
         node = self.unpickle()
-        with host_task(node, values):
+        with host_task(node, values, host_threads()):
             return note_result(node(values))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -60,10 +60,9 @@ class HostPart:
     """A part of a task that may run on the host; a context manager of the task's thread.
 
     - `name`: the same for parts of several tasks that take about as long.
-    - `is_on_host`: whether it does; asked only if the part takes long.
+    - `is_on_host`: whether it does; asked only if the part takes long. `None` if that is known.
     - `values`: what it was given.
     - `is_call`: whether it is one function, which may hold a lock; parts within it are none.
-    - `is_of_collection`: whether all parts of this name run on the host, or none.
     - `waits`: whether its thread only waits for another one.
     """
 
@@ -71,19 +70,17 @@ class HostPart:
         self,
         plugin: HostThreadsPlugin,
         name: str,
-        is_on_host: Callable[[], bool],
+        is_on_host: Callable[[], bool] | None,
         values: Any,
         *,
         is_call: bool,
-        is_of_collection: bool,
         waits: bool = False,
     ) -> None:
         self._plugin = plugin
         self.waits = waits
         self.is_call = is_call
-        self.is_of_collection = is_of_collection
         self.name = name
-        self.is_on_host: Callable[[], bool] | None = is_on_host
+        self.is_on_host = is_on_host
         self.values: Any = values
         self.thread = threading.current_thread()
         self.key: Any = None
@@ -152,7 +149,7 @@ class HostThreadsPlugin(WorkerPlugin):
         self._seceding = threading.Lock()
         self._needs: dict[str, int] = {}  # bytes by which the process has grown during a part of a name
         self._long: dict[str, bool] = {}  # the names of parts of which the last one has taken long
-        self._of_device: set[str] = set()  # names of collections whose tasks do not run on the host: not asked again
+        self._on_host: dict[str, bool] = {}  # whether the parts of a name run on the host
         self._wake = threading.Event()  # there are parts
         self._hurry = threading.Event()  # one of them is of a long name
         self._is_closed = False
@@ -179,10 +176,27 @@ class HostThreadsPlugin(WorkerPlugin):
     def part(
         self, name: str, is_on_host: Callable[[], bool], values: Any, *, is_call: bool, is_of_collection: bool
     ) -> AbstractContextManager[Any]:
-        """A context for a part of the task of this thread; see `HostPart`."""
-        if name in self._of_device:
-            return self.call if is_call else nullcontext()
-        return HostPart(self, name, is_on_host, values, is_call=is_call, is_of_collection=is_of_collection)
+        """A context for a part of the task of this thread; see `HostPart`.
+
+        `is_of_collection`: whether all parts of this name run on the host, or none.
+        """
+        if not is_of_collection:
+            return HostPart(self, name, is_on_host, values, is_call=is_call)
+        if self.runs_on_host(name, is_on_host):
+            return HostPart(self, name, None, values, is_call=is_call)
+        return self.call if is_call else nullcontext()
+
+    def runs_on_host(self, name: str, is_on_host: Callable[[], bool]) -> bool:
+        """Whether all parts of a name run on the host, or none; the first one is asked."""
+        runs = self._on_host.get(name)
+        if runs is None:
+            runs = False
+            with suppress(Exception):  # of objects of the user
+                runs = is_on_host()
+            if len(self._on_host) >= _MOST_NAMES:
+                self._on_host.clear()
+            self._on_host[name] = runs
+        return runs
 
     def may_wait(self) -> bool:
         """Whether the task of this thread can secede while it waits."""
@@ -196,8 +210,7 @@ class HostThreadsPlugin(WorkerPlugin):
         future = begun.future
         try:
             if not future.done():
-                kind = {"is_call": False, "is_of_collection": False, "waits": True}
-                with HostPart(self, f"wait for {begun.name}", lambda: True, (), **kind):
+                with HostPart(self, f"wait for {begun.name}", None, (), is_call=False, waits=True):
                     while not future.done():
                         wait((future,), _INTERRUPTIBLE)
             return future.result()
@@ -333,10 +346,6 @@ class HostThreadsPlugin(WorkerPlugin):
             return
         if part.nbytes is None:
             part.nbytes = _size_of(part)
-            if part.nbytes < 0 and part.is_of_collection and not part.has_ended:
-                if len(self._of_device) >= _MOST_NAMES:
-                    self._of_device.clear()
-                self._of_device.add(part.name)
         secedes = part.nbytes >= 0
         if secedes and not self._may_secede(part):
             return  # perhaps later
@@ -377,7 +386,7 @@ def _size_of(part: HostPart) -> int:
     """The bytes that a part was given; -1 if it does not run on the host, or has ended."""
     is_on_host, values = part.is_on_host, part.values
     try:
-        return sizeof(values) if is_on_host is not None and is_on_host() else -1
+        return sizeof(values) if not part.has_ended and (is_on_host is None or is_on_host()) else -1
     except Exception:  # noqa: BLE001 - of objects of the user
         return -1
 
