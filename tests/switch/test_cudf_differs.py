@@ -337,6 +337,9 @@ ROWS = {
     "arithmetic.with_signed_sums": lambda lib: isinstance(
         lib.series([], dtype="bool[pyarrow]").sum(), np.unsignedinteger
     ),
+    "arithmetic.with_signed_sums, products": lambda lib: isinstance(
+        lib.series([], dtype="bool[pyarrow]").prod(), np.unsignedinteger
+    ),
     "reductions.cumulated, unsigned": lambda lib: str(lib.series([1], dtype="uint8").cumsum().dtype),
     "as_pandas.as_type, units": lambda lib: str(
         lib.module.read_csv(io.BytesIO(b"t\n2024-01-01\n"), parse_dates=["t"]).t.dtype

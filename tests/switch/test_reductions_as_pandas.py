@@ -97,7 +97,7 @@ def test_a_column_with_a_name_of_several_levels_has_the_largest_values():
 
 
 class Unsigned(Series):
-    """As a Series of cuDF, whose sum of booleans of Arrow is unsigned."""
+    """As a Series of cuDF, whose sum and product of booleans of Arrow are unsigned."""
 
     @property
     def _constructor(self):
@@ -107,14 +107,22 @@ class Unsigned(Series):
         return Unsigned(pd.Series(self).astype(dtype))
 
     def sum(self, **options):
-        found = pd.Series(self).sum(**options)
+        return self._of_booleans(pd.Series(self).sum(**options))
+
+    def prod(self, **options):
+        return self._of_booleans(pd.Series(self).prod(**options))
+
+    def _of_booleans(self, found):
         return np.uint64(found) if self.dtype.kind == "b" else found
 
 
-def test_the_sum_of_booleans_of_arrow_is_signed():
+@pytest.mark.parametrize(("name", "expected"), [("sum", 0), ("prod", 1)])
+def test_the_sum_and_product_of_booleans_of_arrow_are_signed(name, expected):
     frame = dd.from_pandas(FRAME[["k"]].iloc[:0], npartitions=2)
     booleans = (frame.k > 3).astype("bool[pyarrow]")
-    assert to_gpu_as(Unsigned, booleans).sum().compute().dtype == booleans.sum().compute().dtype == np.int64
+    found = getattr(to_gpu_as(Unsigned, booleans), name)().compute()
+    assert found == getattr(booleans, name)().compute() == expected
+    assert found.dtype == np.int64
 
 
 class Counted(Series):

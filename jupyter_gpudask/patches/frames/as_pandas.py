@@ -28,7 +28,7 @@ from dask.dataframe.dask_expr._groupby import (
 )
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._quantile import SeriesQuantile
-from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Sum, Var
+from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Prod, Sum, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._shuffle import SetIndex, SortValues
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise, SplitMap
@@ -624,6 +624,7 @@ RULES: dict[Any, Any] = {
     Mode: ModeAsPandas,
     NLargest: NLargestAsPandas,
     NSmallest: NSmallestAsPandas,
+    Prod: with_signed_sums,
     ResampleAgg: ResampleAggAsPandas,
     Size: lambda found: in_order(SizeAsPandas(*found.operands)),
     SeriesQuantile: with_floats_of_numpy,
