@@ -143,6 +143,9 @@ ROWS = {
     "as_pandas.as_type, NaN to boolean": lambda lib: lib.series([0.0, NAN]).astype("bool").isna().any(),
     "as_pandas.as_type, NaN to a nullable integer": lambda lib: _computed_nan(lib).y.astype("Int64").isna().any(),
     "as_pandas.as_type, fraction to a nullable integer": lambda lib: lib.series([0.5]).astype("Int64"),
+    "as_pandas.as_type, texts of integers beside missing ones": lambda lib: (
+        lib.series([0, 2]).replace(0, NAN).astype("str").dropna()
+    ),
     "as_pandas.as_type, NaT to an integer": lambda lib: (
         lib.of(pd.Series([TIMES[0], pd.NaT])).astype("int64").isna().any()
     ),

@@ -35,6 +35,7 @@ from dask.dataframe.dask_expr._str_accessor import CatBlockwise, SplitMap
 from dask.dataframe.tseries.resample import ResampleAgg, ResampleReduction
 from pandas.api.types import is_object_dtype
 
+from ...fallback.missing import DifferentResultError
 from ...inspection.frames import has_lists
 from ...inspection.placement import is_type_of_gpu
 from .arithmetic import (
@@ -96,7 +97,7 @@ from .reductions import (
     of_rows,
     of_variance,
 )
-from .rules import SameColumns, dtypes_of, meta_of, with_operation
+from .rules import SameColumns, dtypes_of, is_text, meta_of, with_operation
 from .sorting import are_read, indexed, sorted_rows
 from .texts import SplitMapAsPandas, called, is_checked
 
@@ -439,16 +440,23 @@ class AsTypeAsPandas(_expr.AsType):
     """A conversion that pandas does for missing values, too: NaN is true, and NaT the smallest integer.
 
     In cuDF these stay missing, so that filters lose rows. In a nullable dtype a computed NaN is missing, and a number
-    that it cannot hold is an error; cuDF makes integers of both.
+    that it cannot hold is an error; cuDF makes integers of both. Texts of integers beside missing ones are those of
+    floats.
     """
 
     @staticmethod
     def operation(frame: Any, dtypes: Any) -> Any:
-        """The result for one partition."""
+        """The result for one partition.
+
+        Raises `DifferentResultError`: texts are to be made of floats that are integers in the metadata.
+        """
         given = {frame.name: frame.dtype} if frame.ndim == 1 else dict(frame.dtypes.items())
         wanted = dtypes if isinstance(dtypes, dict) else dict.fromkeys(given, dtypes)
         common = given.keys() & wanted.keys()
         is_on_gpu = is_type_of_gpu(type(frame))
+        texts = [name for name in common if is_on_gpu and is_text(wanted[name])]
+        if any(_has_other_texts(frame if frame.ndim == 1 else frame[name]) for name in texts):
+            raise DifferentResultError("cuDF writes numbers beside missing ones in another format")
         if is_on_gpu and any(_kind(given[name]) == "f" and _is_nullable(wanted[name]) for name in common):
             frame = OneMissing.operation(frame)
         result = frame.astype(dtypes)
@@ -460,6 +468,13 @@ class AsTypeAsPandas(_expr.AsType):
         if not values:
             return result
         return result.fillna(value=next(iter(values.values())) if frame.ndim == 1 else values)
+
+
+def _has_other_texts(column: Any) -> bool:
+    """Whether pandas has floats or times in a column on a GPU, also for integers of NumPy of which some are missing."""
+    kind = _kind(column.dtype)
+    is_float = kind in "iu" and isinstance(column.dtype, np.dtype) and bool(column.isna().any())
+    return is_float or kind in "fmM"
 
 
 def _is_checked(given: Any, wanted: Any) -> bool:
