@@ -99,6 +99,9 @@ ROWS = {
     "arithmetic.with_floats, shift": lambda lib: str(lib.series([1, 2]).shift().dtype),
     "arithmetic.with_floats, diff": lambda lib: lib.series([-128, 127], dtype="int8").diff(),
     "arithmetic.with_nullable_dtypes": lambda lib: str(lib.series([1, None], dtype="UInt8").round(0).dtype),
+    "arithmetic.with_nullable_dtypes, NaN for new labels": lambda lib: lib.series(
+        [1.0], dtype="double[pyarrow]"
+    ).reindex([0, 1], fill_value=NAN),
     "as_pandas.converting, signs of quotients": lambda lib: lib.series([np.inf, 1.0]) / -2.0,
     "as_pandas.converting, signs of Arrow's quotients": lambda lib: (
         0.5 // lib.series([-1.25, -0.0], dtype="double[pyarrow]")

@@ -111,7 +111,9 @@ def as_pandas(expression: Any) -> Any:
     expression = _without_files(expression)
     if isinstance(expression, _BY_MISSING) or (type(expression) is Merge and _has_float_keys(expression)):
         expression = with_one_missing(expression)
-    return with_sums_of_nothing(replaced(expression))
+    made = with_sums_of_nothing(replaced(expression))
+    # With NaN Dask fills bins outside of the rows of a partition.
+    return with_nullable_dtypes(made, "f") if isinstance(expression, ResampleReduction) else made
 
 
 def _without_files(expression: Any) -> Any:
