@@ -31,8 +31,8 @@ PRIVATE_NAMES = {
         "ToFrame ToFrameIndex UFuncAlign UFuncElemwise Where WhereAlign determine_column_projection rewrite_filters"
     ),
     "dask.dataframe.dask_expr._groupby": (
-        "DecomposableGroupbyAggregation GetGroup GroupByBase GroupByCumsum GroupByTransform GroupbyAggregation Head "
-        "Prod Size Std Sum Var groupby_slice_transform"
+        "DecomposableGroupbyAggregation GetGroup GroupByBFill GroupByBase GroupByCumsum GroupByFFill GroupByTransform "
+        "GroupbyAggregation Head Prod Size Std Sum Var groupby_slice_transform"
     ),
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
     "dask.dataframe.dask_expr._quantile": "SeriesQuantile",

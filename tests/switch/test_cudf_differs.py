@@ -442,7 +442,13 @@ def test_cudf_alone_differs_from_pandas(rule):
     assert not same(expected, found), f"cuDF agrees with pandas: {expected!r}. The rule is not needed any more."
 
 
+def _without_keys(frame: Any) -> Any:
+    return frame.assign(k=frame.x.where(frame.x > 1)).groupby("k").x
+
+
 OF_DASK = {
+    "groupby.FFillAsPandas": (lambda frame: _without_keys(frame).ffill().isna(), [True, True]),
+    "groupby.BFillAsPandas": (lambda frame: _without_keys(frame).bfill().isna(), [True, True]),
     "missing_values.filled": (lambda frame: frame.fillna({"x": 0.0}).x, [1.0, 0.0]),
     "reductions.NLargestAsPandas": (lambda frame: frame.nlargest(1, "k")["k"], [2]),
     "reductions.NSmallestAsPandas": (lambda frame: frame.nsmallest(1, "k")["k"], [1]),
@@ -470,7 +476,7 @@ def test_dask_alone_differs_from_pandas(rule):
 
 def name_of(rule):
     """The module and the name of what implements a rule: of a class with an operation, that of the operation."""
-    rule = getattr(rule, "func", rule)
+    rule = rule if isinstance(rule, type) else getattr(rule, "func", rule)
     operation = getattr(rule, "operation", None)
     rule = type(operation) if isinstance(operation, Comparison | Logical) else rule
     return f"{rule.__module__.rpartition('.')[2]}.{rule.__name__}"

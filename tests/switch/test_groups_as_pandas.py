@@ -187,6 +187,25 @@ def test_bins_of_times_without_rows_have_the_values_of_pandas(compute):
     assert_equal(compute(on_gpu).compute(), compute(TIMES), check_freq=False)
 
 
+@pytest.mark.parametrize("method", ["ffill", "bfill"])
+@pytest.mark.parametrize(
+    "select",
+    [
+        lambda groups: groups.x,
+        lambda groups: groups[["x", "name"]],
+        lambda groups: groups,
+    ],
+)
+@pytest.mark.parametrize("keys", [[None] * 10, [None, "a", "b", None, "a"] * 2], ids=["no key", "some keys"])
+def test_rows_without_a_key_are_kept_where_groups_are_filled(keys, select, method):
+    """Also in a partition in which no row has a key, which Dask loses on the CPU."""
+    rows = FRAME.assign(key=pd.array(keys, "str"))
+    on_gpu = to_gpu_as(as_stand_in, dd.from_pandas(rows, npartitions=3))
+    for options in ({}, {"limit": 1}):
+        result, expected = (getattr(select(frame.groupby("key")), method)(**options) for frame in (on_gpu, rows))
+        assert_equal(result.compute().sort_index(), expected)
+
+
 class NewRowsOfNaN(Frame):
     """As a dataframe of cuDF, in which NaN that new rows are filled with is a number, also in a nullable dtype."""
 

@@ -21,7 +21,9 @@ from dask.dataframe.dask_expr._groupby import (
     GetGroup,
     GroupbyAggregation,
     GroupByBase,
+    GroupByBFill,
     GroupByCumsum,
+    GroupByFFill,
     GroupByTransform,
     Size,
     Std,
@@ -52,6 +54,8 @@ from .arithmetic import (
 from .concat import concatenation
 from .fewer_partitions import DISTINCT
 from .groupby import (
+    BFillAsPandas,
+    FFillAsPandas,
     GetGroupAsPandas,
     GroupbyAggregationAsPandas,
     SizeAsPandas,
@@ -630,7 +634,9 @@ RULES: dict[Any, Any] = {
     Concat: concatenation,
     DescribeNumeric: lambda found: DescribeAsPandas(*with_floats_of_numpy(found).operands),
     GetGroup: GetGroupAsPandas,
+    GroupByBFill: BFillAsPandas,
     GroupByCumsum: summed_so_far,
+    GroupByFFill: FFillAsPandas,
     GroupByTransform: of_no_number,
     GroupbyAggregation: lambda found: in_order(GroupbyAggregationAsPandas(*found.operands)),
     IdxMax: IdxMaxAsPandas,

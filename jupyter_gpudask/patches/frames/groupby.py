@@ -14,7 +14,9 @@ from dask.dataframe.dask_expr._groupby import (
     GetGroup,
     GroupbyAggregation,
     GroupByBase,
+    GroupByBFill,
     GroupByCumsum,
+    GroupByFFill,
     GroupByTransform,
     Head,
     Prod,
@@ -165,6 +167,33 @@ def transformed(df: Any, grouper: Any, key: Any, args: Any, *, func: str, **kwar
     """The sum or product for each row of one partition, with the operands of Dask's function."""
     result, numbers = (groupby_slice_transform(df, grouper, key, name, args, **kwargs) for name in (func, "count"))
     return result.mask((numbers == 0).fillna(value=False), _OF_NO_NUMBER[func])
+
+
+def filled(df: Any, grouper: Any, key: Any, args: Any, *, func: Any, **kwargs: Any) -> Any:
+    """The rows of one partition with missing values filled in each group, with the operands of Dask's function.
+
+    `func` is called once with all groups. Dask's calls it with each, of which there is none if no row has a key: then
+    pandas has no rows, and an error for several columns.
+    """
+    options = {name: kwargs.pop(name) for name in ("dropna", "observed") if name in kwargs}
+    kwargs.pop("group_keys", None)
+    groups = df.groupby(grouper, **options)
+    return func(groups[key] if key else groups, *args, **kwargs)
+
+
+class FFillAsPandas(GroupByFFill):
+    """Missing values of groups filled from the rows before, of which some have no key."""
+
+    @property
+    def grp_func(self) -> Any:
+        """The function of one partition."""
+        return partial(filled, func=self.func)
+
+
+class BFillAsPandas(GroupByBFill):
+    """Missing values of groups filled from the rows after, likewise."""
+
+    grp_func = FFillAsPandas.grp_func
 
 
 def of_no_number(expression: GroupByTransform) -> Any:
