@@ -126,7 +126,7 @@ _OF_NAMES = "rows of concat whose indexes have different names have none"
 _OF_BOOLEANS = "booleans of an outer merge that lacks no row may be objects"
 _OF_TEXT = "numbers with a fraction in text files are rounded twice"
 _OF_ROWS = "statistics of rows with booleans are numbers"
-_OF_SMALL = "cumsum of small integers keeps their dtype"
+_OF_SMALL = "cumsum of small integers, and of float32, keeps their dtype"
 _OF_META = "rows of apply have the dtype of meta"
 _OF_KEYS = "keys of a merge of integers of two sizes have the dtype of the metadata"
 _OF_BINS = "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some are missing"
@@ -158,7 +158,7 @@ _NOTES = {
     _OF_BOOLEANS: "of dtype bool on the CPU, object on the GPUs",
     _OF_TEXT: r"\d\.\d+",
     _OF_ROWS: "of dtype object on the CPU",
-    _OF_SMALL: r"of dtype u?int64 on the CPU, u?int\d+ on the GPUs",
+    _OF_SMALL: r"of dtype (u?int64 on the CPU, u?int\d+|float64 on the CPU, float32) on the GPUs",
     _OF_META: "of dtype (float32|string) on the CPU, float64 on the GPUs",
     _OF_KEYS: r"of dtype int64 on the CPU, int\d+ on the GPUs",
     _OF_BINS: r"(nan\)|<NA>) and np\.(float64\([01]\.0|int64\([01])\)$"

@@ -196,6 +196,8 @@ def test_digits_of_a_decomposition_count_if_numpy_and_dask_agree():
         ("v = v.drop_duplicates()\nv = v.assign(z=v['k'] - v['k'].max())", "int64 on the CPU, object", False),
         ("v = v.merge(w, left_on='n', right_on='k', how='right')", "int64 on the CPU, object", True),
         ("v = v.merge(w, on=['n'], how='right')", "int64 on the CPU, object", False),
+        ("v = v[['n', 'c']].cumprod()", "float64 on the CPU, float32", True),
+        ("v = v[['n', 'c']].cumprod()", "float32 on the CPU, float64", False),
     ],
 )
 def test_dtypes_that_depend_on_the_rows_of_partitions_are_documented(text, dtypes, expected):
