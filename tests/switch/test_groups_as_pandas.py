@@ -206,6 +206,20 @@ def test_rows_without_a_key_are_kept_where_groups_are_filled(keys, select, metho
         assert_equal(result.compute().sort_index(), expected)
 
 
+@pytest.mark.parametrize("method", ["first", "sum", "count"])
+@pytest.mark.parametrize("by", ["k", ["k", "name"], lambda f: f.k % 2], ids=["column", "columns", "computed"])
+def test_groups_without_a_column_have_rows(by, method):
+    """Dask on the CPU has an error, or in `concat` no rows."""
+
+    def compute(frame, concat):
+        groups = getattr(frame.groupby(by(frame) if callable(by) else by)[["x"]], method)()
+        dropped, selected = (each.reset_index(drop=True) for each in (groups.drop(columns=["x"]), groups[[]]))
+        return concat([dropped, selected, frame])[["x"]]
+
+    on_gpu = to_gpu_as(as_stand_in, dd.from_pandas(FRAME, npartitions=2))
+    assert_equal(compute(on_gpu, dd.concat).compute(), compute(FRAME, pd.concat))
+
+
 class NewRowsOfNaN(Frame):
     """As a dataframe of cuDF, in which NaN that new rows are filled with is a number, also in a nullable dtype."""
 

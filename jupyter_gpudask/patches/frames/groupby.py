@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from dask.dataframe.dask_expr._expr import Blockwise, Filter, Projection
+from dask.dataframe.dask_expr._expr import Blockwise, Expr, Filter, Projection
 from dask.dataframe.dask_expr._groupby import (
     DecomposableGroupbyAggregation,
     GetGroup,
@@ -20,6 +20,7 @@ from dask.dataframe.dask_expr._groupby import (
     GroupByTransform,
     Head,
     Prod,
+    SingleAggregation,
     Size,
     Std,
     Sum,
@@ -217,6 +218,17 @@ def _function(expression: Any, column: Any) -> str:
     if isinstance(functions, list):
         functions = column[-1] if isinstance(column, tuple) else column
     return functions if isinstance(functions, str) else _NAMES.get(functions, "")
+
+
+def of_no_column(expression: Any) -> Any:
+    """A selection from groups; that of no column has no selection before it, whose columns Dask 2026.7 misses."""
+    groups = expression.frame.frame if isinstance(expression.frame, FilledSums) else expression.frame
+    chosen = groups.operand("_slice") if isinstance(groups, SingleAggregation) else None
+    if not isinstance(chosen, list) or expression.ndim < 2 or expression.columns:
+        return in_order(expression)
+    keys = [key for key in groups.by if not isinstance(key, Expr)]
+    frame = Projection(groups.frame, [name for name in groups.frame.columns if name in [*keys, *chosen]])
+    return in_order(Projection(groups.substitute_parameters({"frame": frame, "_slice": None}), []))
 
 
 _SIZE = "__size__"
