@@ -38,9 +38,9 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
     "dask.dataframe.dask_expr._quantile": "SeriesQuantile",
     "dask.dataframe.dask_expr._reductions": (
-        "All Any CustomReduction DropDuplicates IdxMax IdxMin IdxMin.reduction_aggregate Max Min Min.reduction_chunk "
-        "Mode Mode.reduction_aggregate NLargest NSmallest NSmallest.reduction_aggregate NSmallest.reduction_chunk Prod "
-        "Reduction Sum Unique ValueCounts Var"
+        "All Any Corr Cov CustomReduction DropDuplicates IdxMax IdxMin IdxMin.reduction_aggregate Max Min "
+        "Min.reduction_chunk Mode Mode.reduction_aggregate NLargest NSmallest NSmallest.reduction_aggregate "
+        "NSmallest.reduction_chunk Prod Reduction Sum Unique ValueCounts Var"
     ),
     "dask.dataframe.dask_expr._repartition": (
         "Repartition RepartitionToFewer RepartitionToFewer._compute_partition_boundaries"

@@ -451,6 +451,8 @@ OF_DASK = {
     "groupby.FFillAsPandas": (lambda frame: _without_keys(frame).ffill().isna(), [True, True]),
     "groupby.BFillAsPandas": (lambda frame: _without_keys(frame).bfill().isna(), [True, True]),
     "missing_values.filled": (lambda frame: frame.fillna({"x": 0.0}).x, [1.0, 0.0]),
+    "reductions.CovAsPandas": (lambda frame: frame.cov()[["k"]].index, ["k", "x"]),
+    "reductions.CorrAsPandas": (lambda frame: frame.corr()[["k"]].index, ["k", "x"]),
     "reductions.NLargestAsPandas": (lambda frame: frame.nlargest(1, "k")["k"], [2]),
     "reductions.NSmallestAsPandas": (lambda frame: frame.nsmallest(1, "k")["k"], [1]),
     "reductions.of_variance": (lambda frame: dask.delayed([str(frame.astype("Float64").std().dtype)]), ["float64"]),

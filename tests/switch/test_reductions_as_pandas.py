@@ -6,7 +6,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, Frame, Series, to_gpu_as
+from cudf_stand_in import FRAME, Frame, Series, as_stand_in, to_gpu_as
 from dask._collections import new_collection
 
 from jupyter_gpudask.inspection import placement
@@ -94,6 +94,25 @@ def test_a_column_with_a_name_of_several_levels_has_the_largest_values():
     data = pd.DataFrame({("x", "max"): [3, 1, 2], ("x", "min"): [1, 0, 2]})
     result = to_gpu_as(OneLevel, dd.from_pandas(data, npartitions=1)).nlargest(2, ("x", "max"))[[("x", "max")]]
     assert result.compute().to_numpy().tolist() == [[3], [2]]
+
+
+@pytest.mark.parametrize("method", ["corr", "cov"])
+@pytest.mark.parametrize(
+    "select",
+    [
+        lambda matrix: matrix.x,
+        lambda matrix: matrix[["k"]],
+        lambda matrix: matrix.drop(columns=["x"]),
+        lambda matrix: matrix.groupby(matrix.x > 0).k.size(),
+        lambda matrix: matrix[matrix.x > 0].k,
+    ],
+)
+def test_a_column_of_correlations_has_those_with_all_columns(method, select):
+    """Dask on the CPU has fewer rows, or an error."""
+    rows = FRAME[["k"]].assign(n=range(10), x=FRAME.x * np.arange(10))
+    result = select(getattr(to_gpu_as(as_stand_in, dd.from_pandas(rows, npartitions=3)), method)()).compute()
+    expected = select(getattr(rows, method)())
+    (pd.testing.assert_frame_equal if expected.ndim > 1 else pd.testing.assert_series_equal)(result, expected)
 
 
 class Unsigned(Series):

@@ -30,7 +30,20 @@ from dask.dataframe.dask_expr._groupby import (
 )
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._quantile import SeriesQuantile
-from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Prod, Sum, Var
+from dask.dataframe.dask_expr._reductions import (
+    Corr,
+    Cov,
+    IdxMax,
+    IdxMin,
+    Max,
+    Min,
+    Mode,
+    NLargest,
+    NSmallest,
+    Prod,
+    Sum,
+    Var,
+)
 from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._shuffle import SetIndex, SortValues
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise, SplitMap
@@ -88,6 +101,8 @@ from .missing_values import (
 from .query import evaluated_text, selected_by_text
 from .reductions import (
     CUMULATIVE,
+    CorrAsPandas,
+    CovAsPandas,
     DescribeAsPandas,
     IdxMaxAsPandas,
     IdxMinAsPandas,
@@ -634,6 +649,8 @@ RULES: dict[Any, Any] = {
     **dict.fromkeys((_reductions.All, _reductions.Any), with_plain_booleans),
     CatBlockwise: CatBlockwiseAsPandas,
     Concat: concatenation,
+    Corr: CorrAsPandas,
+    Cov: CovAsPandas,
     DescribeNumeric: lambda found: DescribeAsPandas(*with_floats_of_numpy(found).operands),
     GetGroup: GetGroupAsPandas,
     GroupByBFill: BFillAsPandas,
