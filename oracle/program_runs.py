@@ -184,7 +184,7 @@ DOCUMENTED = (
     ((TYPE,), "", _WITHOUT_ROWS),
     ((TYPE,), r"merge\(", _OF_KEYS),
     ((TYPE,), r"merge\(w, left_on=", _OF_NAMED),
-    ((TYPE,), r"(drop_duplicates|merge|unique)\([\s\S]*\.(max|min)\(\)", _OF_EXTREMES),
+    ((TYPE,), r"(drop_duplicates|merge|unique)\([\s\S]*\bv(\['\w+'\])?\.(max|min)\(\)", _OF_EXTREMES),
     ((VALUE,), r"groupby\(|\.mode\(", _OF_ZEROS),
     ((VALUE,), r"da\.linalg\.(qr|svd)\(.*\); v = (q|\(u)[\s\S]*(v\[v |da\.cbrt)", _OF_ROUNDED),
     ((TYPE,), r"axis=1", _OF_ROWS),
