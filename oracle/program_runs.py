@@ -126,7 +126,7 @@ _OF_NAMES = "rows of concat whose indexes have different names have none"
 _OF_BOOLEANS = "booleans of an outer merge that lacks no row may be objects"
 _OF_TEXT = "numbers with a fraction in text files are rounded twice"
 _OF_ROWS = "statistics of rows with booleans are numbers"
-_OF_SMALL = "cumsum of small integers keeps their dtype"
+_OF_SMALL = "cumsum of small integers, and of float32, keeps their dtype"
 _OF_META = "rows of apply have the dtype of meta"
 _OF_KEYS = "keys of a merge of integers of two sizes have the dtype of the metadata"
 _OF_BINS = "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some are missing"
@@ -138,6 +138,10 @@ _OF_SHUFFLED = "quantile estimates from the quantiles of the partitions"
 _OF_SELECTED = "labels of a merge, which are selected, are counted in each partition"
 _OF_FIRST = "the first of the text files that are written of a merge has other rows"
 _OF_INTEGERS = "functions of NumPy keep integers of Arrow"
+_OF_NAMED = "a column with the name of a key of a merge has the dtype of the metadata"
+_OF_EXTREMES = "the extremes of integers are floats where a partition has no rows"
+_OF_ZEROS = "0.0 and -0.0 of a dtype of Arrow are one value"
+_OF_ROUNDED = "what is made of q or u of a decomposition depends on its last digits, also in NumPy"
 _NOTES = {
     _OF_TINY: "-inf$",
     _OF_PARTS: "of dtype float64 on the CPU, string on the GPUs",
@@ -146,12 +150,15 @@ _NOTES = {
     _OF_SELECTED: r"^\d+ rows on the CPU, \d+ on the GPUs",
     _OF_FIRST: "Mismatched dtypes found",
     _OF_INTEGERS: r"of dtype float64 on the CPU, u?int\d+ on the GPUs",
+    _OF_NAMED: r"^column \w+_[xy2]: of dtype int64 on the CPU, object on the GPUs",
+    _OF_EXTREMES: r"of dtype (int64 on the CPU, float64|float64 on the CPU, int64) on the GPUs",
+    _OF_ZEROS: r"^\d+ rows on the CPU, \d+ on the GPUs",
     _OF_MERGE: r"of dtype float64 on the CPU, int\d+ on the GPUs",
     _OF_NAMES: r"^columns \['\w+'(, .*)\] on the CPU, \['index'\1\] on the GPUs$",
     _OF_BOOLEANS: "of dtype bool on the CPU, object on the GPUs",
     _OF_TEXT: r"\d\.\d+",
     _OF_ROWS: "of dtype object on the CPU",
-    _OF_SMALL: r"of dtype u?int64 on the CPU, u?int\d+ on the GPUs",
+    _OF_SMALL: r"of dtype (u?int64 on the CPU, u?int\d+|float64 on the CPU, float32) on the GPUs",
     _OF_META: "of dtype (float32|string) on the CPU, float64 on the GPUs",
     _OF_KEYS: r"of dtype int64 on the CPU, int\d+ on the GPUs",
     _OF_BINS: r"(nan\)|<NA>) and np\.(float64\([01]\.0|int64\([01])\)$"
@@ -176,6 +183,10 @@ DOCUMENTED = (
     ((FAILS,), r"\.columns = \[\[", "a MultiIndex as columns is refused by cuDF"),
     ((TYPE,), "", _WITHOUT_ROWS),
     ((TYPE,), r"merge\(", _OF_KEYS),
+    ((TYPE,), r"merge\(w, left_on=", _OF_NAMED),
+    ((TYPE,), r"(drop_duplicates|merge|unique)\([\s\S]*\bv(\['\w+'\])?\.(max|min)\(\)", _OF_EXTREMES),
+    ((VALUE,), r"groupby\(|\.mode\(", _OF_ZEROS),
+    ((VALUE,), r"da\.linalg\.(qr|svd)\(.*\); v = (q|\(u)[\s\S]*(v\[v |da\.cbrt)", _OF_ROUNDED),
     ((TYPE,), r"axis=1", _OF_ROWS),
     ((TYPE,), r"apply\(.*axis=1, meta=", _OF_META),
     ((TYPE,), r"\.cum(sum|prod)\(", _OF_SMALL),
@@ -184,7 +195,7 @@ DOCUMENTED = (
     ((TYPE,), r"\.str\.r?split\(", _OF_PARTS),
     ((VALUE,), r"(merge|unique)\([\s\S]*(reset_index|join)\(", _OF_LABELS),
     ((VALUE,), r"merge\([\s\S]*\.loc\[\d+:\d+\]", _OF_SELECTED),
-    ((VALUE,), r"(drop_duplicates|median|merge|unique)\([\s\S]*describe\(", _OF_QUANTILES),
+    ((VALUE,), r"(drop_duplicates|median|merge|unique|v\.join)\([\s\S]*describe\(", _OF_QUANTILES),
     ((VALUE,), r"groupby\(.*\.(median|shift)\([\s\S]*\.quantile\(", _OF_SHUFFLED),
     ((FAILS,), r"merge\([\s\S]*read_csv\(", _OF_FIRST),
     ((TYPE,), r"np\.(ceil|conj|floor|sign|square|trunc)\(", _OF_INTEGERS),
@@ -194,9 +205,16 @@ DOCUMENTED = (
 )
 """Differences that docs/what-runs-where.md lists: their outcomes, a pattern of the text of a step, and the reason."""
 
+_ZEROS = re.compile(r"-0\.0\b.*'(double|float)\[pyarrow\]'")
 
-def documented(program: Program, outcome: str, note: str, *, on_gpu: bool, rows: int | None = None) -> str:
-    """The reason of a difference of a result with so many rows that is documented for GPUs; empty if none is."""
+
+def documented(
+    program: Program, outcome: str, note: str, *, on_gpu: bool, rows: int | None = None, unlike_host: bool = False
+) -> str:
+    """The reason of a difference of a result with so many rows that is documented for GPUs; empty if none is.
+
+    - `unlike_host`: whether Dask on the CPU has another result than NumPy or pandas.
+    """
     if "No module named 'cupyx'" in note:
         return "the stand-in for CuPy has no cupyx"
     text = "\n".join(step.text for step in program.steps)
@@ -207,7 +225,9 @@ def documented(program: Program, outcome: str, note: str, *, on_gpu: bool, rows:
             continue
         if outcome == NO_ERROR and not any(error in note for error in _ERRORS.get(reason, ("",))):
             continue
-        if reason == _WITHOUT_ROWS and rows != 0:
+        if (reason == _WITHOUT_ROWS and rows != 0) or (reason == _OF_ROUNDED and not unlike_host):
+            continue
+        if reason == _OF_ZEROS and not _ZEROS.search(program.setup):
             continue
         if not re.search(_NOTES.get(reason, ""), note):
             continue
@@ -273,7 +293,7 @@ def judge(program: Program, outcomes: Mapping[str, Outcome | None], *, on_gpu: b
         row.outcome, row.note, row.way, row.on_cpu = outcome, note, way, run.on_cpu
         row.host = _decided_by(program, host, plain, run)
         rows = len(plain.value) if isinstance(plain.value, pd.DataFrame | pd.Series | pd.Index) else None
-        reason = documented(program, outcome, note, on_gpu=on_gpu, rows=rows)
+        reason = documented(program, outcome, note, on_gpu=on_gpu, rows=rows, unlike_host=row.unlike_host)
         if reason:
             row.outcome, row.note = KNOWN, f"{reason}: {note}"
         elif row.host == "as the switch" and outcome != FACTS:

@@ -153,3 +153,53 @@ def test_only_the_cause_that_is_documented_is_no_finding(text, note):
         True,
         False,
     ]
+
+
+def known(text, outcome, note, data=None, **facts):
+    """Whether a difference of a program with one step is documented."""
+    program = Program(0, "frame", {"v": data or Table({"x": ("int64", (1,))}, None, 1)}, (Step("last", text),))
+    return bool(kinds.documented(program, outcome, note, on_gpu=True, **facts))
+
+
+def test_zeros_of_both_signs_are_one_value_of_arrow_only():
+    rows = "3 rows on the CPU, 1 on the GPUs"
+    for dtype, zero, text, expected in (
+        ("double[pyarrow]", -0.0, "v = v[['x']].mode()", True),
+        ("double[pyarrow]", -0.0, "v = v.groupby(v['x'] // 2)['n'].min()", True),
+        ("double[pyarrow]", -0.0, "v = v[v['x'] > 0]", False),
+        ("double[pyarrow]", 0.0, "v = v[['x']].mode()", False),
+        ("float64", -0.0, "v = v[['x']].mode()", False),
+    ):
+        data = Table({"x": (dtype, (0.0, zero)), "n": ("int64", (1, 2))}, None, 1)
+        assert known(text, kinds.VALUE, rows, data) == expected, (dtype, zero, text)
+
+
+def test_digits_of_a_decomposition_count_if_numpy_and_dask_agree():
+    made = "q, r = da.linalg.qr(v.rechunk({1: -1})); v = q.T @ q\n"
+    shapes = "of shape (1,) on the CPU, (2,) on the GPUs"
+    for text, unlike_host, expected in (
+        ("v = v[v > 1]", True, True),
+        ("v = da.cbrt(v)", True, True),
+        ("v = v[v > 1]", False, False),
+        ("v = v + 1", True, False),
+    ):
+        assert known(made + text, kinds.VALUE, shapes, unlike_host=unlike_host) == expected
+    assert not known("v = da.cbrt(v)", kinds.VALUE, shapes, unlike_host=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "dtypes", "expected"),
+    [
+        ("v = v.drop_duplicates()\nv = v.assign(z=v['k'] - v['k'].max())", "int64 on the CPU, float64", True),
+        ("v = v.drop_duplicates()\nv = v.assign(z=v['k'] - v['k'].sum())", "int64 on the CPU, float64", False),
+        ("v = v.assign(z=v['k'] - v['k'].max())", "int64 on the CPU, float64", False),
+        ("v = v.drop_duplicates()\nv = v.groupby('k')['n'].max()", "int64 on the CPU, float64", False),
+        ("v = v.drop_duplicates()\nv = v.assign(z=v['k'] - v['k'].max())", "int64 on the CPU, object", False),
+        ("v = v.merge(w, left_on='n', right_on='k', how='right')", "int64 on the CPU, object", True),
+        ("v = v.merge(w, on=['n'], how='right')", "int64 on the CPU, object", False),
+        ("v = v[['n', 'c']].cumprod()", "float64 on the CPU, float32", True),
+        ("v = v[['n', 'c']].cumprod()", "float32 on the CPU, float64", False),
+    ],
+)
+def test_dtypes_that_depend_on_the_rows_of_partitions_are_documented(text, dtypes, expected):
+    assert known(text, kinds.TYPE, f"column z_y: of dtype {dtypes} on the GPUs") == expected

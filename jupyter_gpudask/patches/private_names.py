@@ -25,21 +25,22 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._describe": "DescribeNumeric",
     "dask.dataframe.dask_expr._expr": (
         "Add And And.operation AsType Assign Assign.operation AssignAlign Between Blockwise ColumnsSetter Diff Div "
-        "DropnaSeries Elemwise Eval Expr Fillna Filter FloorDiv Fused Head Index Isin Isin._parameters MapPartitions "
-        "Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul NotNull OpAlignPartitions Or Or.operation Pow "
-        "Projection Query Replace ResetIndex Round Shift ShiftIndex Sqrt Sub ToBackend ToDatetime ToDatetime.operation "
-        "ToFrame ToFrameIndex UFuncAlign UFuncElemwise Where WhereAlign determine_column_projection rewrite_filters"
+        "Drop DropnaSeries Elemwise Eval Expr Fillna Filter FloorDiv Fused Head Index Isin Isin._parameters "
+        "MapPartitions Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul NotNull OpAlignPartitions Or "
+        "Or.operation Pow Projection Query Replace ResetIndex Round Shift ShiftIndex Sqrt Sub ToBackend ToDatetime "
+        "ToDatetime.operation ToFrame ToFrameIndex UFuncAlign UFuncElemwise Where WhereAlign "
+        "determine_column_projection rewrite_filters"
     ),
     "dask.dataframe.dask_expr._groupby": (
-        "DecomposableGroupbyAggregation GetGroup GroupByBase GroupByCumsum GroupByTransform GroupbyAggregation Head "
-        "Prod Size Std Sum Var groupby_slice_transform"
+        "DecomposableGroupbyAggregation GetGroup GroupByBFill GroupByBase GroupByCumsum GroupByFFill GroupByTransform "
+        "GroupbyAggregation Head Prod SingleAggregation Size Std Sum Var groupby_slice_transform"
     ),
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
     "dask.dataframe.dask_expr._quantile": "SeriesQuantile",
     "dask.dataframe.dask_expr._reductions": (
-        "All Any CustomReduction DropDuplicates IdxMax IdxMin IdxMin.reduction_aggregate Max Min Min.reduction_chunk "
-        "Mode Mode.reduction_aggregate NLargest NSmallest NSmallest.reduction_aggregate NSmallest.reduction_chunk "
-        "Reduction Sum Unique ValueCounts Var"
+        "All Any Corr Cov CustomReduction DropDuplicates IdxMax IdxMin IdxMin.reduction_aggregate Max Min "
+        "Min.reduction_chunk Mode Mode.reduction_aggregate NLargest NSmallest NSmallest.reduction_aggregate "
+        "NSmallest.reduction_chunk Prod Reduction Sum Unique ValueCounts Var"
     ),
     "dask.dataframe.dask_expr._repartition": (
         "Repartition RepartitionToFewer RepartitionToFewer._compute_partition_boundaries"

@@ -7,7 +7,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, as_stand_in, assert_equal, cases, on_both, to_gpu_as
+from cudf_stand_in import FRAME, Frame, as_stand_in, assert_equal, cases, on_both, to_gpu_as
 from dask._collections import new_collection
 from dask.dataframe.dask_expr._expr import Filter
 from pandas.core.groupby import DataFrameGroupBy
@@ -185,6 +185,70 @@ TIMES = FRAME.set_axis(pd.date_range("2024-01-01", periods=10, freq="37min"))
 def test_bins_of_times_without_rows_have_the_values_of_pandas(compute):
     on_gpu = to_gpu_as(as_stand_in, dd.from_pandas(TIMES, npartitions=3))
     assert_equal(compute(on_gpu).compute(), compute(TIMES), check_freq=False)
+
+
+@pytest.mark.parametrize("method", ["ffill", "bfill"])
+@pytest.mark.parametrize(
+    "select",
+    [
+        lambda groups: groups.x,
+        lambda groups: groups[["x", "name"]],
+        lambda groups: groups,
+    ],
+)
+@pytest.mark.parametrize("keys", [[None] * 10, [None, "a", "b", None, "a"] * 2], ids=["no key", "some keys"])
+def test_rows_without_a_key_are_kept_where_groups_are_filled(keys, select, method):
+    """Also in a partition in which no row has a key, which Dask loses on the CPU."""
+    rows = FRAME.assign(key=pd.array(keys, "str"))
+    on_gpu = to_gpu_as(as_stand_in, dd.from_pandas(rows, npartitions=3))
+    for options in ({}, {"limit": 1}):
+        result, expected = (getattr(select(frame.groupby("key")), method)(**options) for frame in (on_gpu, rows))
+        assert_equal(result.compute().sort_index(), expected)
+
+
+@pytest.mark.parametrize("method", ["first", "sum", "count"])
+@pytest.mark.parametrize("by", ["k", ["k", "name"], lambda f: f.k % 2], ids=["column", "columns", "computed"])
+def test_groups_without_a_column_have_rows(by, method):
+    """Dask on the CPU has an error, or in `concat` no rows."""
+
+    def compute(frame, concat):
+        groups = getattr(frame.groupby(by(frame) if callable(by) else by)[["x"]], method)()
+        dropped, selected = (each.reset_index(drop=True) for each in (groups.drop(columns=["x"]), groups[[]]))
+        return concat([dropped, selected, frame])[["x"]]
+
+    on_gpu = to_gpu_as(as_stand_in, dd.from_pandas(FRAME, npartitions=2))
+    assert_equal(compute(on_gpu, dd.concat).compute(), compute(FRAME, pd.concat))
+
+
+class NewRowsOfNaN(Frame):
+    """As a dataframe of cuDF, in which NaN that new rows are filled with is a number, also in a nullable dtype."""
+
+    __module__ = Frame.__module__
+
+    @property
+    def _constructor(self):
+        return NewRowsOfNaN
+
+    def resample(self, rule, **options):
+        bins = pd.DataFrame(self).resample(rule, **options)
+        return SimpleNamespace(mean=lambda: NewRowsOfNaN(bins.mean()))
+
+    def reindex(self, index, fill_value=None):
+        made = pd.DataFrame(self).reindex(index)
+        return NewRowsOfNaN({name: made[name].mask(~made.index.isin(self.index), 99.0) for name in made})
+
+    def nans_to_nulls(self):
+        return NewRowsOfNaN(pd.DataFrame(self).mask(self == 99))
+
+
+@pytest.mark.parametrize("select", [lambda bins: bins, lambda bins: bins[["k"]]])
+def test_bins_outside_of_the_rows_of_a_partition_are_missing_in_a_nullable_dtype(select):
+    rows = dd.from_pandas(TIMES[["k"]].astype("int64[pyarrow]").assign(x=TIMES.k.astype("Int8")), npartitions=3)
+    result, expected = (
+        select(each.resample("15min").mean()).compute() for each in (to_gpu_as(NewRowsOfNaN, rows), rows)
+    )
+    assert expected.k.isna().any()
+    pd.testing.assert_frame_equal(pd.DataFrame(result), expected)
 
 
 def test_a_filter_of_rows_with_several_levels_stays_where_cudf_can_do_it():

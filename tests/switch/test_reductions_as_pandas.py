@@ -6,7 +6,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, Frame, Series, to_gpu_as
+from cudf_stand_in import FRAME, Frame, Series, as_stand_in, to_gpu_as
 from dask._collections import new_collection
 
 from jupyter_gpudask.inspection import placement
@@ -96,8 +96,27 @@ def test_a_column_with_a_name_of_several_levels_has_the_largest_values():
     assert result.compute().to_numpy().tolist() == [[3], [2]]
 
 
+@pytest.mark.parametrize("method", ["corr", "cov"])
+@pytest.mark.parametrize(
+    "select",
+    [
+        lambda matrix: matrix.x,
+        lambda matrix: matrix[["k"]],
+        lambda matrix: matrix.drop(columns=["x"]),
+        lambda matrix: matrix.groupby(matrix.x > 0).k.size(),
+        lambda matrix: matrix[matrix.x > 0].k,
+    ],
+)
+def test_a_column_of_correlations_has_those_with_all_columns(method, select):
+    """Dask on the CPU has fewer rows, or an error."""
+    rows = FRAME[["k"]].assign(n=range(10), x=FRAME.x * np.arange(10))
+    result = select(getattr(to_gpu_as(as_stand_in, dd.from_pandas(rows, npartitions=3)), method)()).compute()
+    expected = select(getattr(rows, method)())
+    (pd.testing.assert_frame_equal if expected.ndim > 1 else pd.testing.assert_series_equal)(result, expected)
+
+
 class Unsigned(Series):
-    """As a Series of cuDF, whose sum of booleans of Arrow is unsigned."""
+    """As a Series of cuDF, whose sum and product of booleans of Arrow are unsigned."""
 
     @property
     def _constructor(self):
@@ -107,14 +126,22 @@ class Unsigned(Series):
         return Unsigned(pd.Series(self).astype(dtype))
 
     def sum(self, **options):
-        found = pd.Series(self).sum(**options)
+        return self._of_booleans(pd.Series(self).sum(**options))
+
+    def prod(self, **options):
+        return self._of_booleans(pd.Series(self).prod(**options))
+
+    def _of_booleans(self, found):
         return np.uint64(found) if self.dtype.kind == "b" else found
 
 
-def test_the_sum_of_booleans_of_arrow_is_signed():
+@pytest.mark.parametrize(("name", "expected"), [("sum", 0), ("prod", 1)])
+def test_the_sum_and_product_of_booleans_of_arrow_are_signed(name, expected):
     frame = dd.from_pandas(FRAME[["k"]].iloc[:0], npartitions=2)
     booleans = (frame.k > 3).astype("bool[pyarrow]")
-    assert to_gpu_as(Unsigned, booleans).sum().compute().dtype == booleans.sum().compute().dtype == np.int64
+    found = getattr(to_gpu_as(Unsigned, booleans), name)().compute()
+    assert found == getattr(booleans, name)().compute() == expected
+    assert found.dtype == np.int64
 
 
 class Counted(Series):

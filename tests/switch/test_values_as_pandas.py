@@ -275,6 +275,32 @@ def test_a_number_becomes_a_nullable_one_or_an_error(series, wanted):
     pd.testing.assert_series_equal(convert(AnyNumber(series), wanted).to_pandas(), expected)
 
 
+class Integers(Series):
+    """As integers of cuDF, of which some may be missing."""
+
+    __module__ = Series.__module__
+    dtype = np.dtype("int64")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_different"),
+    [
+        (Integers([2, None]), True),
+        (Integers([2, 3]), False),
+        (Series([2, None], dtype="Int64"), False),
+        (Series([2.0, 3.0]), True),
+        (Frame({"a": [2], "b": [2.5]}), True),
+        (Series([True, False]), False),
+    ],
+    ids=str,
+)
+def test_texts_of_integers_beside_missing_ones_are_made_on_the_host(numbers, is_different):
+    """As after ``replace(0, np.nan)``; pandas has floats."""
+    with pytest.raises(DifferentResultError) if is_different else nullcontext():
+        AsTypeAsPandas.operation(numbers, "string")
+    assert AsTypeAsPandas.operation(pd.Series([2.0, None]), "string").tolist() == ["2.0", pd.NA]
+
+
 @pytest.mark.parametrize("columns", ["x", "k", ["k", "x"]], ids=str)
 def test_a_column_that_is_selected_after_fillna_is_filled(columns):
     def compute(frame):

@@ -197,7 +197,7 @@ def with_unsigned_integers(expression: Any) -> Any:
 
 
 def with_signed_sums(expression: Any) -> Any:
-    """The sum of a Series, of integers for booleans of Arrow: cuDF's sum of these is an unsigned integer."""
+    """The sum or product of a Series, of integers for booleans of Arrow: cuDF's of these is an unsigned integer."""
     frame = expression.frame
     (dtype,) = dtypes_of(meta_of(frame)).values() if frame.ndim == 1 else (None,)
     are_changed = isinstance(dtype, pd.ArrowDtype) and dtype.kind == "b"

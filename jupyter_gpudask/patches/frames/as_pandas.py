@@ -21,20 +21,36 @@ from dask.dataframe.dask_expr._groupby import (
     GetGroup,
     GroupbyAggregation,
     GroupByBase,
+    GroupByBFill,
     GroupByCumsum,
+    GroupByFFill,
     GroupByTransform,
     Size,
     Std,
 )
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._quantile import SeriesQuantile
-from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, NLargest, NSmallest, Sum, Var
+from dask.dataframe.dask_expr._reductions import (
+    Corr,
+    Cov,
+    IdxMax,
+    IdxMin,
+    Max,
+    Min,
+    Mode,
+    NLargest,
+    NSmallest,
+    Prod,
+    Sum,
+    Var,
+)
 from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._shuffle import SetIndex, SortValues
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise, SplitMap
 from dask.dataframe.tseries.resample import ResampleAgg, ResampleReduction
 from pandas.api.types import is_object_dtype
 
+from ...fallback.missing import DifferentResultError
 from ...inspection.frames import has_lists
 from ...inspection.placement import is_type_of_gpu
 from .arithmetic import (
@@ -51,11 +67,14 @@ from .arithmetic import (
 from .concat import concatenation
 from .fewer_partitions import DISTINCT
 from .groupby import (
+    BFillAsPandas,
+    FFillAsPandas,
     GetGroupAsPandas,
     GroupbyAggregationAsPandas,
     SizeAsPandas,
     StdAsPandas,
     in_order,
+    of_no_column,
     of_no_number,
     selected,
     summed_so_far,
@@ -82,6 +101,8 @@ from .missing_values import (
 from .query import evaluated_text, selected_by_text
 from .reductions import (
     CUMULATIVE,
+    CorrAsPandas,
+    CovAsPandas,
     DescribeAsPandas,
     IdxMaxAsPandas,
     IdxMinAsPandas,
@@ -96,7 +117,7 @@ from .reductions import (
     of_rows,
     of_variance,
 )
-from .rules import SameColumns, dtypes_of, meta_of, with_operation
+from .rules import SameColumns, dtypes_of, is_text, meta_of, with_operation
 from .sorting import are_read, indexed, sorted_rows
 from .texts import SplitMapAsPandas, called, is_checked
 
@@ -110,7 +131,9 @@ def as_pandas(expression: Any) -> Any:
     expression = _without_files(expression)
     if isinstance(expression, _BY_MISSING) or (type(expression) is Merge and _has_float_keys(expression)):
         expression = with_one_missing(expression)
-    return with_sums_of_nothing(replaced(expression))
+    made = with_sums_of_nothing(replaced(expression))
+    # With NaN Dask fills bins outside of the rows of a partition.
+    return with_nullable_dtypes(made, "f") if isinstance(expression, ResampleReduction) else made
 
 
 def _without_files(expression: Any) -> Any:
@@ -439,16 +462,23 @@ class AsTypeAsPandas(_expr.AsType):
     """A conversion that pandas does for missing values, too: NaN is true, and NaT the smallest integer.
 
     In cuDF these stay missing, so that filters lose rows. In a nullable dtype a computed NaN is missing, and a number
-    that it cannot hold is an error; cuDF makes integers of both.
+    that it cannot hold is an error; cuDF makes integers of both. Texts of integers beside missing ones are those of
+    floats.
     """
 
     @staticmethod
     def operation(frame: Any, dtypes: Any) -> Any:
-        """The result for one partition."""
+        """The result for one partition.
+
+        Raises `DifferentResultError`: texts are to be made of floats that are integers in the metadata.
+        """
         given = {frame.name: frame.dtype} if frame.ndim == 1 else dict(frame.dtypes.items())
         wanted = dtypes if isinstance(dtypes, dict) else dict.fromkeys(given, dtypes)
         common = given.keys() & wanted.keys()
         is_on_gpu = is_type_of_gpu(type(frame))
+        texts = [name for name in common if is_on_gpu and is_text(wanted[name])]
+        if any(_has_other_texts(frame if frame.ndim == 1 else frame[name]) for name in texts):
+            raise DifferentResultError("cuDF writes numbers beside missing ones in another format")
         if is_on_gpu and any(_kind(given[name]) == "f" and _is_nullable(wanted[name]) for name in common):
             frame = OneMissing.operation(frame)
         result = frame.astype(dtypes)
@@ -460,6 +490,13 @@ class AsTypeAsPandas(_expr.AsType):
         if not values:
             return result
         return result.fillna(value=next(iter(values.values())) if frame.ndim == 1 else values)
+
+
+def _has_other_texts(column: Any) -> bool:
+    """Whether pandas has floats or times in a column on a GPU, also for integers of NumPy of which some are missing."""
+    kind = _kind(column.dtype)
+    is_float = kind in "iu" and isinstance(column.dtype, np.dtype) and bool(column.isna().any())
+    return is_float or kind in "fmM"
 
 
 def _is_checked(given: Any, wanted: Any) -> bool:
@@ -606,14 +643,19 @@ RULES: dict[Any, Any] = {
     **dict.fromkeys(RollingReduction.__subclasses__(), rolling),
     **dict.fromkeys((_expr.Assign, _expr.AssignAlign), with_levels),
     **dict.fromkeys((_expr.Diff, _expr.Shift), with_floats),
+    **dict.fromkeys((_expr.Drop, _expr.Projection), of_no_column),
     **dict.fromkeys((_expr.UFuncAlign, _expr.UFuncElemwise), of_columns_of_numpy),
     _expr.Round: with_nullable_dtypes,
     **dict.fromkeys((_reductions.All, _reductions.Any), with_plain_booleans),
     CatBlockwise: CatBlockwiseAsPandas,
     Concat: concatenation,
+    Corr: CorrAsPandas,
+    Cov: CovAsPandas,
     DescribeNumeric: lambda found: DescribeAsPandas(*with_floats_of_numpy(found).operands),
     GetGroup: GetGroupAsPandas,
+    GroupByBFill: BFillAsPandas,
     GroupByCumsum: summed_so_far,
+    GroupByFFill: FFillAsPandas,
     GroupByTransform: of_no_number,
     GroupbyAggregation: lambda found: in_order(GroupbyAggregationAsPandas(*found.operands)),
     IdxMax: IdxMaxAsPandas,
@@ -624,6 +666,7 @@ RULES: dict[Any, Any] = {
     Mode: ModeAsPandas,
     NLargest: NLargestAsPandas,
     NSmallest: NSmallestAsPandas,
+    Prod: with_signed_sums,
     ResampleAgg: ResampleAggAsPandas,
     Size: lambda found: in_order(SizeAsPandas(*found.operands)),
     SeriesQuantile: with_floats_of_numpy,

@@ -20,7 +20,7 @@ from dask.utils import M
 
 from ...inspection.frames import FromPandasOnGpu, ToGpu
 from .concat import is_outer
-from .rules import dtypes_of
+from .rules import dtypes_of, is_text
 from .texts import reason_of_arguments
 
 _OBJECTS = {
@@ -120,20 +120,11 @@ def _as_text(expression: Any) -> str:
     dtypes, wanted = _conversion(expression)
     if _are_objects(dtypes, wanted):
         return "cuDF makes texts of what is converted to objects"
-    texts = [name for name in wanted.keys() & dtypes.keys() if _is_text(wanted[name])]
+    texts = [name for name in wanted.keys() & dtypes.keys() if is_text(wanted[name])]
     kinds = {getattr(dtypes[name], "kind", "O") for name in texts}
     if kinds & set("mM"):
         return "cuDF writes times in another format"
     return "cuDF writes nine digits of a number" if "f" in kinds else ""
-
-
-def _is_text(wanted: Any) -> bool:
-    """Whether this is, or names, a dtype of texts, of pandas or of Arrow."""
-    try:
-        dtype = pd.api.types.pandas_dtype(wanted)
-    except TypeError:
-        return False
-    return isinstance(dtype, pd.StringDtype) or (isinstance(dtype, pd.ArrowDtype) and dtype.type is str)
 
 
 def _cat(expression: Any) -> str:

@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from dask.dataframe.dask_expr._expr import Blockwise, Filter, Projection
+from dask.dataframe.dask_expr._expr import Blockwise, Expr, Filter, Projection
 from dask.dataframe.dask_expr._groupby import (
     DecomposableGroupbyAggregation,
     GetGroup,
     GroupbyAggregation,
     GroupByBase,
+    GroupByBFill,
     GroupByCumsum,
+    GroupByFFill,
     GroupByTransform,
     Head,
     Prod,
+    SingleAggregation,
     Size,
     Std,
     Sum,
@@ -167,6 +170,33 @@ def transformed(df: Any, grouper: Any, key: Any, args: Any, *, func: str, **kwar
     return result.mask((numbers == 0).fillna(value=False), _OF_NO_NUMBER[func])
 
 
+def filled(df: Any, grouper: Any, key: Any, args: Any, *, func: Any, **kwargs: Any) -> Any:
+    """The rows of one partition with missing values filled in each group, with the operands of Dask's function.
+
+    `func` is called once with all groups. Dask's calls it with each, of which there is none if no row has a key: then
+    pandas has no rows, and an error for several columns.
+    """
+    options = {name: kwargs.pop(name) for name in ("dropna", "observed") if name in kwargs}
+    kwargs.pop("group_keys", None)
+    groups = df.groupby(grouper, **options)
+    return func(groups[key] if key else groups, *args, **kwargs)
+
+
+class FFillAsPandas(GroupByFFill):
+    """Missing values of groups filled from the rows before, of which some have no key."""
+
+    @property
+    def grp_func(self) -> Any:
+        """The function of one partition."""
+        return partial(filled, func=self.func)
+
+
+class BFillAsPandas(GroupByBFill):
+    """Missing values of groups filled from the rows after, likewise."""
+
+    grp_func = FFillAsPandas.grp_func
+
+
 def of_no_number(expression: GroupByTransform) -> Any:
     """A function for each row of groups, by `TransformAsPandas` if it is the sum or product of numbers."""
     func = expression.operand("func")
@@ -188,6 +218,17 @@ def _function(expression: Any, column: Any) -> str:
     if isinstance(functions, list):
         functions = column[-1] if isinstance(column, tuple) else column
     return functions if isinstance(functions, str) else _NAMES.get(functions, "")
+
+
+def of_no_column(expression: Any) -> Any:
+    """A selection from groups; that of no column has no selection before it, whose columns Dask 2026.7 misses."""
+    groups = expression.frame.frame if isinstance(expression.frame, FilledSums) else expression.frame
+    chosen = groups.operand("_slice") if isinstance(groups, SingleAggregation) else None
+    if not isinstance(chosen, list) or expression.ndim < 2 or expression.columns:
+        return in_order(expression)
+    keys = [key for key in groups.by if not isinstance(key, Expr)]
+    frame = Projection(groups.frame, [name for name in groups.frame.columns if name in [*keys, *chosen]])
+    return in_order(Projection(groups.substitute_parameters({"frame": frame, "_slice": None}), []))
 
 
 _SIZE = "__size__"

@@ -18,7 +18,17 @@ from dask.dataframe.core import idxmaxmin_chunk
 from dask.dataframe.dask_expr import _cumulative
 from dask.dataframe.dask_expr._describe import DescribeNumeric
 from dask.dataframe.dask_expr._expr import MapPartitions, Projection, Sqrt
-from dask.dataframe.dask_expr._reductions import IdxMin, Max, Min, Mode, NLargest, NSmallest, Reduction, Var
+from dask.dataframe.dask_expr._reductions import (
+    Cov,
+    IdxMin,
+    Max,
+    Min,
+    Mode,
+    NLargest,
+    NSmallest,
+    Reduction,
+    Var,
+)
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 from dask.dataframe.tseries.resample import ResampleAgg, ResampleAggregation
 from dask.utils import is_dataframe_like
@@ -153,6 +163,19 @@ class MinAsPandas(MaxAsPandas):
     """The minimum of each column; for a partition without rows, as in metadata, it is missing."""
 
     reduction_chunk = Min.reduction_chunk
+
+
+class CovAsPandas(Cov):
+    """Covariances of all columns; Dask 2026.7 has rows only of those that are selected, and fails for a single one."""
+
+    def _simplify_up(self, parent: Any, dependents: Any) -> None:
+        """Do not select columns before they are computed."""
+
+
+class CorrAsPandas(CovAsPandas):
+    """Correlations of all columns, likewise."""
+
+    corr = True
 
 
 class NLargestAsPandas(NLargest):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
 from dask.dataframe.dask_expr._expr import Elemwise
 
 
@@ -16,6 +17,15 @@ def dtypes_of(data: Any) -> dict[Any, Any]:
 def of_columns(data: Any, dtypes: dict[Any, Any]) -> Any:
     """The argument of ``data.astype`` for `dtypes`, of which there is one if `data` is a Series."""
     return dtypes if data.ndim > 1 else next(iter(dtypes.values()))
+
+
+def is_text(wanted: Any) -> bool:
+    """Whether this is, or names, a dtype of texts, of pandas or of Arrow."""
+    try:
+        dtype = pd.api.types.pandas_dtype(wanted)
+    except TypeError:
+        return False
+    return isinstance(dtype, pd.StringDtype) or (isinstance(dtype, pd.ArrowDtype) and dtype.type is str)
 
 
 def meta_of(expression: Any) -> Any:
