@@ -22,6 +22,7 @@ ELEMENTS_ON_GPU = 10**8
 ELEMENTS_ON_CPU = 2**16
 _COPIES_OF_LARGEST = 4
 _MOST_COPIES = 32  # as many blocks of a megabyte take a GPU as long as a task takes Dask; a block has 27 neighbors
+_ON_ONE_WORKER = 2**22  # numbers in all of more than four copies, where no block has to be sent
 _MOST_STEPS = 4
 _CHEAP = frozenset({"random", "random_sample", "uniform", "normal", "standard_normal"})
 _CONSTANTS = (np.ones_like, np.zeros_like, np.full_like)
@@ -34,14 +35,16 @@ def with_copies(
     dependents: Mapping[Any, Collection[Any]],
     most_elements: int,
     workers: dict[Any, int] | None = None,
+    *,
+    on_one: bool = False,
 ) -> tuple[dict[Any, GraphNode], dict[Any, Any]]:
     """The same graph, in which each task that needs a cheap block has a copy of the task that creates it.
 
     `graph`: with the dependencies of tasks in it or outside; without aliases, which would hide who needs a block.
     `dependents`: what needs each result.
     `most_elements`: numbers in the largest block that is computed more than once; a constant may be larger. `workers`:
-    if it is given, one copy for each worker that needs a block is made instead, and gets its worker there. Returns the
-    graph, and by the key of each copy the key of its original.
+    if it is given, one copy for each worker that needs a block is made instead, and gets its worker there. `on_one`:
+    whether there is one worker only. Returns the graph, and by the key of each copy the key of its original.
     """
     originals: dict[Any, Any] = {}
     changed = dict(graph)
@@ -54,7 +57,8 @@ def with_copies(
         if any(isinstance(graph[user], Alias) or graph[user].block_fusion for user in users):
             continue
         fewer = 1 if workers is not None else max(1, len(users) / _COPIES_OF_LARGEST)
-        if not is_cheap(task, int(most_elements / fewer)):
+        most = most_elements / fewer if fewer == 1 or not on_one else min(most_elements, _ON_ONE_WORKER) / len(users)
+        if not is_cheap(task, int(most)):
             continue
         del changed[key]
         for number, user in enumerate(sorted(users, key=str)):

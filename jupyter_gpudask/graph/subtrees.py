@@ -142,7 +142,11 @@ def fuse_subtrees(
     enough_on_gpus = 2 * _TASKS_PER_THREAD * max(1, size.threads)
     enough = enough_on_gpus * (_HOST_PARTS if on_host else 1)
     tasks = graph
-    graph, originals = with_copies(graph, wanted, dependents, most_repeated) if len(leaves) >= enough else (graph, {})
+    graph, originals = (
+        with_copies(graph, wanted, dependents, most_repeated, on_one=size.workers == 1)
+        if len(leaves) >= enough
+        else (graph, {})
+    )
     if originals:
         copied = set(originals.values())
         leaves = copied.union(key for key in leaves if copied.isdisjoint(dependencies[key]))

@@ -43,8 +43,9 @@ def test_large_blocks_and_blocks_of_functions_are_created_once():
         assert len(tasks_of((x + x.T).sum())) > 400
 
 
-def copied(graph, most_elements):
-    return with_copies(graph, [], reverse_dict({key: task.dependencies for key, task in graph.items()}), most_elements)
+def copied(graph, most_elements, *, on_one=False):
+    dependents = reverse_dict({key: task.dependencies for key, task in graph.items()})
+    return with_copies(graph, [], dependents, most_elements, on_one=on_one)
 
 
 def is_created_again(x):
@@ -93,9 +94,9 @@ def test_no_copy_remains_a_task():
         assert all(set(task.dependencies) <= graph.keys() for task in graph.values())
 
 
-def graph_with(function, *args, **options):
+def graph_with(function, *args, users="ab", **options):
     block = Task(("x", 0), function, *args, **options)
-    return {("x", 0): block} | {(name, 0): Task((name, 0), np.sum, TaskRef(("x", 0))) for name in "ab"}
+    return {("x", 0): block} | {(name, 0): Task((name, 0), np.sum, TaskRef(("x", 0))) for name in users}
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,15 @@ def test_blocks_of_gpus_are_drawn_again_if_that_is_fast(name, size, copies):
     changed, originals = copied(graph, 10**8)
     assert len(originals) == copies
     assert len(changed) == (4 if copies else 3)
+
+
+@pytest.mark.parametrize(("side", "users", "times"), [(4000, 4, 4), (4000, 9, 1), (500, 9, 9), (500, 32, 1)])
+def test_large_blocks_with_many_neighbors_are_drawn_once_on_one_gpu_and_not_sent_to_others(side, users, times):
+    generator = BlockGenerator("PCG64", np.random.SeedSequence(1))
+    options = {"size": (side, side), "dtype": np.dtype(float), "options": {}}
+    graph = graph_with(draw_block, generator, "random", (), users=map(str, range(users)), **options)
+    assert len(copied(graph, 10**8)[1]) == users
+    assert len(copied(graph, 10**8, on_one=True)[1]) == (times if times > 1 else 0)
 
 
 def test_a_choice_is_drawn_once():
