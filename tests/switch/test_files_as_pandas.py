@@ -333,6 +333,18 @@ def test_a_partition_without_rows_is_written_to_directories(tmp_path):
     assert result.name.tolist() == expected.name.tolist()
 
 
+def test_booleans_that_a_merge_leaves_missing_are_missing_in_files(tmp_path):
+    def write(name):
+        empty = pd.DataFrame({"n": pd.Series([], dtype="int64"), "k": pd.Series([], dtype="int64")})
+        left = dd.from_pandas(empty, npartitions=4, sort=False)
+        left["flag"] = left.k <= 0
+        right = dd.from_pandas(pd.DataFrame({"n": range(6), "k": [2, 2, 2, 0, 3, 3]}), npartitions=5, sort=False)
+        left.merge(right, on=["n", "k"], how="outer").to_parquet(str(tmp_path / name))
+        return dd.read_parquet(str(tmp_path / name)).compute(scheduler="sync").flag.isna().tolist()
+
+    assert in_cell(lambda: write("cudf"))[0] == write("pandas") == [True] * 6
+
+
 def test_a_series_is_iterated():
     frame = dd.from_pandas(WHOLE, npartitions=3)
     result, _ = in_cell(lambda: [*dd.from_pandas(WHOLE, npartitions=3).name])

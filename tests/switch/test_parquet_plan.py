@@ -322,3 +322,18 @@ def test_a_folder_that_has_files_gets_one_for_each_partition(tmp_path, cell):
     for number in (1, FILES):
         frame.to_csv(tmp_path / "*.csv")
         assert len(list(tmp_path.glob("*.csv"))) == number
+
+
+def test_missing_booleans_are_written_as_such_where_cudf_has_texts():
+    """cuDF makes false of these texts, when it reads them beside the booleans of another file."""
+    data = as_stand_in(pd.DataFrame({"flag": pd.Series([None, None], dtype=object), "text": ["a", None], "n": [1, 2]}))
+    written = parquet_readers.with_missing_booleans(data, {"flag": "bool", "text": "string", "n": "int64"})
+    assert {name: str(dtype) for name, dtype in written.dtypes.items()} == {
+        "flag": "boolean",
+        "text": str(data.text.dtype),
+        "n": "int64",
+    }
+    assert written.flag.isna().all()
+    assert str(data.flag.dtype) == "object"
+    some = as_stand_in(pd.DataFrame({"flag": [True, False]}))
+    assert parquet_readers.with_missing_booleans(some, {"flag": "bool"}) is some

@@ -74,9 +74,8 @@ class GpuEngine(ArrowDatasetEngine):
 
         schema, dtypes = kwargs.pop("schema", None), kwargs.pop("dtypes")
         partition, path, fs, filename, partition_on, *others = args
-        written = PandasIndexEngine.write_partition(
-            partition_to_gpu(partition), path, fs, filename, partition_on, *others, **kwargs
-        )
+        partition = with_missing_booleans(partition_to_gpu(partition), dtypes)
+        written = PandasIndexEngine.write_partition(partition, path, fs, filename, partition_on, *others, **kwargs)
         folders = ["*"] * len(partition_on or ())
         file = fs.sep.join([glob.escape(path), *folders, filename])
         for each in fs.glob(file) if folders else [fs.sep.join([path, filename])]:
@@ -93,6 +92,22 @@ class GpuEngine(ArrowDatasetEngine):
             with fs.open(fs.sep.join([path, "_common_metadata"]), "wb") as file:
                 pq.write_metadata(schemas[0], file)
         return PandasIndexEngine.write_metadata(parts, meta, fs, path, *args, **kwargs)
+
+
+def with_missing_booleans(partition: Any, dtypes: Mapping[Any, str]) -> Any:
+    """A partition of cuDF, of which booleans that are all missing, and texts in cuDF, are booleans.
+
+    Beside booleans of other files, cuDF makes false of these texts. `dtypes`: those of the plan.
+    """
+    changed = {}
+    for name in (name for name, dtype in dtypes.items() if dtype in ("bool", "boolean") and name in partition):
+        missing = partition[name].isna()
+        if str(partition[name].dtype) in ("object", "str", "string") and missing.all():
+            changed[name] = missing.where(~missing)
+    partition = partition.copy(deep=False) if changed else partition
+    for name, booleans in changed.items():
+        partition[name] = booleans
+    return partition
 
 
 class ReadParquetOnGpu(ReadParquetFSSpec):
