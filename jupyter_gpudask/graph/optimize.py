@@ -18,13 +18,14 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import ensure_dict
 
 from .decompositions import ONLY_R, ONLY_VALUES, with_taller_blocks, without_unused_parts
+from .on_host import may_run_on_host
 from .overlap import with_few_overlaps
 from .partitions import fuse_partitions
 from .program import with_programs
 from .rechunk import largest_array
 from .repeated import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU
 from .slices import with_slices_first
-from .subtrees import ClusterSize, fuse_subtrees, may_run_on_host
+from .subtrees import ClusterSize, fuse_subtrees
 from .workers import WORKER
 
 
