@@ -34,7 +34,7 @@ def read_ahead(reads: Iterable[Read], plugin: Any) -> Iterator[ReadAhead | None]
     """
     found: list[Read] = []
     if plugin is not None and plugin.may_wait():
-        found += (read for read in reads if plugin.runs_on_host(read.name, read.is_on_host))
+        found += _on_host(reads, plugin)
     if len(found) < 2:  # nothing is before the first
         yield None
         return
@@ -43,6 +43,15 @@ def read_ahead(reads: Iterable[Read], plugin: Any) -> Iterator[ReadAhead | None]
         yield ahead
     finally:
         ahead.close()
+
+
+def _on_host(reads: Iterable[Read], plugin: Any) -> Iterator[Read]:
+    known: dict[str, bool] = {}
+    for read in reads:
+        if read.name not in known:
+            known[read.name] = plugin.may_run_on_host(read.name, read.is_on_host) and read.is_on_host()
+        if known[read.name]:
+            yield read
 
 
 class ReadAhead:

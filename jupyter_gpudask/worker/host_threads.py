@@ -149,7 +149,7 @@ class HostThreadsPlugin(WorkerPlugin):
         self._seceding = threading.Lock()
         self._needs: dict[str, int] = {}  # bytes by which the process has grown during a part of a name
         self._long: dict[str, bool] = {}  # the names of parts of which the last one has taken long
-        self._on_host: dict[str, bool] = {}  # whether the parts of a name run on the host
+        self._on_host: dict[str, bool] = {}  # whether the first part of a name runs on the host
         self._wake = threading.Event()  # there are parts
         self._hurry = threading.Event()  # one of them is of a long name
         self._is_closed = False
@@ -178,25 +178,23 @@ class HostThreadsPlugin(WorkerPlugin):
     ) -> AbstractContextManager[Any]:
         """A context for a part of the task of this thread; see `HostPart`.
 
-        `is_of_collection`: whether all parts of this name run on the host, or none.
+        `is_of_collection`: whether none of this name runs on the host, if the first one does not.
         """
-        if not is_of_collection:
-            return HostPart(self, name, is_on_host, values, is_call=is_call)
-        if self.runs_on_host(name, is_on_host):
-            return HostPart(self, name, None, values, is_call=is_call)
-        return self.call if is_call else nullcontext()
+        if is_of_collection and not self.may_run_on_host(name, is_on_host):
+            return self.call if is_call else nullcontext()
+        return HostPart(self, name, is_on_host, values, is_call=is_call)
 
-    def runs_on_host(self, name: str, is_on_host: Callable[[], bool]) -> bool:
-        """Whether all parts of a name run on the host, or none; the first one is asked."""
-        runs = self._on_host.get(name)
-        if runs is None:
-            runs = False
+    def may_run_on_host(self, name: str, is_on_host: Callable[[], bool]) -> bool:
+        """Whether the first part of a name runs on the host; if not, none does. Each of the others is asked itself."""
+        may = self._on_host.get(name)
+        if may is None:
+            may = False
             with suppress(Exception):  # of objects of the user
-                runs = is_on_host()
+                may = is_on_host()
             if len(self._on_host) >= _MOST_NAMES:
                 self._on_host.clear()
-            self._on_host[name] = runs
-        return runs
+            self._on_host[name] = may
+        return may
 
     def may_wait(self) -> bool:
         """Whether the task of this thread can secede while it waits."""

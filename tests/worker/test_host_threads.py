@@ -186,19 +186,19 @@ def test_a_function_that_may_use_the_device_runs_alone(kernel, intervals):
 COUNTING = """
 def count():
     from jupyter_gpudask.worker.host_threads import HostThreadsPlugin
-    HostThreadsPlugin.asked, HostThreadsPlugin.ask = [], HostThreadsPlugin.runs_on_host
+    HostThreadsPlugin.asked, HostThreadsPlugin.ask = [], HostThreadsPlugin.may_run_on_host
     def ask(self, name, is_on_host):
         return self.ask(name, lambda: self.asked.append(name) or is_on_host())
-    HostThreadsPlugin.runs_on_host = ask
+    HostThreadsPlugin.may_run_on_host = ask
 def counted():
     from jupyter_gpudask.worker.host_threads import HostThreadsPlugin
-    HostThreadsPlugin.runs_on_host = HostThreadsPlugin.ask
+    HostThreadsPlugin.may_run_on_host = HostThreadsPlugin.ask
     asked = HostThreadsPlugin.asked
     return [asked.count(name) for name in set(asked)]
 """
 
 
-def test_tasks_of_a_collection_are_asked_once_whether_they_run_on_the_host(kernel, intervals):
+def test_tasks_of_a_collection_on_the_device_are_asked_once_whether_they_run_on_the_host(kernel, intervals):
     kernel.ok(f"{COUNTING}\nfound = client.run(count)")
     kernel.ok("%%gpudask\nda.ones(24, chunks=3).map_blocks(on_device, dtype=float).compute()")
     assert len(intervals("device")) == 8
