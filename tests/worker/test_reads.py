@@ -23,10 +23,11 @@ def test_the_first_block_is_read_alone_and_the_next_ones_as_far_as_there_is_memo
     assert reads.begin("x", lambda: bytes(MIB)) is None
     may_read.set()
     assert len(first.future.result(timeout=10)) == MIB
-    wait_until(lambda: reads.begin("x", lambda: bytes(MIB)) is not None)
+    second = []
+    wait_until(lambda: second.append(reads.begin("x", lambda: bytes(MIB))) or second[-1] is not None)
     begun = [each for _ in range(9) if (each := reads.begin("x", lambda: bytes(MIB))) is not None]
     assert len(begun) < 3, "four MiB with the first two"
-    begun[0].leave()
+    second.pop().leave()
     assert reads.begin("x", lambda: bytes(MIB)) is not None
 
 
@@ -37,3 +38,14 @@ def test_a_block_that_is_too_large_is_read_alone(reads):
     assert reads.begin("x", lambda: bytes(9 * MIB)) is None
     only.leave()
     assert reads.begin("x", lambda: bytes(9 * MIB)) is not None
+
+
+def test_what_has_begun_is_read_after_the_end(reads):
+    reads.begin("x", lambda: bytes(MIB)).leave()
+    wait_until(lambda: reads._sizes)
+    may_read = threading.Event()
+    begun = [reads.begin("x", lambda: may_read.wait() and bytes(MIB)) for _ in range(4)]
+    reads.close()
+    assert reads.begin("x", lambda: bytes(MIB)) is None
+    may_read.set()
+    assert [len(each.future.result(timeout=10)) for each in begun] == [MIB] * 4
