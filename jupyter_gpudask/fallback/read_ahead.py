@@ -39,6 +39,7 @@ def read_ahead(reads: Iterable[Read], plugin: Any) -> Iterator[ReadAhead | None]
         yield None
         return
     ahead = ReadAhead(plugin, found)
+    del found
     try:
         yield ahead
     finally:

@@ -337,8 +337,9 @@ class _Run:
                 inner, needed = self._inner(step, known)
                 yield from inner.reads(needed)
             elif step.key in self._moved.keys:
-                is_on_host = partial(is_host_task, step, known)
-                yield Read((*self._place, step.key), is_on_host, partial(self._result_of, step, known))
+                needed = {key: known[key] for key in step.dependencies}  # the others are released after their last use
+                is_on_host = partial(is_host_task, step, needed)
+                yield Read((*self._place, step.key), is_on_host, partial(self._result_of, step, needed))
 
     def _is_program(self, task: GraphNode) -> bool:
         return type(task) is Task and isinstance(task.func, Program) and not _is_delayed(task, self._program)
