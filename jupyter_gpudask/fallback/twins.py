@@ -178,12 +178,8 @@ def _twin_of(function: Any) -> Callable[..., Any] | None:
     """
     name = getattr(function, "__name__", "")
     package = next((each for each in PACKAGES if getattr(sys.modules.get(each), name, None) is function), None)
-    return _twin_in(package, name, function) if name and package is not None else None
-
-
-@functools.lru_cache(maxsize=1024)
-def _twin_in(package: str, name: str, function: Any) -> Callable[..., Any] | None:
-    """The function of this name if it is the twin of that of SciPy."""
+    if not name or package is None:
+        return None
     try:
         twin: Callable[..., Any] | None = getattr(import_module(f"cupyx.{package}"), name, None)
         own, of_twin = _parameters(function), _parameters(twin) if twin is not None else []
