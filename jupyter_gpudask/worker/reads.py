@@ -22,8 +22,7 @@ class BegunRead:
     """A block that is read, was read, or waits for a thread."""
 
     def __init__(self, reads: Reads, name: str, nbytes: int) -> None:
-        self._reads, self._is_counted = reads, True
-        self.name, self.nbytes = name, nbytes
+        self._reads, self.name, self.nbytes = reads, name, nbytes
         self.future: Future[Any] = Future()
 
     def leave(self) -> None:
