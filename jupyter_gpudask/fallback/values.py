@@ -61,8 +61,9 @@ def has_object_of_user(value: Any) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _may_have_functions(kind: type) -> bool:
-    """Whether objects of this type can be called or have contents."""
-    has_contents = issubclass(kind, _CONTAINERS) or is_aggregation(kind) or dataclasses.is_dataclass(kind)
+    """Whether objects of this type can be called, or have contents that can; no other dataclass of this package has."""
+    is_other_dataclass = dataclasses.is_dataclass(kind) and not kind.__module__.startswith(f"{_THIS_PACKAGE}.")
+    has_contents = issubclass(kind, _CONTAINERS) or is_aggregation(kind) or is_other_dataclass
     return has_contents or any("__call__" in parent.__dict__ for parent in kind.__mro__)
 
 

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from dask._task_spec import DataNode, GraphNode, Task, _execute_subgraph
+from dask._task_spec import DataNode, GraphNode, Task, TaskRef, _execute_subgraph
 
 _OF_BLOCKS = frozenset(
     {"_operator", "builtins", "cupy", "cupyx", "cytoolz", "dask", "functools", "numpy", "operator", "tlz", "toolz"}
 )
 """Packages whose functions mostly compute on GPUs there."""
+
+_PLAIN = frozenset({TaskRef, bool, float, int, slice, str, tuple, type(None)})
+"""Types of most arguments, none of which is a task, or an array of a file."""
 
 
 def may_run_on_host(task: Any) -> bool:
@@ -31,7 +34,7 @@ def may_run_on_host(task: Any) -> bool:
         function = function.func
     package = _package_of(function)
     is_of_other = package not in _OF_BLOCKS and package != __name__.partition(".")[0]
-    return is_of_other or any(map(may_run_on_host, task.args))
+    return is_of_other or any(type(value) not in _PLAIN and may_run_on_host(value) for value in task.args)
 
 
 def _needs_task(task: GraphNode, others: Mapping[Any, GraphNode]) -> bool:
