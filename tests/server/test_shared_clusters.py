@@ -9,6 +9,7 @@ import psutil
 import pytest
 from helpers import ONE_WORKER, fake_gpu_environment, leftover_directories, pids_of_session, wait_until
 from managers import NamedKernels, managed, supervisors, until
+from servers import NotebookKernel
 
 from jupyter_gpudask.errors import LimitError, SpecError
 from jupyter_gpudask.machine.leases import LeaseFolder
@@ -20,7 +21,7 @@ MAGICS = "%load_ext jupyter_gpudask\nimport dask.array as da, distributed, sys"
 
 
 class Shared:
-    """A shared cluster, as a kernel is used in these tests."""
+    """A shared cluster, as the kernels of these tests are."""
 
     def __init__(self, server, **options):
         answer = server.fetch("clusters", "POST", {"kernel_id": "", "spec": ONE_WORKER | options})
@@ -88,6 +89,18 @@ def test_kernels_get_the_credentials_of_a_shared_cluster_with_tls(server, kernel
 
 
 @pytest.mark.cluster
+def test_a_shared_cluster_can_be_of_a_class_of_the_administrator(own_server):
+    preset = {"own": {"class": "distributed.LocalCluster", "options": {"n_workers": 1, "processes": True}}}
+    server = own_server(f"--GpuDask.presets={preset}")
+    answer = server.fetch("clusters", "POST", {"kernel_id": "", "preset": "own"})
+    kernel, shared = server.kernel(), NotebookKernel(server, answer.body["kernel_id"])
+    info = server.settled(shared)
+    assert (info["status"], info["spec"]["preset"]) == ("ready", "own"), info["reason"]
+    kernel.ok(f"{MAGICS}\n%gpudask connect {shared.id}")
+    assert kernel.ok(f"{CELL}\nfloat(da.ones(30, chunks=3).sum().compute())").value == "30.0"
+
+
+@pytest.mark.cluster
 @pytest.mark.parametrize("end", ["terminate", "kill"])
 def test_the_end_of_the_server_leaves_nothing_of_a_shared_cluster(own_server, gone, end):
     directories = leftover_directories()
@@ -106,8 +119,7 @@ def test_the_gpus_of_a_shared_cluster_are_reserved_under_its_name(own_server):
     environment = fake_gpu_environment(cupy=True, FAKE_GPUS="2")
     server = own_server(environment=environment)
     answer = server.fetch("clusters", "POST", {"kernel_id": "", "spec": {"gpus": 1}})
-    shared = type("", (), {"id": answer.body["kernel_id"]})
-    assert server.settled(shared)["status"] == "ready"
+    assert server.settled(NotebookKernel(server, answer.body["kernel_id"]))["status"] == "ready"
     assert [lease.holder for lease in LeaseFolder().read()] == ["Shared cluster 1"]
     holders = [each["holders"] for each in server.fetch("gpus").body["gpus"]]
     assert holders == [[{"name": "Shared cluster 1", "kernel_id": "shared-1", "share": False}], []]
