@@ -179,9 +179,12 @@ class KernelCluster:
         - `**limits`: the other fields of `jupyter_gpudask.protocol.Start`.
         """
         self._holder, self.interpreter = holder, interpreter
+        environment = interpreter.environment
+        if self.name:
+            environment = self.spec.shared_environment(environment)
         process = await ClusterProcess.start(
             self.spec,
-            **vars(interpreter),
+            **vars(interpreter) | {"environment": environment},
             holder=holder,
             kernel_id=self.kernel_id,
             gpu_metrics=False,  # the server reads them once for all clusters

@@ -130,6 +130,14 @@ def test_the_gpus_of_a_shared_cluster_are_reserved_under_its_name(own_server):
     socket = Path(kernel.ok("print(distributed.get_client().scheduler.address)").printed.removeprefix("unix://")).parent
     assert stat.S_IMODE(socket.stat().st_mode) == 0o700
     kernel.ok("%gpudask disconnect")
+    # Kernels see by the workers whether the cluster has GPUs.
+    assert server.fetch("clusters/shared-1/restart", "POST", {"spec": {"engine": "cpu"}}).status == 202
+    assert server.settled(NotebookKernel(server, "shared-1"))["engine"] == "cpu"
+    kernel.ok("%gpudask connect shared-1")
+    assert kernel.ok(f"{CELL}\nprint(type(da.ones(3)._meta).__module__)").printed.strip() == "numpy"
+    kernel.ok("%gpudask disconnect")
+    assert server.fetch("clusters/shared-1/restart", "POST", {"spec": {"gpus": 2}}).status == 202
+    assert server.settled(NotebookKernel(server, "shared-1"))["engine"] == "cuda"
     assert server.fetch("clusters/shared-1", "DELETE").status == 204
     assert LeaseFolder().read() == []
 
