@@ -179,9 +179,8 @@ class KernelCluster:
         - `**limits`: the other fields of `jupyter_gpudask.protocol.Start`.
         """
         self._holder, self.interpreter = holder, interpreter
-        environment = interpreter.environment
-        if self.name:
-            environment = self.spec.shared_environment(environment)
+        own = interpreter.environment
+        environment = self.spec.shared_environment(own) if self.name else own
         process = await ClusterProcess.start(
             self.spec,
             **vars(interpreter) | {"environment": environment},

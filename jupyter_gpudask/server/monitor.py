@@ -282,7 +282,7 @@ def cluster_info(
         wanted_by=notice.user if notice else "",
         given_over_at=notice.deadline if notice else None,
         engine=ready.engine if ready else None,
-        cpu_reason=ready.cpu_reason if ready else "",
+        cpu_reason=ready.cpu_reason if ready and cluster.shared is None else "",
         gpus=tuple(gpu.uuid for gpu in ready.gpus) if ready else (),
         pid=(ready.pid or None) if ready else None,
         joined=cluster.shared.name if cluster.shared else cluster.joined,

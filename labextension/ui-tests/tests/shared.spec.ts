@@ -31,7 +31,10 @@ test('two notebooks use a shared cluster, which is started, scaled and stopped i
   };
   /** The entry of the visible notebook's toolbar button that uses the shared cluster, or no longer. */
   const use = async (): Promise<Locator> => {
-    const entry = page.getByRole('menuitem', { name: 'Use Shared cluster 1' });
+    // Its role depends on whether it is checked.
+    const entry = page.locator('.lm-Menu-item', {
+      hasText: 'Use Shared cluster 1'
+    });
     await expect(async () => {
       await page.keyboard.press('Escape');
       await page
@@ -41,6 +44,9 @@ test('two notebooks use a shared cluster, which is started, scaled and stopped i
     }).toPass();
     return entry;
   };
+  await uploadNotebook(request, `${tmpPath}/other.ipynb`);
+  await page.notebook.openByPath(`${tmpPath}/other.ipynb`);
+  await expectIdleKernel(page);
   await openAnalysis(page, request, tmpPath);
   await panel.getByTitle('Start a cluster').click();
   await page.getByRole('menuitem', { name: 'Start Shared Cluster…' }).click();
@@ -63,9 +69,7 @@ test('two notebooks use a shared cluster, which is started, scaled and stopped i
   const useInPanel = { name: 'Use Shared cluster 1: analysis.ipynb' };
   await panel.getByRole('button', useInPanel).click();
   await expect(clusterCard(page)).toContainText('Shared cluster 1');
-  await uploadNotebook(request, `${tmpPath}/other.ipynb`);
-  await page.notebook.openByPath(`${tmpPath}/other.ipynb`);
-  await expectIdleKernel(page);
+  await page.activity.activateTab('other.ipynb');
   const entry = await use();
   await look('menu-of-notebook');
   await entry.click();
@@ -76,7 +80,9 @@ test('two notebooks use a shared cluster, which is started, scaled and stopped i
     '%%gpudask\nimport dask.array as da\nfloat(da.ones(30, chunks=3).sum().compute())'
   );
   await page.notebook.runCell(0);
-  await expect(page.locator('.jp-OutputArea-output').first()).toHaveText('30.0');
+  await expect(
+    page.locator('.jp-OutputArea-executeResult').getByText('30.0')
+  ).toBeVisible();
   await look('used-light');
   await page.theme.setDarkTheme();
   await look('used-dark');
