@@ -436,6 +436,7 @@ describe('the section of clusters', () => {
     shown.show();
     shown.openNotebook('kernel-1');
     shown.gpuDask.commands.addCommand(CommandIDs.useShared, {
+      describedBy: { args: { type: 'object' } },
       execute: () => undefined
     });
     const shared = cluster({
