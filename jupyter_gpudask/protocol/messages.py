@@ -401,11 +401,18 @@ class Connect(Request):
     joined: Ready
 
 
+class Find(Request):
+    """Where the shared cluster `name` is; answered by `Ready`, with the credentials, or `Failed`."""
+
+    type: Literal["find"] = "find"
+    name: str
+
+
 class _Version(BaseModel):
     protocol: int
 
 
-KernelRequest = Attach | AttachOrStart | CheckOptions | Connect
+KernelRequest = Attach | AttachOrStart | CheckOptions | Connect | Find
 
 _requests: TypeAdapter[KernelRequest] = TypeAdapter(Annotated[KernelRequest, Field(discriminator="type")])
 

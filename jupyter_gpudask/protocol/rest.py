@@ -15,6 +15,19 @@ from .state import CellRun, ClusterState, GpuProcess, GpuState
 
 Status = Literal["starting", "ready", "closing", "closed", "failed"]
 
+_SHARED = re.compile(r"shared-([1-9]\d{0,2})")
+
+
+def shared_id(number: int) -> str:
+    """The id of a shared cluster, in place of that of a kernel; `shared_name` gives its name."""
+    return f"shared-{number}"
+
+
+def shared_name(cluster_id: str) -> str:
+    """The name that users see of a shared cluster, which belongs to no kernel; empty for a kernel's."""
+    match = _SHARED.fullmatch(cluster_id)
+    return f"Shared cluster {match[1]}" if match else ""
+
 
 class _Answer(BaseModel):
     model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
@@ -186,11 +199,11 @@ class PresetList(_Answer):
 
 
 class ClusterInfo(_Answer):
-    """A kernel's cluster.
+    """A cluster of a kernel, or a shared cluster, which belongs to no kernel.
 
-    - `kernel_id`: the kernel.
-    - `name`: the names of its notebooks, or the kernel's name.
-    - `notebooks`: paths of the notebooks and consoles that use the kernel.
+    - `kernel_id`: the kernel; ``shared-1`` for the first shared cluster.
+    - `name`: the names of its notebooks, or the kernel's name; that of a shared cluster.
+    - `notebooks`: paths of the notebooks and consoles that use the kernel, or are connected to the shared cluster.
     - `status`: ``starting``, ``ready``, ``closing``, ``closed`` or ``failed``.
     - `reason`, `fix`: why it failed or was closed, and what to do.
     - `error`: the same as data.
@@ -212,7 +225,7 @@ class ClusterInfo(_Answer):
     - `dashboard`: the path of Dask's dashboard below the server's base URL; `None` if there is none. That of a joined
       cluster redirects to pages that have no rights at the server.
     - `joined`: where the scheduler is, as `Ready.place`, if the kernel is connected to a cluster that somebody else
-      started; else empty.
+      started, or the name of the shared cluster; else empty.
     - `limits`: the actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
     - `automatic`: whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask
       on``.
@@ -258,14 +271,14 @@ class ClusterList(_Answer):
 
 
 class CreateCluster(_Question):
-    """Request body that starts the cluster of a kernel.
+    """Request body that starts the cluster of a kernel, or a shared cluster.
 
-    - `kernel_id`: the kernel.
+    - `kernel_id`: the kernel; empty for a new shared cluster.
     - `spec`: its options; options that are left out are those of the cluster preset.
     - `preset`: the name of a cluster preset; empty for the default.
     """
 
-    kernel_id: str = Field(min_length=1, max_length=100)
+    kernel_id: str = Field(max_length=100)
     spec: dict[str, Any] = Field(default_factory=dict)
     preset: str = Field("", max_length=100)
 

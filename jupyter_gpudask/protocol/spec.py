@@ -338,6 +338,10 @@ class ClusterSpec(BaseModel):
         """Whether a cluster without a GPU would be an error: otherwise the CPU cluster is used."""
         return has_gpus(self.engine) or self.gpus not in ("all", "free")
 
+    def shared_environment(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        """That of a cluster to which others connect: they ask its workers whether they have GPUs."""
+        return environment if self.may_use_gpus else {**environment, "CUDA_VISIBLE_DEVICES": ""}
+
     @property
     def may_use_gpus(self) -> bool:
         """Whether the cluster uses GPUs if there are any."""

@@ -1,4 +1,4 @@
-"""The cluster of one kernel: its status, its supervisor process and the last reported state of its workers."""
+"""A cluster: its status, its supervisor process and the last reported state of its workers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import ClusterLostError, GpuDaskError
 from ..launcher.cluster import ClusterConnection, ClusterProcess
 from ..protocol.messages import Interpreter, Progress, Ready, refusal
-from ..protocol.rest import Status
+from ..protocol.rest import Status, shared_name
 from ..protocol.spec import ClusterSpec
 from ..protocol.state import CellRun, ClusterState
 from ..protocol.verbs import SUPERVISOR, Command, EndReason
@@ -58,6 +58,7 @@ def dashboard_origin(address: str) -> str | None:
 class KernelCluster:
     """A cluster, which is used once: a restart creates a new one.
 
+    - `kernel_id`: its kernel; for a shared cluster, which belongs to none, an id of `shared_id`.
     - `on_change`: called after every change of the status, the progress of the start, or the state of the workers.
     - `joined`: the connection to the kernel, which answers for a cluster that somebody else started.
 
@@ -68,6 +69,9 @@ class KernelCluster:
     - `process`: the supervisor process; `None` unless the cluster is ready.
     - `interpreter`: the interpreter and environment that the supervisor runs with; `None` until they are known.
     - `progress`: how many workers have started; `None` before the supervisor reports it.
+    - `name`: the name of a shared cluster; empty for a kernel's.
+    - `users`: the kernels that are connected to a shared cluster of this server.
+    - `shared`: the shared cluster of this server to which the kernel is connected; `None` for others.
     - `joined`: the place of the scheduler, if somebody else started the cluster and the kernel is connected to it.
     - `dashboard`: scheme, host and port of the dashboard of such a cluster; `None` if it is off.
     - `dashboard_token`: what this dashboard requires; empty if it requires nothing.
@@ -95,6 +99,9 @@ class KernelCluster:
         self.progress: Progress | None = None
         self.closes_at: float | None = None
         self._state: ClusterState | None = None
+        self.name = shared_name(kernel_id)
+        self.users: set[str] = set()
+        self.shared: KernelCluster | None = None
         self.joined = "" if joined is None else joined.ready.place
         self.dashboard = None if joined is None else dashboard_origin(joined.ready.dashboard)
         self.dashboard_token = "" if joined is None else joined.ready.dashboard_token
@@ -124,9 +131,15 @@ class KernelCluster:
         self._state = state
 
     @property
+    def kernel_ids(self) -> tuple[str, ...]:
+        """The kernels that use it."""
+        return (self.kernel_id, *sorted(self.users))
+
+    @property
     def has_dashboard(self) -> bool:
         """Whether the cluster is ready and has a dashboard."""
-        return self.ready is not None and bool(self.ready.dashboard_port or self.dashboard)
+        ready = (self.shared or self).ready
+        return ready is not None and bool(ready.dashboard_port or self.dashboard)
 
     def check_possible(self, action: str) -> None:
         """Raise `NotOwnedError` if the cluster is of somebody else, and does not support an action."""
@@ -166,9 +179,11 @@ class KernelCluster:
         - `**limits`: the other fields of `jupyter_gpudask.protocol.Start`.
         """
         self._holder, self.interpreter = holder, interpreter
+        own = interpreter.environment
+        environment = self.spec.shared_environment(own) if self.name else own
         process = await ClusterProcess.start(
             self.spec,
-            **vars(interpreter),
+            **vars(interpreter) | {"environment": environment},
             holder=holder,
             kernel_id=self.kernel_id,
             gpu_metrics=False,  # the server reads them once for all clusters

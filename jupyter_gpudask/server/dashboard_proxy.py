@@ -135,10 +135,10 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
             raise web.HTTPError(400, "A request for a page of the dashboard has no body.")
         path = self.path_kwargs.pop("path") or "/status"
         self.request.query = forwarded_query(self.request.query)  # the user is already authenticated
-        if joined is not None:
+        if joined is not None and joined.shared is None:
             self._redirect_to(joined, kernel_id)
             return
-        self._cluster = self._find(kernel_id)
+        self._cluster = self._find(kernel_id if joined is None or joined.shared is None else joined.shared.kernel_id)
         self.proxy_base = f"{DASHBOARD_PATH}/{kernel_id}"
         assert self._cluster.ready is not None
         self.path_args = [str(self._cluster.ready.dashboard_port), path]

@@ -16,7 +16,17 @@ from ..errors import ClusterLostError, GpuDaskError, NoClusterError, ProtocolErr
 from ..launcher.cluster import ClusterConnection
 from ..machine.gpus import are_selected
 from ..machine.unix_socket import bind_socket, peer_of
-from ..protocol.messages import AttachOrStart, CheckOptions, Closed, Connect, Failed, Refused, parse_request
+from ..protocol.messages import (
+    AttachOrStart,
+    CheckOptions,
+    Closed,
+    Connect,
+    Failed,
+    Find,
+    Ready,
+    Refused,
+    parse_request,
+)
 from ..protocol.spec import ClusterSpec, other_options
 from ..protocol.state import CellRun, ClusterState
 from ..protocol.transport import COMMAND_LIMIT, MessageStream
@@ -187,9 +197,8 @@ class _KernelConnection(ServerVerbs):
                     connection.ready = request.joined
                     await self._manager.show_joined(request.kernel_id, connection)
                     return
-                case CheckOptions():
-                    self._manager.policy.spec(request.options)
-                    self._stream.send(Closed())
+                case CheckOptions() | Find():
+                    self._stream.send(self._answer_of(request))
                     await self._stream.flush()
                     return
                 case AttachOrStart():
@@ -215,6 +224,12 @@ class _KernelConnection(ServerVerbs):
             cluster.end_cell()  # the kernel has ended, or uses another cluster
             if self._has_reported_automatic:
                 cluster.automatic = False
+
+    def _answer_of(self, request: CheckOptions | Find) -> Closed | Ready:
+        if isinstance(request, Find):
+            return self._manager.shared(request.name)
+        self._manager.policy.spec(request.options)
+        return Closed()
 
     async def _find_or_start(self, request: AttachOrStart) -> tuple[KernelCluster, bool]:
         """The cluster of the kernel, and whether it was created now."""

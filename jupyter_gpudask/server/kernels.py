@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import shutil
+import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
+from string import Template
 from typing import Any
 
 import psutil
@@ -113,16 +116,19 @@ class ServerKernels:
         if watched is not None:
             watched.stream.close()
 
-    def is_busy(self, kernel_id: str) -> bool:
-        """Whether the kernel is executing a cell, or answers anything else."""
+    def is_busy(self, *kernel_ids: str) -> bool:
+        """Whether one of the kernels is executing a cell, or answers anything else."""
+        return any(map(self._is_busy, kernel_ids))
+
+    def _is_busy(self, kernel_id: str) -> bool:
         state = getattr(self._kernels.get_kernel(kernel_id), "execution_state", "") if kernel_id in self else ""
         watched = self._watched.get(kernel_id)
         return state == "busy" or (watched is not None and bool(watched.running))
 
-    def last_cell(self, kernel_id: str) -> float:
-        """When the kernel last ended a cell, on the clock of `time.monotonic`; 0 if that is not known."""
-        watched = self._watched.get(kernel_id)
-        return 0.0 if watched is None else watched.last_end
+    def last_cell(self, *kernel_ids: str) -> float:
+        """When one of the kernels last ended a cell, on the clock of `time.monotonic`; 0 if that is not known."""
+        watched = (self._watched.get(kernel_id) for kernel_id in kernel_ids)
+        return max((each.last_end for each in watched if each is not None), default=0.0)
 
     def name(self, kernel_id: str) -> str:
         """The name of the kernelspec."""
@@ -160,6 +166,26 @@ class ServerKernels:
         if pid is None:
             raise KernelUnsuitableError("not-here")
         return await asyncio.to_thread(_interpreter_of, pid, kernel.connection_file)
+
+    async def default_interpreter(self) -> Interpreter:
+        """That of the server's default kernelspec, with its environment; the server's own if it runs another program.
+
+        Workers import from the folder of notebooks, too.
+        """
+        manager = self._kernels
+        spec = await ensure_async(manager.kernel_spec_manager.get_kernel_spec(manager.default_kernel_name))
+        program, *arguments = spec.argv
+        # As jupyter_client runs "python", and without launchers that activate another environment.
+        path = Path(program)
+        is_python = (
+            path.is_absolute() and path.name.startswith("python") and any("ipykernel" in each for each in arguments)
+        )
+        changes = {name: Template(value).safe_substitute(os.environ) for name, value in spec.env.items()}
+        return Interpreter(
+            python=program if is_python else sys.executable,
+            environment=os.environ | changes,
+            path=(str(manager.root_dir),),
+        )
 
 
 def _path_of(session: Mapping[str, Any]) -> str:

@@ -56,9 +56,9 @@ def idle_error(cluster: KernelCluster, kernels: ServerKernels, seconds: float) -
     """
     if not seconds:
         return None
-    if kernels.is_busy(cluster.kernel_id):
+    if kernels.is_busy(*cluster.kernel_ids):
         cluster.last_busy = time.monotonic()
-    last_used = max(cluster.last_busy, kernels.last_cell(cluster.kernel_id))
+    last_used = max(cluster.last_busy, kernels.last_cell(*cluster.kernel_ids))
     is_idle = time.monotonic() - last_used > seconds
     return ClusterIdleError(period=format_period(seconds)) if is_idle else None
 
@@ -172,12 +172,12 @@ class HandOver:
         if cluster.status != "ready" or not self._gpus(cluster) or cluster.state is None:
             return False
         has_results = cluster.state.result_bytes > 0 and not self._gives_results
-        if has_results or self._kernels.is_busy(cluster.kernel_id):
+        if has_results or self._kernels.is_busy(*cluster.kernel_ids):
             self._last_used[cluster] = time.monotonic()
         return self._idle_seconds(cluster) > self._seconds
 
     def _idle_seconds(self, cluster: KernelCluster) -> float:
-        last_cell = self._kernels.last_cell(cluster.kernel_id)
+        last_cell = self._kernels.last_cell(*cluster.kernel_ids)
         return time.monotonic() - max(cluster.last_busy, last_cell, self._last_used.get(cluster, 0.0))
 
     def _gpus(self, cluster: KernelCluster) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The clusters of a server's kernels, at most one for each kernel; independent of the web framework."""
+"""The clusters of a server: at most one for each kernel, and shared ones; independent of the web framework."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
+from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -17,16 +18,18 @@ from ..errors import (
     ClusterLifetimeError,
     ClusterLostError,
     ClusterStartError,
+    ConnectError,
     GpuDaskError,
     GpusHandedOverError,
     KernelNotFoundError,
     LimitError,
     NoClusterError,
+    SpecError,
 )
 from ..launcher.cluster import ClusterConnection
 from ..machine.plan import check_replacement
-from ..protocol.messages import Interpreter
-from ..protocol.rest import Status
+from ..protocol.messages import Interpreter, Ready
+from ..protocol.rest import Status, shared_id, shared_name
 from ..protocol.spec import ClusterSpec, other_options
 from ..protocol.verbs import EndReason
 from .cluster import KernelCluster
@@ -49,7 +52,8 @@ _END_REASONS: Mapping[type[GpuDaskError | None], EndReason] = {
 class ClusterManager:
     """Starts and closes clusters; a lock for each kernel keeps these operations in order.
 
-    - `clusters`: the most recent cluster of each kernel that has or had one, by kernel id.
+    - `clusters`: the most recent cluster of each kernel that has or had one, by kernel id, and the shared clusters, by
+      an id of `shared_id`.
     - `joined`: the clusters of somebody else to which kernels are connected, by kernel id; they are shown and never
       changed.
     - `hand_over`: gives the GPUs of idle clusters to starts that wait.
@@ -94,18 +98,29 @@ class ClusterManager:
         """The cluster of a kernel, also one that somebody else started; raises `NoClusterError` if it has none."""
         return self.joined.get(kernel_id) or self.get(kernel_id)
 
+    def shared(self, kernel_id: str) -> Ready:
+        """Where a shared cluster is; raises `ConnectError` if there is none that is ready."""
+        cluster = self.clusters.get(kernel_id)
+        if cluster is None or not cluster.name or cluster.ready is None:
+            raise ConnectError("no-shared-cluster", name=kernel_id)
+        return cluster.ready
+
     def is_busy(self, cluster: KernelCluster) -> bool:
         """Whether the kernel of a cluster runs a cell, or did so a moment ago, or there are unfinished tasks."""
         if cluster.status != "ready":
             return False
-        kernel_id = cluster.kernel_id
         has_tasks = cluster.state is not None and cluster.state.tasks_unfinished > 0
-        since = time.monotonic() - self.kernels.last_cell(kernel_id)
-        return has_tasks or self.kernels.is_busy(kernel_id) or since < _JUST_BUSY
+        since = time.monotonic() - self.kernels.last_cell(*cluster.kernel_ids)
+        return has_tasks or self.kernels.is_busy(*cluster.kernel_ids) or since < _JUST_BUSY
 
     async def show_joined(self, kernel_id: str, connection: ClusterConnection) -> None:
         """Show the cluster to which a kernel is connected, until that ends."""
         cluster = KernelCluster(kernel_id, connection.spec, lambda _: None, connection)
+        address = connection.ready.address
+        ready = ((each, each.ready) for each in self.clusters.values() if each.name)
+        cluster.shared = next((each for each, there in ready if there and there.address == address), None)
+        if cluster.shared is not None:
+            cluster.shared.users.add(kernel_id)
         self.joined[kernel_id] = cluster
         cluster.request_states(self._interval)
         try:
@@ -113,6 +128,8 @@ class ClusterManager:
         finally:
             if self.joined.get(kernel_id) is cluster:
                 del self.joined[kernel_id]
+                if cluster.shared is not None:
+                    cluster.shared.users.discard(kernel_id)
             await cluster.close()
 
     def create(
@@ -120,14 +137,18 @@ class ClusterManager:
     ) -> tuple[KernelCluster, bool]:
         """Start a cluster in the background.
 
-        - `interpreter`: the interpreter to run the supervisor with; by default that of the kernel's process.
+        - `kernel_id`: its kernel, or the id of a shared cluster.
+        - `interpreter`: the interpreter to run the supervisor with; by default that of the kernel's process, or of the
+          default kernelspec for a shared cluster.
 
         Returns the cluster, and whether it is new: a cluster with the same spec that is starting or ready is returned.
         Raises `KernelNotFoundError` if there is no such kernel. Raises `ClusterExistsError` if the kernel has a cluster
-        with another spec. Raises `LimitError` if the server has the maximum number of clusters.
+        with another spec. Raises `SpecError` if a shared cluster would use UCX. Raises `LimitError` if the server has
+        the maximum number of clusters.
         """
-        if kernel_id not in self.kernels:
-            raise KernelNotFoundError(kernel=kernel_id)
+        self._check_owner(kernel_id)
+        if shared_name(kernel_id) and spec.protocol == "ucx":
+            raise SpecError("shared-without-ucx")
         existing = self.clusters.get(kernel_id)
         if existing is not None and existing.alive:
             if existing.spec == spec:
@@ -179,13 +200,17 @@ class ClusterManager:
     def restart(self, kernel_id: str, options: Mapping[str, Any]) -> KernelCluster:
         """Close the cluster of a kernel and start a new one, with `options` replaced, unless that raises an error."""
         old = self.get(kernel_id)
-        if kernel_id not in self.kernels:
-            raise KernelNotFoundError(kernel=kernel_id)
+        self._check_owner(kernel_id)
         spec = self.policy.updated_spec(old.spec, options)
         return self._replace(old, spec, old.interpreter)
 
+    def _check_owner(self, kernel_id: str) -> None:
+        if kernel_id not in self.kernels and not shared_name(kernel_id):
+            raise KernelNotFoundError(kernel=kernel_id)
+
     async def start(self, kernel_id: str, spec: ClusterSpec) -> KernelCluster:
-        """As `create`, but a cluster with another spec that is unused is replaced."""
+        """As `create`, but a cluster with another spec that is unused is replaced; without an id, a new shared one."""
+        kernel_id = kernel_id or next(each for each in map(shared_id, count(1)) if each not in self.clusters)
         old = self.clusters.get(kernel_id)
         if old is not None and old.alive and old.spec != spec and await old.is_unused():
             return await self.replace_unused(old, spec)
@@ -235,7 +260,8 @@ class ClusterManager:
             logger.error("%s", error, exc_info=error)
 
     def _holder(self, kernel_id: str, notebooks: Mapping[str, tuple[str, ...]]) -> str:
-        return ", ".join(notebooks.get(kernel_id, (f"kernel {self.kernels.name(kernel_id)}",)))
+        default = shared_name(kernel_id) or f"kernel {self.kernels.name(kernel_id)}"
+        return ", ".join(notebooks.get(kernel_id, (default,)))
 
     def _lock(self, kernel_id: str) -> asyncio.Lock:
         return self._locks.setdefault(kernel_id, asyncio.Lock())
@@ -246,6 +272,8 @@ class ClusterManager:
             try:
                 notebooks = await self.kernels.notebooks()
                 self.rename(notebooks)  # an error about GPUs in use names their holders
+                if interpreter is None and cluster.name:
+                    interpreter = await self.kernels.default_interpreter()
                 await cluster.start(
                     interpreter or await self.kernels.interpreter(kernel_id),
                     holder=self._holder(kernel_id, notebooks),

@@ -19,6 +19,7 @@ from ..errors import GpuUnavailableError
 from ..machine.gpus import list_gpus
 from ..machine.leases import Lease, LeaseFolder, Waiting
 from ..protocol.engines import has_gpus
+from ..protocol.messages import Action
 from ..protocol.rest import ClusterInfo, ErrorDetails, GpuHolder, GpuInfo, GpuList, GpuUser, WaitingStart
 from ..protocol.state import ClusterState, GpuProcess, GpuState
 from .cluster import KernelCluster
@@ -261,10 +262,10 @@ def cluster_info(
     ready, progress, error = cluster.ready, cluster.progress, cluster.error
     notice = cluster.notice if cluster.status == "ready" else None
     state = cluster.state if ready else None
-    paths = notebooks.get(cluster.kernel_id, ())
+    paths = tuple(path for kernel_id in cluster.kernel_ids for path in notebooks.get(kernel_id, ()))
     return ClusterInfo(
         kernel_id=cluster.kernel_id,
-        name=", ".join(path.rpartition("/")[2] for path in paths) or kernels.name(cluster.kernel_id),
+        name=cluster.name or ", ".join(path.rpartition("/")[2] for path in paths) or kernels.name(cluster.kernel_id),
         notebooks=paths,
         status=cluster.status,
         reason=error.reason if error else "",
@@ -281,17 +282,24 @@ def cluster_info(
         wanted_by=notice.user if notice else "",
         given_over_at=notice.deadline if notice else None,
         engine=ready.engine if ready else None,
-        cpu_reason=ready.cpu_reason if ready else "",
+        cpu_reason=ready.cpu_reason if ready and cluster.shared is None else "",
         gpus=tuple(gpu.uuid for gpu in ready.gpus) if ready else (),
         pid=(ready.pid or None) if ready else None,
-        joined=cluster.joined,
-        limits=ready.limits if ready else {},
+        joined=cluster.shared.name if cluster.shared else cluster.joined,
+        limits=_limits(cluster),
         dashboard=f"{DASHBOARD_PATH}/{cluster.kernel_id}/" if cluster.has_dashboard else None,
         automatic=cluster.automatic,
-        busy=kernels.is_busy(cluster.kernel_id),
+        busy=kernels.is_busy(*cluster.kernel_ids),
         cells=cluster.cells,
         state=None if state is None else with_gpu_metrics(state, gpus),
     )
+
+
+def _limits(cluster: KernelCluster) -> dict[Action, str]:
+    """What cannot be done with a cluster; the server shows the dashboard of a shared one, which the kernel lacks."""
+    limits = cluster.ready.limits if cluster.ready else {}
+    shows = cluster.shared is not None and cluster.has_dashboard
+    return {action: why for action, why in limits.items() if not (shows and action == "dashboard")}
 
 
 def _notes(state: ClusterState) -> tuple[str, ...]:

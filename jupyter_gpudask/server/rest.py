@@ -231,13 +231,13 @@ async def _list_clusters(handler: GpuDaskAPIHandler) -> ClusterList:
     errors=_INVALID_BODY,
 )
 async def _create(handler: GpuDaskAPIHandler) -> ClusterInfo:
-    """Start the cluster of a kernel; it is starting when the response is sent."""
+    """Start the cluster of a kernel, or a shared one; it is starting when the response is sent."""
     request = handler.body(CreateCluster)
     if (joined := handler.manager.joined.get(request.kernel_id)) is not None:
         raise ClusterExistsError("is-connected", address=joined.joined)
     spec = handler.manager.policy.spec(request.spec, request.preset)
-    await handler.manager.start(request.kernel_id, spec)
-    return await handler.describe(request.kernel_id)
+    cluster = await handler.manager.start(request.kernel_id, spec)
+    return await handler.describe(cluster.kernel_id)
 
 
 @_operation("get", _CLUSTER, "readCluster", ClusterInfo, errors=_NO_CLUSTER)

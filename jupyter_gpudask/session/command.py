@@ -64,7 +64,7 @@ async def _run(spec: ClusterSpec, file: str) -> int:
     starting = asyncio.create_task(
         ClusterProcess.start(
             spec,
-            environment=os.environ if spec.may_use_gpus else os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+            environment=spec.shared_environment(os.environ),
             path=import_path(),
             holder=_holder(),
             on_progress=_show_notes,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import dask.config
@@ -15,6 +16,7 @@ from ..client.connect import (
     leave_cluster,
     read_addresses,
     read_state,
+    security_of,
     versions_of,
     versions_on_workers,
     worker_log,
@@ -24,7 +26,17 @@ from ..client.kernel_client import KernelClient
 from ..errors import BackendUnavailableError, ClusterLostError, ConnectError, ProtocolError
 from ..launcher.cluster import Cluster, LostCallback
 from ..protocol.engines import engine_with
-from ..protocol.messages import Connect, Progress, Ready, gateway_dashboard, joined_limits, refusal
+from ..protocol.messages import (
+    Connect,
+    Failed,
+    Find,
+    Progress,
+    Ready,
+    gateway_dashboard,
+    joined_limits,
+    parse_event,
+    refusal,
+)
 from ..protocol.spec import ClusterSpec
 from ..protocol.state import ClusterState
 from ..protocol.transport import Reporter
@@ -48,6 +60,8 @@ def connect(
     target = parse_target(**arguments)
     if target.gateway_cluster:
         target = loop.run(locate(target), while_waiting)
+    elif target.is_shared:
+        target = loop.run(_find_shared(target), while_waiting)
     identity = loop.run(check_scheduler(target), while_waiting)
     client = _connect_client(target)
     cluster = JoinedCluster(client, _describe(target, identity, client))
@@ -63,6 +77,22 @@ def connect(
         client.close(timeout=2)
         raise
     return RunningCluster(loop, cluster, client)
+
+
+async def _find_shared(target: Target) -> Target:
+    """Ask the Jupyter server where a shared cluster is; raises `ConnectError` if it has none that is ready."""
+    stream = await request_stream(Find, name=target.address)
+    if stream is None:
+        raise ConnectError("no-shared-cluster", name=target.address)
+    with closing(stream):
+        async with asyncio.timeout(_RESPONSE_TIMEOUT):
+            event = await stream.receive(parse_event)
+    if isinstance(event, Failed):
+        raise event.to_error()
+    if not isinstance(event, Ready):
+        raise ConnectError("no-shared-cluster", name=target.address)
+    security = None if event.credentials is None else security_of(event.credentials)
+    return replace(target, address=event.address, security=security, source="the Jupyter server")
 
 
 def _connect_client(target: Target) -> KernelClient:

@@ -33,6 +33,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from ..client.connect import security_of
 from ..errors import ConnectError, SpecError
 from ..installation import pip_install
+from ..protocol.rest import shared_name
 from ..protocol.state import read_credentials
 
 _HOST = r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):(?P<port>[0-9]{1,5})"
@@ -48,7 +49,8 @@ class Target:
 
     # ``tcp://HOST:PORT`` or ``tls://HOST:PORT``; for a cluster of a terminal ``unix://DIRECTORY:NUMBER``; for a cluster
     # of dask-gateway ``gateway://HOST:PORT/NAME``, or ``gateway://NAME`` until
-    # `jupyter_gpudask.session.joined_target.locate` has found it
+    # `jupyter_gpudask.session.joined_target.locate` has found it; ``shared-NUMBER`` for a shared cluster of the Jupyter
+    # server, until that has said where it is
     address: str
     # the credentials; `None` for ``tcp`` and ``unix``, and for a cluster of dask-gateway that is not located yet
     security: Security | None = field(default=None, repr=False)
@@ -83,6 +85,11 @@ class Target:
         return _SOCKET.fullmatch(self.address) is not None
 
     @property
+    def is_shared(self) -> bool:
+        """Whether it is a shared cluster of the Jupyter server that is not found yet."""
+        return shared_name(self.address) != ""
+
+    @property
     def uses_tls(self) -> bool:
         """Whether the connection is encrypted."""
         return self.address.startswith("tls://")
@@ -104,7 +111,7 @@ def parse_target(
         address, scheduler_id = _read_scheduler_file(scheduler_file)
     elif not address:
         address = _configured_address()
-    if not scheduler_file and _GATEWAY.fullmatch(address):
+    if not scheduler_file and (_GATEWAY.fullmatch(address) or shared_name(address)):
         if security:
             raise ConnectError("gateway-credentials", address=address)
         return Target(address.rstrip("/"), timeout=timeout)

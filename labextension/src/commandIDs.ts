@@ -14,6 +14,10 @@ export namespace CommandIDs {
   export const startOnCpu = 'gpudask:start-on-cpu';
   /** Open the dialog that starts a cluster with options. */
   export const startWithOptions = 'gpudask:start-with-options';
+  /** Open the dialog that starts a cluster that belongs to no kernel. */
+  export const startShared = 'gpudask:start-shared';
+  /** Connect a notebook to a shared cluster, or disconnect it; takes the id of the cluster, `shared`. */
+  export const useShared = 'gpudask:use-shared';
   /** Open the dialog that changes the number of workers. */
   export const scale = 'gpudask:scale';
   export const stop = 'gpudask:stop';

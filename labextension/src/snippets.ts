@@ -9,6 +9,19 @@ export const CLIENT_CODE = `%load_ext jupyter_gpudask
 cluster = %gpudask start
 client = cluster.client`;
 
+/** Connects a notebook to a shared cluster. */
+export const connectCode = (id: string): string =>
+  `%load_ext jupyter_gpudask\n%gpudask connect ${id}`;
+
+export const DISCONNECT_CODE = '%gpudask disconnect';
+
+/** Gets the Dask client of a shared cluster. */
+export const sharedClientCode = (
+  id: string
+): string => `%load_ext jupyter_gpudask
+cluster = %gpudask connect ${id}
+client = cluster.client`;
+
 /** Starts a cluster from a notebook. */
 export const START_CODE = '%load_ext jupyter_gpudask\n%gpudask start';
 

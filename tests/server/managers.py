@@ -36,10 +36,10 @@ class NamedKernels:
     def __contains__(self, kernel_id):
         return kernel_id in self.names
 
-    def is_busy(self, kernel_id):
+    def is_busy(self, *kernel_ids):
         return self.busy
 
-    def last_cell(self, kernel_id):
+    def last_cell(self, *kernel_ids):
         return self.ended
 
     def name(self, kernel_id):

@@ -97,7 +97,7 @@ def test_arguments_that_are_wrong_are_one_sentence(tmp_path):
         ({"scheduler_file": "/no/file.json"}, "The scheduler file /no/file.json cannot be read: No such file"),
         (
             {"address": "gateway://name", "security": "file"},
-            "The credentials of gateway://name are those that the Gateway gives. Leave out --security.",
+            "gateway://name has credentials of its own. Leave out --security.",
         ),
         (
             {"address": "unix:///tmp/x:1", "security": "file"},

@@ -195,6 +195,33 @@ describe('the command that accelerates a kernel', () => {
     log.mockRestore();
   });
 
+  it('connects the notebook to a shared cluster, and disconnects it', async () => {
+    await open();
+    kernel.hasGpu = false;
+    const { model } = gpuDask;
+    const use = { ...args, shared: 'shared-1' };
+    const state = (): boolean[] => [
+      app.commands.isEnabled(CommandIDs.useShared, use),
+      app.commands.isToggled(CommandIDs.useShared, use)
+    ];
+    expect(app.commands.isVisible(CommandIDs.useShared, use)).toBe(false);
+    const name = 'Shared cluster 1';
+    model.updateCluster(cluster({ kernel_id: 'shared-1', name }));
+    expect(app.commands.label(CommandIDs.useShared, use)).toBe(`Use ${name}`);
+    expect(state()).toEqual([true, false]);
+    await app.commands.execute(CommandIDs.useShared, use);
+    model.updateCluster(cluster({ joined: name }));
+    expect(state()).toEqual([true, true]);
+    await app.commands.execute(CommandIDs.useShared, use);
+    expect(kernel.code).toEqual([
+      '%load_ext jupyter_gpudask\n%gpudask connect shared-1',
+      '%gpudask disconnect'
+    ]);
+    // A cluster of its own comes first.
+    model.updateCluster(cluster());
+    expect(state()).toEqual([false, false]);
+  });
+
   it('finds out after a reload of the page', async () => {
     kernel.comms = { 'comm-1': { target_name: TARGET } };
     await open();

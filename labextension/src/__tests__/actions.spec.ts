@@ -378,6 +378,25 @@ describe('a refused start', () => {
     expect(requests).toEqual(['GET', 'POST']);
   });
 
+  it('starts a shared cluster, for which no line of a notebook is shown', async () => {
+    const bodies: unknown[] = [];
+    const actions = actionsOn(({ method, body }) => {
+      bodies.push(...(method === 'POST' ? [body] : []));
+      const started = cluster({ kernel_id: 'shared-1' });
+      return new Response(method === 'POST' ? JSON.stringify(started) : OFFER);
+    });
+    const starting = actions.startWithOptions('', '');
+    await dialogShown();
+    await rendered();
+    const { textContent } = document.querySelector('.jp-Dialog') ?? {};
+    expect(textContent).toContain('Start a shared cluster');
+    expect(textContent).not.toContain('In a notebook:');
+    await acceptDialog();
+    await starting;
+    expect(bodies).toEqual([{ kernel_id: '', spec: expect.anything() }]);
+    expect([...model.clusters.keys()]).toEqual(['shared-1']);
+  });
+
   it('fills the refused options into the next dialog', async () => {
     const actions = actionsOn(() => new Response(OFFER));
     const refused = cluster({

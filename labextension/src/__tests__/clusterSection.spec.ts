@@ -12,6 +12,13 @@ let shown: ShownPanel;
 beforeEach(() => (shown = new ShownPanel()));
 afterEach(() => shown.dispose());
 
+/** The entries of the menu that is open. */
+const menuLabels = (): (string | null)[] =>
+  Array.from(
+    document.querySelectorAll('.jp-GpuDask-menu .lm-Menu-itemLabel'),
+    node => node.textContent
+  ).filter(Boolean);
+
 describe('the section of clusters', () => {
   const buttons = '.jp-GpuDask-section .jp-GpuDask-button';
 
@@ -404,15 +411,49 @@ describe('the section of clusters', () => {
     shown.openNotebook('kernel-9');
     await shown.receive({ gpus: gpuList() });
     const button = shown.panel.node.querySelector(
-      '[aria-label^="Start"]'
+      '[aria-label^="Start: "]'
     ) as HTMLButtonElement | null;
     expect(button?.disabled).toBe(false);
     shown.openNotebook('kernel-1');
     shown.gpuDask.model.updateCluster(cluster({ status: 'closing' }));
     await rendered();
-    expect(
-      shown.panel.node.querySelector('[aria-label^="Start"]:not(:disabled)')
-    ).toBeNull();
+    expect(shown.names('.jp-GpuDask-cards [aria-label^="Start"]')).toEqual([]);
+  });
+
+  it('offers to start a shared cluster whatever the notebook has', async () => {
+    shown.show();
+    shown.openNotebook('kernel-1');
+    await shown.receive({ gpus: gpuList(), clusters: [cluster()] });
+    shown.panel.node
+      .querySelector<HTMLButtonElement>('[title="Start a cluster"]')
+      ?.click();
+    await rendered();
+    expect(menuLabels()).toEqual(['Start Shared Cluster…']);
+    document.querySelector('.jp-GpuDask-menu')?.remove();
+  });
+
+  it('offers the shared clusters that are ready where there is no cluster, or the GPUs are reserved', async () => {
+    shown.show();
+    shown.openNotebook('kernel-1');
+    shown.gpuDask.commands.addCommand(CommandIDs.useShared, {
+      describedBy: { args: { type: 'object' } },
+      execute: () => undefined
+    });
+    const shared = cluster({
+      kernel_id: 'shared-1',
+      name: 'Shared cluster 1',
+      notebooks: []
+    });
+    const use = '[aria-label^="Use "]';
+    await shown.receive({ gpus: gpuList(), clusters: [shared] });
+    expect(shown.names(use)).toEqual(['Use Shared cluster 1: mine.ipynb']);
+    expect(shown.names('li.jp-GpuDask-card')).toEqual(['Shared cluster 1']);
+    const failed = cluster({ status: 'failed', reserved_gpus: ['GPU-7'] });
+    await shown.receive({ gpus: gpuList(), clusters: [shared, failed] });
+    expect(shown.names(use)).toEqual(['Use Shared cluster 1: analysis.ipynb']);
+    const starting = { ...shared, status: 'starting' as const };
+    await shown.receive({ gpus: gpuList(), clusters: [starting, failed] });
+    expect(shown.names(use)).toEqual([]);
   });
 
   it('has the other commands of a cluster in a menu', async () => {
@@ -422,11 +463,7 @@ describe('the section of clusters', () => {
       .querySelector<HTMLButtonElement>('.jp-GpuDask-more')
       ?.click();
     await rendered();
-    const labels = Array.from(
-      document.querySelectorAll('.jp-GpuDask-menu .lm-Menu-itemLabel'),
-      node => node.textContent
-    );
-    expect(labels.filter(Boolean)).toEqual([
+    expect(menuLabels()).toEqual([
       'Open Dask Dashboard',
       'Scale Cluster…',
       'Restart Cluster',

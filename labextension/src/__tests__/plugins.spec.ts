@@ -147,7 +147,8 @@ describe('the palette', () => {
     await activate('notebook', gpuDask, tracker, palette);
     await activate('history', gpuDask, null, null, palette);
     await activate('toolbar', gpuDask, null, palette, null);
-    const { restoreDashboard, showCell, ...given } = CommandIDs;
+    const { restoreDashboard, showCell, useShared, ...given } = CommandIDs;
+    expect(app.commands.isVisible(useShared)).toBe(false);
     expect(app.commands.isVisible(showCell)).toBe(false);
     expect(app.commands.isVisible(restoreDashboard)).toBe(false);
     expect(offered.sort()).toEqual(Object.values(given).sort());
@@ -157,12 +158,13 @@ describe('the palette', () => {
 describe('the menus', () => {
   it('have every command of the user', () => {
     const [view, kernel] = MENUS.map(({ items }) => commandsIn(items));
-    const { restoreDashboard, showCell, ...shown } = CommandIDs;
+    const { restoreDashboard, showCell, useShared, ...shown } = CommandIDs;
     const { showPanel, showHistory, ...ofCluster } = shown;
     expect(view).toEqual([showPanel, showHistory]);
     expect(kernel.sort()).toEqual(Object.values(ofCluster).sort());
     expect(kernel).not.toContain(restoreDashboard);
     expect(kernel).not.toContain(showCell);
+    expect(kernel).not.toContain(useShared);
   });
 });
 
@@ -388,11 +390,12 @@ describe('jupyter-gpudask:commands', () => {
         .map(([name]) => name)
         .filter(name => name !== 'restoreDashboard');
 
-    expect(enabled()).toEqual(['start', 'startWithOptions']);
+    expect(enabled()).toEqual(['start', 'startWithOptions', 'startShared']);
     gpuDask.model.updateCluster(cluster({ status: 'starting' }));
-    expect(enabled()).toEqual(['stop']);
+    expect(enabled()).toEqual(['startShared', 'stop']);
     gpuDask.model.updateCluster(cluster());
     expect(enabled()).toEqual([
+      'startShared',
       'scale',
       'stop',
       'restart',
@@ -406,6 +409,7 @@ describe('jupyter-gpudask:commands', () => {
     expect(enabled()).toEqual([
       'start',
       'startWithOptions',
+      'startShared',
       'restart',
       'showLogs'
     ]);

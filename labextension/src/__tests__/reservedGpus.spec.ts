@@ -104,7 +104,7 @@ describe('whether the GPUs are free again', () => {
     const failed = refused({ reserved_gpus: ['GPU-0'], ...changes });
     const trans = nullTranslator.load('jupyter_gpudask');
     const isFree = (gpus: IGpuList | null): boolean => {
-      const model = { gpus } as GpuDaskModel;
+      const model = { gpus, clusters: new Map() } as unknown as GpuDaskModel;
       const text = reasonText(snapshot(failed, { model, trans }));
       return text.includes('is free now');
     };

@@ -23,8 +23,8 @@ import { IDashboardViews } from '../dashboard/views';
 import { scaleDialog } from '../dialogs/scaleDialog';
 import { startDialog } from '../dialogs/startDialog';
 import { toProblem, errorMessage } from '../errors';
-import { ICluster, IProblem, SpecRequest } from '../model/api';
-import { CLIENT_CODE } from '../snippets';
+import { ICluster, IProblem, isShared, SpecRequest } from '../model/api';
+import { CLIENT_CODE, sharedClientCode } from '../snippets';
 import { IGpuDask } from '../tokens';
 import { holderName } from './names';
 import { snapshot } from './snapshot';
@@ -61,7 +61,7 @@ export class ClusterActions {
     await this._act(title, cluster, 'restart', { spec });
   }
 
-  /** Open the dialog that starts a cluster with options. */
+  /** Open the dialog that starts a cluster with options; without a kernel, a shared cluster. */
   async startWithOptions(
     kernelId: string,
     name: string,
@@ -84,7 +84,7 @@ export class ClusterActions {
         }))
       }));
       await startDialog({
-        name,
+        name: isShared(kernelId) ? '' : name,
         gpus,
         schema,
         presets,
@@ -109,7 +109,9 @@ export class ClusterActions {
   /** Stop a cluster; ask for confirmation if tasks or results would be lost. */
   async stop(cluster: ICluster): Promise<void> {
     const { model, rest, trans } = this._gpuDask;
-    const question = trans.__('Stop the cluster of %1?', cluster.name);
+    const question = isShared(cluster.kernel_id)
+      ? trans.__('Stop %1?', cluster.name)
+      : trans.__('Stop the cluster of %1?', cluster.name);
     if (await this._confirm(cluster, question, trans.__('Stop'))) {
       const title = trans.__('The cluster could not be stopped');
       await this._try(title, async () => {
@@ -122,7 +124,9 @@ export class ClusterActions {
   /** Restart a cluster; ask for confirmation if tasks or results would be lost. */
   async restart(cluster: ICluster): Promise<void> {
     const { trans } = this._gpuDask;
-    const question = trans.__('Restart the cluster of %1?', cluster.name);
+    const question = isShared(cluster.kernel_id)
+      ? trans.__('Restart %1?', cluster.name)
+      : trans.__('Restart the cluster of %1?', cluster.name);
     if (await this._confirm(cluster, question, trans.__('Restart'))) {
       const title = trans.__('The cluster could not be restarted');
       await this._act(title, cluster, 'restart', {});
@@ -192,8 +196,8 @@ export class ClusterActions {
   }
 
   /** Copy the code that gets the Dask client. */
-  copyCode(): void {
-    Clipboard.copyToSystem(CLIENT_CODE);
+  copyCode({ kernel_id: id }: ICluster): void {
+    Clipboard.copyToSystem(isShared(id) ? sharedClientCode(id) : CLIENT_CODE);
     Notification.success(
       this._gpuDask.trans.__(
         'Copied. Paste the code into a cell of the notebook.'

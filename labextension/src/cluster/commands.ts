@@ -18,10 +18,10 @@ import { CommandIDs } from '../commandIDs';
 import { clusterDashboard, hasDashboard } from '../dashboard/dashboard';
 import { IDashboardViews } from '../dashboard/views';
 import { plotsIcon, scaleIcon } from '../icons';
-import { ClusterStatus, ICluster } from '../model/api';
+import { ClusterStatus, ICluster, isShared } from '../model/api';
 import { IGpuDask } from '../tokens';
 import type { ClusterActions } from './actions';
-import { changesCluster, isOffered, limitOf } from './offered';
+import { changesCluster, isOffered, isOther, limitOf } from './offered';
 import { currentName } from './names';
 import { resultBytes, STARTS } from './snapshot';
 
@@ -73,11 +73,12 @@ export function addClusterCommands(
     const isSame = args.since === undefined || args.since === cluster?.since;
     return isSame ? cluster : undefined;
   };
+  const hasServer = (): boolean =>
+    !['no-server', 'refused'].includes(model.status.kind);
   const canStart = (args: ReadonlyPartialJSONObject): boolean => {
     const status = clusterOf(args)?.status ?? 'closed';
-    const hasServer = !['no-server', 'refused'].includes(model.status.kind);
     const isOver = ['closed', 'failed'].includes(status);
-    return hasServer && isOver && kernelOf(args) !== null;
+    return hasServer() && isOver && kernelOf(args) !== null;
   };
 
   /** The kernels whose clusters are being started, stopped or changed: a second click does nothing. */
@@ -91,7 +92,11 @@ export function addClusterCommands(
     execute: (args: ReadonlyPartialJSONObject) => unknown
   ): void => {
     const isVisible = (args: ReadonlyPartialJSONObject): boolean =>
-      isOffered(id, kernelOf(args) !== current.kernelId, model.settings.value);
+      isOffered(
+        id,
+        isOther(kernelOf(args), current.kernelId),
+        model.settings.value
+      );
     const isLocked = (args: ReadonlyPartialJSONObject): boolean =>
       changesCluster(id) && changing.has(kernelOf(args));
     added.push(id);
@@ -187,6 +192,18 @@ export function addClusterCommands(
     },
     'startWithOptions'
   );
+  addCommand(
+    CommandIDs.startShared,
+    {
+      label: trans.__('Start Shared Cluster…'),
+      caption: trans.__(
+        'Start a cluster that belongs to no notebook, and that several can use'
+      ),
+      icon: addIcon
+    },
+    hasServer,
+    async () => (await actions()).startWithOptions('', '')
+  );
   Object.entries(STARTS).forEach(([action, { command, label, spec }]) =>
     add(
       command,
@@ -229,7 +246,7 @@ export function addClusterCommands(
       icon: clearIcon
     },
     'release',
-    cluster => resultBytes(cluster) > 0
+    cluster => resultBytes(cluster) > 0 && !isShared(cluster.kernel_id)
   );
   add(
     CommandIDs.keep,
@@ -306,7 +323,7 @@ export function addClusterCommands(
       label: trans.__('Copy Dask Client Code'),
       icon: copyIcon
     },
-    async () => (await actions()).copyCode()
+    async cluster => (await actions()).copyCode(cluster)
   );
 
   commands.addCommand(CommandIDs.reconnect, {

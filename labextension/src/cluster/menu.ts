@@ -10,8 +10,10 @@ import { rememberFocus } from '../components/focus';
 import { ICluster } from '../model/api';
 import { limitOf } from './offered';
 
-/** The groups of commands in a menu. */
-export type MenuGroups = readonly (readonly string[])[];
+/** The groups of commands in a menu, some with arguments of their own. */
+export type MenuGroups = readonly (readonly (
+  string | { command: string; args: ReadonlyJSONObject }
+)[])[];
 
 /** Shows why an item is not possible with a cluster. */
 class Renderer extends MenuSvg.Renderer {
@@ -36,21 +38,26 @@ class Renderer extends MenuSvg.Renderer {
  * @param groups - the commands, with a separator between two groups; those that are disabled are left out, unless the
  *   engine of the cluster gives a reason
  * @param cluster - the cluster; `undefined` if there is none
- * @param args - the arguments of all commands
+ * @param shared - the arguments of all commands
  * @param anchor - the element
  */
 export function openClusterMenu(
   commands: CommandRegistry,
   groups: MenuGroups,
   cluster: ICluster | undefined,
-  args: ReadonlyJSONObject,
+  shared: ReadonlyJSONObject,
   anchor: Element | null
 ): void {
   const menu = new MenuSvg({ commands, renderer: new Renderer(cluster) });
   menu.addClass('jp-GpuDask-menu');
   for (const group of groups) {
-    const shown = group.filter(
-      command =>
+    const items = group.map(each =>
+      typeof each === 'string'
+        ? { command: each, args: shared }
+        : { command: each.command, args: { ...shared, ...each.args } }
+    );
+    const shown = items.filter(
+      ({ command, args }) =>
         commands.hasCommand(command) &&
         commands.isVisible(command, args) &&
         (commands.isEnabled(command, args) || limitOf(command, cluster))
@@ -58,7 +65,11 @@ export function openClusterMenu(
     if (shown.length > 0 && menu.items.length > 0) {
       menu.addItem({ type: 'separator' });
     }
-    shown.forEach(command => menu.addItem({ command, args }));
+    shown.forEach(item => menu.addItem(item));
+  }
+  if (menu.items.length === 0) {
+    menu.dispose();
+    return;
   }
   const { left = 0, bottom = 0 } = anchor?.getBoundingClientRect() ?? {};
   const giveFocusBack = rememberFocus();

@@ -2,7 +2,7 @@
  * Which commands of clusters, and which clusters, the settings let the front end offer.
  */
 import { CommandIDs } from '../commandIDs';
-import { ICluster } from '../model/api';
+import { ICluster, isShared } from '../model/api';
 import { ISettings } from '../model/settings';
 import { STARTS } from './snapshot';
 
@@ -10,6 +10,7 @@ const START_COMMANDS: readonly string[] = [
   CommandIDs.start,
   ...Object.values(STARTS).map(({ command }) => command),
   CommandIDs.startWithOptions,
+  CommandIDs.startShared,
   CommandIDs.restart,
   CommandIDs.runOnGpus,
   CommandIDs.tryExample
@@ -31,16 +32,24 @@ export function changesCluster(command: string): boolean {
   return START_COMMANDS.includes(command) || STOPS.includes(command);
 }
 
+/** Whether a cluster is that of another notebook than the current one. */
+export function isOther(
+  kernelId: string | null,
+  currentId: string | null
+): boolean {
+  return kernelId !== currentId && !isShared(kernelId ?? '');
+}
+
 /**
  * Whether a command is offered.
  *
  * @param command - the id
- * @param isOther - whether the cluster is that of another notebook than the current one
+ * @param isOthers - whether the cluster is that of another notebook than the current one
  * @param settings - the settings
  */
 export function isOffered(
   command: string,
-  isOther: boolean,
+  isOthers: boolean,
   { allowStart, allowStop, otherClusters }: ISettings
 ): boolean {
   const isStart = START_COMMANDS.includes(command);
@@ -48,7 +57,7 @@ export function isOffered(
   return !(
     (isStart && !allowStart) ||
     (isStop && !allowStop) ||
-    ((isStart || isStop) && isOther && otherClusters !== 'manage')
+    ((isStart || isStop) && isOthers && otherClusters !== 'manage')
   );
 }
 
@@ -67,7 +76,7 @@ export function isShown(
   currentId: string | null,
   { otherClusters }: ISettings
 ): boolean {
-  return kernelId === currentId || otherClusters !== 'hide';
+  return !isOther(kernelId, currentId) || otherClusters !== 'hide';
 }
 
 /** The clusters that are shown. */

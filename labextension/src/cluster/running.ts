@@ -8,7 +8,7 @@ import { formatBytes, sum } from '../format';
 import { gpuDaskIcon } from '../icons';
 import { ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
-import { isOffered, limitOf, shownClusters } from './offered';
+import { isOffered, isOther, limitOf, shownClusters } from './offered';
 import { resultBytes, snapshot } from './snapshot';
 
 /** The section of the clusters. It requests them itself while the stream is closed. */
@@ -75,10 +75,10 @@ export class RunningClusters implements IRunningSessions.IManager {
 
   private _mayStop(cluster: ICluster): boolean {
     const { model, current } = this._gpuDask;
-    const isOther = cluster.kernel_id !== current.kernelId;
+    const isOthers = isOther(cluster.kernel_id, current.kernelId);
     return (
       !limitOf(CommandIDs.stop, cluster) &&
-      isOffered(CommandIDs.stop, isOther, model.settings.value)
+      isOffered(CommandIDs.stop, isOthers, model.settings.value)
     );
   }
 

@@ -4,6 +4,7 @@
  */
 import { LabIcon, runIcon, settingsIcon } from '@jupyterlab/ui-components';
 import { TranslationBundle } from '@jupyterlab/translation';
+import { ReadonlyJSONObject } from '@lumino/coreutils';
 
 import { CommandIDs } from '../commandIDs';
 import { endReason, ISentences } from '../errors';
@@ -13,6 +14,7 @@ import {
   IGpu,
   IGpuList,
   IProblem,
+  isShared,
   IWorker,
   mayHaveGpus,
   SpecRequest
@@ -24,6 +26,8 @@ export interface IAction {
   command: string;
   label: string;
   icon: LabIcon;
+  /** Its arguments, besides the kernel. */
+  args?: ReadonlyJSONObject;
 }
 
 /** What is done of the work in progress. */
@@ -144,7 +148,31 @@ export function snapshot(
   const actions = all.filter(each => each !== 'start-on-free' || !isNoneFree);
   const problem = hasStarted(cluster) ? null : { ...reason, kind: '', field };
   const starts = startsOf(actions, Boolean(problem?.field), trans);
-  return { ...common, reason, problem, starts };
+  const isBusy = cluster.reserved_gpus.length > 0;
+  const others =
+    isBusy && !isShared(cluster.kernel_id)
+      ? sharedActions({ model, trans })
+      : [];
+  return { ...common, reason, problem, starts: [...others, ...starts] };
+}
+
+/** What connects a notebook to each shared cluster that is ready. */
+export function sharedActions({
+  model,
+  trans
+}: Pick<IGpuDask, 'model' | 'trans'>): (IAction & {
+  args: ReadonlyJSONObject;
+})[] {
+  return [...model.clusters.values()]
+    .filter(
+      ({ kernel_id, status }) => isShared(kernel_id) && status === 'ready'
+    )
+    .map(({ kernel_id: shared, name }) => ({
+      command: CommandIDs.useShared,
+      label: trans.__('Use %1', name),
+      icon: runIcon,
+      args: { shared }
+    }));
 }
 
 /** The reason as a text. */

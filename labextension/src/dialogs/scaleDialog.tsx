@@ -5,7 +5,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import type { RJSFSchema } from '@rjsf/utils';
 import React from 'react';
 
-import { ICluster } from '../model/api';
+import { ICluster, isShared } from '../model/api';
 import { SchemaForm } from './schemaForm';
 import { IFormProps, SubmitDialog } from './submitDialog';
 
@@ -39,7 +39,9 @@ export function scaleDialog(options: IScaleOptions): SubmitDialog {
     return number;
   };
   return new SubmitDialog({
-    title: trans.__('Scale the cluster of %1', cluster.name),
+    title: isShared(cluster.kernel_id)
+      ? trans.__('Scale %1', cluster.name)
+      : trans.__('Scale the cluster of %1', cluster.name),
     values: {
       workers: `${workers}`,
       minimum: `${range[0]}`,

@@ -25,7 +25,7 @@ import {
 import { IFormProps, SubmitDialog } from './submitDialog';
 
 interface IStartDialogOptions extends IOffer {
-  /** The name of the notebook. */
+  /** The name of the notebook; empty for a shared cluster. */
   name: string;
   /** The options of the previous cluster, and why it was refused. */
   spec?: IClusterSpec;
@@ -40,7 +40,9 @@ interface IStartDialogOptions extends IOffer {
 export function startDialog(options: IStartDialogOptions): SubmitDialog {
   const { name, spec, problem, trans, submit } = options;
   return new SubmitDialog({
-    title: trans.__('Start a cluster for %1', name),
+    title: name
+      ? trans.__('Start a cluster for %1', name)
+      : trans.__('Start a shared cluster'),
     values: initialValues(options, spec),
     problem,
     render: props => <StartForm {...props} options={options} />,
@@ -111,10 +113,12 @@ function StartForm({
           trans
         }}
       />
-      <MagicLine
-        line={toMagic(toSpec(values, options), options)}
-        {...{ trans }}
-      />
+      {options.name && (
+        <MagicLine
+          line={toMagic(toSpec(values, options), options)}
+          {...{ trans }}
+        />
+      )}
     </div>
   );
 }

@@ -42,8 +42,13 @@ export type SpecRequest = {
   [name: string]: string | number | boolean | string[];
 };
 
-/** The cluster of a kernel. */
+/** The cluster of a kernel, or a shared cluster. */
 export type ICluster = Schemas['ClusterInfo'];
+
+/** Whether the id, in place of that of a kernel, is of a shared cluster. */
+export function isShared(kernelId: string): boolean {
+  return kernelId.startsWith('shared-');
+}
 
 export type ClusterStatus = ICluster['status'];
 

@@ -48,7 +48,7 @@ export type paths = {
     /** List the clusters of this server. */
     get: operations['listClusters'];
     put?: never;
-    /** Start the cluster of a kernel; it is starting when the response is sent. */
+    /** Start the cluster of a kernel, or a shared one; it is starting when the response is sent. */
     post: operations['createCluster'];
     delete?: never;
     options?: never;
@@ -313,11 +313,11 @@ export type components = {
     };
     /**
      * ClusterInfo
-     * @description A kernel's cluster.
+     * @description A cluster of a kernel, or a shared cluster, which belongs to no kernel.
      *
-     *     - `kernel_id`: the kernel.
-     *     - `name`: the names of its notebooks, or the kernel's name.
-     *     - `notebooks`: paths of the notebooks and consoles that use the kernel.
+     *     - `kernel_id`: the kernel; ``shared-1`` for the first shared cluster.
+     *     - `name`: the names of its notebooks, or the kernel's name; that of a shared cluster.
+     *     - `notebooks`: paths of the notebooks and consoles that use the kernel, or are connected to the shared cluster.
      *     - `status`: ``starting``, ``ready``, ``closing``, ``closed`` or ``failed``.
      *     - `reason`, `fix`: why it failed or was closed, and what to do.
      *     - `error`: the same as data.
@@ -339,7 +339,7 @@ export type components = {
      *     - `dashboard`: the path of Dask's dashboard below the server's base URL; `None` if there is none. That of a joined
      *       cluster redirects to pages that have no rights at the server.
      *     - `joined`: where the scheduler is, as `Ready.place`, if the kernel is connected to a cluster that somebody else
-     *       started; else empty.
+     *       started, or the name of the shared cluster; else empty.
      *     - `limits`: the actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
      *     - `automatic`: whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask
      *       on``.
@@ -712,9 +712,9 @@ export type components = {
     };
     /**
      * CreateCluster
-     * @description Request body that starts the cluster of a kernel.
+     * @description Request body that starts the cluster of a kernel, or a shared cluster.
      *
-     *     - `kernel_id`: the kernel.
+     *     - `kernel_id`: the kernel; empty for a new shared cluster.
      *     - `spec`: its options; options that are left out are those of the cluster preset.
      *     - `preset`: the name of a cluster preset; empty for the default.
      */
@@ -1716,7 +1716,7 @@ export interface operations {
       };
     };
     responses: {
-      /** @description Start the cluster of a kernel; it is starting when the response is sent. */
+      /** @description Start the cluster of a kernel, or a shared one; it is starting when the response is sent. */
       202: {
         headers: {
           /** @description The URL of the cluster. */

@@ -1,5 +1,5 @@
 /**
- * Runs `%gpudask accelerate`, `on` and `off` in the kernel of a notebook, or restarts the kernel.
+ * Runs `%gpudask accelerate`, `on`, `off`, `connect` and `disconnect` in the kernel of a notebook, or restarts the kernel.
  */
 import {
   Dialog,
@@ -44,6 +44,22 @@ export async function runOnGpus(
       );
     }
     return false;
+  }
+}
+
+/** Connect a kernel to a shared cluster, or disconnect it, by `code`. */
+export async function useShared(
+  kernel: Kernel.IKernelConnection,
+  code: string,
+  trans: TranslationBundle
+): Promise<void> {
+  try {
+    await runMagic(kernel, code);
+  } catch (error) {
+    await showErrorMessage(
+      trans.__('The shared cluster cannot be used'),
+      messageOf(error)
+    );
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Which kernels run pandas and scikit-learn on a GPU, by `%gpudask accelerate`, and the commands that switch that and
- * `%gpudask on`.
+ * Which kernels run pandas and scikit-learn on a GPU, by `%gpudask accelerate`, and the commands that switch that,
+ * `%gpudask on` and the use of shared clusters.
  */
 import { ISessionContext } from '@jupyterlab/apputils';
 import { Kernel } from '@jupyterlab/services';
@@ -11,7 +11,8 @@ import { Signal } from '@lumino/signaling';
 import { KERNEL_ARGS } from '../cluster/commands';
 import { isOffered } from '../cluster/offered';
 import { CommandIDs } from '../commandIDs';
-import { OFF_CODE, onCode } from '../snippets';
+import { ICluster } from '../model/api';
+import { connectCode, DISCONNECT_CODE, OFF_CODE, onCode } from '../snippets';
 import { IGpuDask } from '../tokens';
 
 /** The target of the comm that is open in an accelerated kernel. */
@@ -150,6 +151,50 @@ export function addKernelCommands(
         ? OFF_CODE
         : onCode(isNew ? await rest.defaults() : {});
       return runOnGpus(kernel, code, isReported, trans);
+    }
+  });
+
+  const sharedOf = (args: ReadonlyPartialJSONObject): ICluster | undefined =>
+    model.clusters.get(`${args.shared}`);
+  const isConnected = (args: ReadonlyPartialJSONObject): boolean =>
+    model.clusters.get(kernelOf(args))?.joined === sharedOf(args)?.name;
+  const hasCluster = (args: ReadonlyPartialJSONObject): boolean =>
+    ['starting', 'ready', 'closing'].includes(
+      model.clusters.get(kernelOf(args))?.status ?? ''
+    );
+  commands.addCommand(CommandIDs.useShared, {
+    label: args => trans.__('Use %1', sharedOf(args)?.name ?? ''),
+    caption: trans.__(
+      'Connect the notebook to the shared cluster, or disconnect it'
+    ),
+    describedBy: {
+      args: {
+        ...KERNEL_ARGS,
+        properties: {
+          ...KERNEL_ARGS.properties,
+          shared: {
+            type: 'string',
+            description: 'The id of the shared cluster, such as "shared-1".'
+          }
+        }
+      }
+    },
+    isVisible: args => sharedOf(args) !== undefined,
+    isEnabled: args =>
+      sharedOf(args)?.status === 'ready' &&
+      acceleration.find(kernelOf(args)) !== undefined &&
+      (isConnected(args) || !hasCluster(args)),
+    isToggleable: true,
+    isToggled: isConnected,
+    execute: async args => {
+      const kernel = acceleration.find(kernelOf(args))?.session?.kernel;
+      if (kernel) {
+        const { useShared } = await import('./accelerate');
+        const code = isConnected(args)
+          ? DISCONNECT_CODE
+          : connectCode(`${args.shared}`);
+        await useShared(kernel, code, trans);
+      }
     }
   });
 }

@@ -6,7 +6,13 @@ import { ToolbarButtonComponent } from '@jupyterlab/ui-components';
 import React, { useRef } from 'react';
 
 import type { MenuGroups } from '../cluster/menu';
-import { ISnapshot, reasonText, snapshot, STARTS } from '../cluster/snapshot';
+import {
+  ISnapshot,
+  reasonText,
+  sharedActions,
+  snapshot,
+  STARTS
+} from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
 import { ClusterBadge } from '../components/clusterName';
 import { LiveWidget, useGpuDask } from '../components/liveWidget';
@@ -84,7 +90,7 @@ function ClusterButton({
           void import('../cluster/menu').then(({ openClusterMenu }) =>
             openClusterMenu(
               gpuDask.commands,
-              MENU,
+              [...MENU.slice(0, 2), sharedActions(gpuDask), ...MENU.slice(2)],
               cluster,
               kernelId ? { kernelId } : {},
               node.current
@@ -126,6 +132,7 @@ const MENU: MenuGroups = [
     CommandIDs.start,
     ...Object.values(STARTS).map(({ command }) => command),
     CommandIDs.startWithOptions,
+    CommandIDs.startShared,
     CommandIDs.scale,
     CommandIDs.restart,
     CommandIDs.stop

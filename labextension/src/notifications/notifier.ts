@@ -2,15 +2,16 @@
  * Shows notifications for the events of clusters.
  */
 import { Notification } from '@jupyterlab/apputils';
+import { ReadonlyJSONObject } from '@lumino/coreutils';
 import { IDisposable } from '@lumino/disposable';
 
-import { isOffered } from '../cluster/offered';
+import { isOffered, isOther } from '../cluster/offered';
 import { workerName, workerNames } from '../cluster/names';
 import { resultBytes, snapshot } from '../cluster/snapshot';
 import { closingTime } from '../cluster/warnings';
 import { CommandIDs } from '../commandIDs';
 import { fitted, formatBytes } from '../format';
-import { ICluster } from '../model/api';
+import { ICluster, isShared } from '../model/api';
 import { timesIn } from '../times';
 import { IGpuDask } from '../tokens';
 import { ClusterEventDetector, IClusterEvent, WorkerId } from './clusterEvents';
@@ -84,11 +85,11 @@ export class Notifier implements IDisposable {
     switch (event.kind) {
       case 'end': {
         const { kind, reason, starts } = snapshot(cluster, this._gpuDask);
-        const [{ label, command }] = starts;
+        const [{ label, command, args }] = starts;
         return {
           type: kind === 'failed' ? 'error' : 'info',
           text: name =>
-            kind !== 'failed'
+            kind !== 'failed' || isShared(cluster.kernel_id)
               ? trans.__('%1: %2', name, reason.message)
               : event.wasStarting
                 ? trans.__(
@@ -103,7 +104,7 @@ export class Notifier implements IDisposable {
                   ),
           actions: [
             // The card has the other ones.
-            ...this._action(label, command, cluster),
+            ...this._action(label, command, cluster, args),
             ...(cluster.log ? logs : [])
           ]
         };
@@ -247,13 +248,14 @@ export class Notifier implements IDisposable {
   private _action(
     label: string,
     command: string,
-    { kernel_id: kernelId, since }: ICluster
+    { kernel_id: kernelId, since }: ICluster,
+    args: ReadonlyJSONObject = {}
   ): Notification.IAction[] {
     const { commands, current, model } = this._gpuDask;
-    const isOther = kernelId !== current.kernelId;
+    const isOthers = isOther(kernelId, current.kernelId);
     const callback = (): void =>
-      void commands.execute(command, { kernelId, since });
-    return isOffered(command, isOther, model.settings.value)
+      void commands.execute(command, { kernelId, since, ...args });
+    return isOffered(command, isOthers, model.settings.value)
       ? [{ label, callback }]
       : [];
   }

@@ -29,7 +29,7 @@ import { CodeText } from '../components/notice';
 import { StateIcon, StateLabel } from '../components/stateLabel';
 import { formatBytes, formatCount, joinItems, sum } from '../format';
 import { plotsIcon } from '../icons';
-import { ICluster, IWorker } from '../model/api';
+import { ICluster, isShared, IWorker } from '../model/api';
 import { WorkerList } from './workerList';
 
 interface IClusterCardProps {
@@ -63,6 +63,7 @@ export function ClusterCard({
     isShort,
     cluster.given_over_at
   ].join();
+  const starts = now.starts.map(({ label }) => label).join();
   const { dashboard, joined, log, notebooks, kernel_id: id } = cluster;
   return (
     <Card
@@ -71,7 +72,9 @@ export function ClusterCard({
       data-kernel={cluster.kernel_id}
       tabIndex={-1}
       data-short={isShort}
-      aria-label={trans.__('Cluster of %1', cluster.name)}
+      aria-label={
+        isShared(id) ? cluster.name : trans.__('Cluster of %1', cluster.name)
+      }
     >
       <Unchanged
         by={[version, notebooks, model.numberOf(id), current.isOpen(id)]}
@@ -128,7 +131,7 @@ export function ClusterCard({
       <Notes cluster={cluster} />
       <Wanted cluster={cluster} />
       {!isShort && (
-        <Unchanged by={[version, dashboard, joined, log]}>
+        <Unchanged by={[version, dashboard, joined, log, starts]}>
           <ClusterActions
             cluster={cluster}
             starts={now.starts.slice(0, MOST_STARTS)}
@@ -157,10 +160,10 @@ function StartButtons({ cluster, starts }: IActionsProps): JSX.Element | null {
     <div className="jp-GpuDask-actions">
       {starts.map(button => (
         <CommandButton
-          key={button.command}
-          args={{ kernelId: cluster.kernel_id }}
+          key={button.label}
           target={cluster.name}
           {...button}
+          args={{ kernelId: cluster.kernel_id, ...button.args }}
         />
       ))}
     </div>
@@ -222,7 +225,8 @@ function NotebookName({ cluster }: { cluster: ICluster }): JSX.Element {
   const ref = useKeptFocus();
   const { kernel_id: kernelId, notebooks } = cluster;
   // A console has no file.
-  const path = notebooks.find(each => each.endsWith('.ipynb'));
+  const path =
+    !isShared(kernelId) && notebooks.find(each => each.endsWith('.ipynb'));
   const paths = notebooks.join('\n') || cluster.name;
   return path || current.isOpen(kernelId) ? (
     <button
@@ -375,7 +379,12 @@ export function ClusterActions({
         </span>
       )}
       {starts.map(button => (
-        <CommandButton key={button.command} {...shared} {...button} />
+        <CommandButton
+          key={button.label}
+          target={target}
+          {...button}
+          args={{ kernelId, ...button.args }}
+        />
       ))}
       {(isReady || cluster.log) && (
         <CommandButton

@@ -4,7 +4,7 @@ import React from 'react';
 
 import { currentName } from '../cluster/names';
 import { shownClusters } from '../cluster/offered';
-import { snapshot } from '../cluster/snapshot';
+import { sharedActions, snapshot } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
 import { Unchanged } from '../components/card';
 import { CommandButton } from '../components/commandButton';
@@ -107,6 +107,9 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
     >
       {startButtons(trans).map(button => (
         <CommandButton key={button.command} {...button} target={name} />
+      ))}
+      {sharedActions(gpuDask).map(button => (
+        <CommandButton key={button.label} {...button} target={name} />
       ))}
     </Notice>
   );

@@ -6,7 +6,9 @@ import { ITranslator } from '@jupyterlab/translation';
 import {
   CommandToolbarButton,
   PanelWithToolbar,
-  SidePanel
+  addIcon,
+  SidePanel,
+  ToolbarButton
 } from '@jupyterlab/ui-components';
 import { Message, MessageLoop } from '@lumino/messaging';
 import { AccordionPanel, Widget } from '@lumino/widgets';
@@ -21,6 +23,9 @@ const load = (): Promise<typeof import('./views')> => import('./views');
 const ConnectionNotice = lazyView(async () => (await load()).ConnectionNotice);
 const GpuSection = lazyView(async () => (await load()).GpuSection);
 const ClusterSection = lazyView(async () => (await load()).ClusterSection);
+
+/** What the button of the clusters offers. */
+const STARTS = [[CommandIDs.startWithOptions, CommandIDs.startShared]];
 
 /** The widget id of the panel, kept in saved layouts. */
 export const PANEL_ID = 'jupyter-gpudask-panel';
@@ -59,17 +64,20 @@ export function createPanel(
   panel.addWidget(gpus);
   const clusterBody = new LiveWidget(gpuDask, ClusterSection);
   const clusters = createSection(trans.__('Clusters'), clusterBody);
-  clusters.toolbar.addItem(
-    'start',
-    new CommandToolbarButton({
-      commands,
-      id: CommandIDs.startWithOptions,
-      label: ''
-    })
-  );
+  const start = new ToolbarButton({
+    icon: addIcon,
+    tooltip: trans.__('Start a cluster'),
+    'aria-haspopup': 'menu',
+    onClick: () =>
+      void import('../cluster/menu').then(({ openClusterMenu }) =>
+        openClusterMenu(commands, STARTS, undefined, {}, start.node)
+      )
+  });
+  clusters.toolbar.addItem('start', start);
   const { settings } = gpuDask.model;
   const arrangeSections = (): void => {
-    const { showGpus, showClusters } = settings.value;
+    const { showGpus, showClusters, allowStart } = settings.value;
+    start.setHidden(!allowStart);
     const shown = [
       ...(showGpus ? [gpus] : []),
       ...(showClusters ? [clusters] : [])
