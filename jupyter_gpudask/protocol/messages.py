@@ -191,6 +191,7 @@ class Ready(_OfEngine):
     - `dashboard`: the address of the dashboard of a cluster that somebody else started; else empty.
     - `limits`: what cannot be done with the cluster, and why, as sentences.
     - `scheduler_id`: the id of the scheduler, as in the scheduler files of Dask.
+    - `name`: the name of a shared cluster of the Jupyter server to which the kernel is connected; else empty.
     """
 
     type: Literal["ready"] = "ready"
@@ -211,6 +212,7 @@ class Ready(_OfEngine):
     dashboard: str = ""
     limits: dict[Action, str] = Field(default_factory=dict)
     scheduler_id: str = ""
+    name: str = ""
 
     @property
     def is_owned(self) -> bool:
@@ -228,8 +230,9 @@ class Ready(_OfEngine):
 
     @property
     def place(self) -> str:
-        """Where the scheduler is: its address, or of a cluster of a terminal the name of its directory."""
-        return PurePosixPath(self.address).parent.name if self.address.startswith("unix://") else self.address
+        """Where the scheduler is: its address, or of a cluster of a terminal the name of its directory, or `name`."""
+        is_socket = self.address.startswith("unix://")
+        return self.name or (PurePosixPath(self.address).parent.name if is_socket else self.address)
 
     def describe(self, state: ClusterState | None = None) -> str:
         """Describe the cluster in a few words, such as ``2 × NVIDIA H200`` or ``CPU cluster, 4 workers``.

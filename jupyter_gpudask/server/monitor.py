@@ -285,7 +285,7 @@ def cluster_info(
         cpu_reason=ready.cpu_reason if ready and cluster.shared is None else "",
         gpus=tuple(gpu.uuid for gpu in ready.gpus) if ready else (),
         pid=(ready.pid or None) if ready else None,
-        joined=cluster.shared.name if cluster.shared else cluster.joined,
+        joined=cluster.joined,
         limits=_limits(cluster),
         dashboard=f"{DASHBOARD_PATH}/{cluster.kernel_id}/" if cluster.has_dashboard else None,
         automatic=cluster.automatic,

@@ -37,6 +37,7 @@ from ..protocol.messages import (
     parse_event,
     refusal,
 )
+from ..protocol.rest import shared_name
 from ..protocol.spec import ClusterSpec
 from ..protocol.state import ClusterState
 from ..protocol.transport import Reporter
@@ -92,7 +93,8 @@ async def _find_shared(target: Target) -> Target:
     if not isinstance(event, Ready):
         raise ConnectError("no-shared-cluster", name=target.address)
     security = None if event.credentials is None else security_of(event.credentials)
-    return replace(target, address=event.address, security=security, source="the Jupyter server")
+    name = shared_name(target.address)
+    return replace(target, address=event.address, security=security, source="the Jupyter server", name=name)
 
 
 def _connect_client(target: Target) -> KernelClient:
@@ -125,6 +127,7 @@ def _describe(target: Target, identity: Identity, client: KernelClient) -> Ready
         limits=limits,
         workers=len(identity.workers),
         pid=0,
+        name=target.name,
     )
 
 

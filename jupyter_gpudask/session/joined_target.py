@@ -59,6 +59,7 @@ class Target:
     timeout: float = _DEFAULT_TIMEOUT  # seconds until the connection must be there
     # the address of the dashboard of a cluster of dask-gateway; empty if it has none, and for another scheduler
     dashboard: str = ""
+    name: str = ""  # of a shared cluster of the Jupyter server that is found; else empty
 
     @property
     def host_and_port(self) -> tuple[str, int]:

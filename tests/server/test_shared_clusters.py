@@ -45,7 +45,7 @@ def test_notebooks_compute_on_a_shared_cluster_at_once_and_its_stop_leaves_nothi
     assert (shared.id, shared.info["name"], shared.info["status"]) == ("shared-1", "Shared cluster 1", "ready")
     for kernel, number in ((first, 40), (second, 20)):
         kernel.ok(MAGICS)
-        assert "worker at " in kernel.ok(f"%gpudask connect {shared.id}").value
+        assert "1 worker at Shared cluster 1" in kernel.ok(f"%gpudask connect {shared.id}").value
         kernel.ok(f"{CELL}\nx = da.ones(({number}, {number}), chunks=10).persist()")
     assert [float(each.ok(f"{CELL}\nfloat(x.sum().compute())").value) for each in (first, second)] == [1600, 400]
     # Workers have the default kernel's environment, and import modules beside the notebooks.

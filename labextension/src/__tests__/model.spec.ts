@@ -99,6 +99,20 @@ describe('the model', () => {
     expect(distinctName(path, others)).toBe(name);
   });
 
+  it('gives notebooks that use a shared cluster its number', () => {
+    model.subscribe();
+    const shared = { kernel_id: 'shared-1', name: 'Shared cluster 1' };
+    const user = { kernel_id: 'user', name: 'a.ipynb', joined: shared.name };
+    const numbers = () =>
+      ['user', 'shared-1', 'k'].map(id => model.numberOf(id));
+    const receive = (clusters: ReturnType<typeof cluster>[]) =>
+      FakeSocket.last.send({ clusters });
+    receive([cluster(user), cluster(shared)]);
+    expect(numbers()).toEqual([null, null, null]);
+    receive([cluster(user), cluster(shared), cluster({ kernel_id: 'k' })]);
+    expect(numbers()).toEqual([0, 0, 1]);
+  });
+
   it('adds each sample once, and starts again if the clock was set back', () => {
     const times = () => model.samples.map(({ time }) => time);
     model.subscribe();

@@ -6,7 +6,7 @@ import { Signal } from '@lumino/signaling';
 
 import { withDistinctNames } from '../cluster/names';
 import { activeGpus } from '../cluster/snapshot';
-import { ICluster, IGpuList, ISample, IStreamMessage } from './api';
+import { ICluster, IGpuList, ISample, isShared, IStreamMessage } from './api';
 import { Connection, ConnectionStatus } from './connection';
 import { Settings } from './settings';
 
@@ -60,10 +60,26 @@ export class GpuDaskModel implements IDisposable {
   /** The host memory of the machine in bytes; null if not known. */
   memoryTotal: number | null = null;
 
-  /** The number of a cluster among several, from 0, which it keeps; null if it is the only one, or not of this server. */
+  /**
+   * The number of the cluster of a kernel among several, from 0, which it keeps; null if it is the only one, or not of
+   * this server. Kernels that are connected to a shared cluster have its number.
+   */
   numberOf(kernelId: string): number | null {
-    const number = this._numbers.indexOf(kernelId);
-    return number < 0 || this.clusters.size < 2 ? null : number;
+    const number = this._numbers.indexOf(this._ownerOf(kernelId));
+    const owners = new Set(
+      [...this.clusters.keys()].map(id => this._ownerOf(id))
+    );
+    return number < 0 || owners.size < 2 ? null : number;
+  }
+
+  private _ownerOf(kernelId: string): string {
+    const joined = this.clusters.get(kernelId)?.joined;
+    const clusters = joined ? [...this.clusters.values()] : [];
+    return (
+      clusters.find(
+        ({ kernel_id: id, name }) => isShared(id) && name === joined
+      )?.kernel_id ?? kernelId
+    );
   }
 
   /** The server's time of the newest metrics. */
@@ -198,7 +214,7 @@ export class GpuDaskModel implements IDisposable {
     );
     this._numbers = this._numbers.map(id => (clusters.has(id) ? id : ''));
     for (const id of clusters.keys()) {
-      if (!this._numbers.includes(id)) {
+      if (this._ownerOf(id) === id && !this._numbers.includes(id)) {
         const free = this._numbers.indexOf('');
         this._numbers[free < 0 ? this._numbers.length : free] = id;
       }
