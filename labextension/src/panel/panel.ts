@@ -67,7 +67,6 @@ export function createPanel(
   const start = new ToolbarButton({
     icon: addIcon,
     tooltip: trans.__('Start a cluster'),
-    'aria-haspopup': 'menu',
     onClick: () =>
       void import('../cluster/menu').then(({ openClusterMenu }) =>
         openClusterMenu(commands, STARTS, undefined, {}, start.node)

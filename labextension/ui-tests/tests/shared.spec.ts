@@ -84,4 +84,14 @@ test('two notebooks use a shared cluster, which is started and scaled in the pan
     page.locator('.jp-OutputArea-executeResult').getByText('30.0')
   ).toBeVisible();
   await look('used');
+
+  await (await use()).click();
+  await expect(clusterCard(page, 'other.ipynb')).toBeHidden();
+  await chooseAction(shared, 'Stop Cluster');
+  const question = dialog.getByRole('button', { name: 'Stop' });
+  await question.or(panel.getByText('has no cluster')).first().waitFor();
+  if (await question.isVisible()) {
+    await question.click();
+  }
+  await expect(shared).toBeHidden();
 });
