@@ -4,14 +4,17 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { ITranslator } from '@jupyterlab/translation';
 import {
+  addIcon,
+  addToolbarButtonClass,
   CommandToolbarButton,
   PanelWithToolbar,
-  addIcon,
+  ReactWidget,
   SidePanel,
-  ToolbarButton
+  ToolbarButtonComponent
 } from '@jupyterlab/ui-components';
 import { Message, MessageLoop } from '@lumino/messaging';
 import { AccordionPanel, Widget } from '@lumino/widgets';
+import { createElement } from 'react';
 
 import { CommandIDs } from '../commandIDs';
 import { lazyView, LiveWidget } from '../components/liveWidget';
@@ -64,15 +67,18 @@ export function createPanel(
   panel.addWidget(gpus);
   const clusterBody = new LiveWidget(gpuDask, ClusterSection);
   const clusters = createSection(trans.__('Clusters'), clusterBody);
-  const start = new ToolbarButton({
-    icon: addIcon,
-    tooltip: trans.__('Start a cluster'),
-    onClick: () =>
-      void import('../cluster/menu').then(({ openClusterMenu }) =>
-        openClusterMenu(commands, STARTS, undefined, {}, start.node)
-      )
-  });
-  clusters.toolbar.addItem('start', start);
+  // A `ToolbarButton` would say that it is not pressed.
+  const start = ReactWidget.create(
+    createElement(ToolbarButtonComponent, {
+      icon: addIcon,
+      tooltip: trans.__('Start a cluster'),
+      onClick: () =>
+        void import('../cluster/menu').then(({ openClusterMenu }) =>
+          openClusterMenu(commands, STARTS, undefined, {}, start.node)
+        )
+    })
+  );
+  clusters.toolbar.addItem('start', addToolbarButtonClass(start));
   const { settings } = gpuDask.model;
   const arrangeSections = (): void => {
     const { showGpus, showClusters, allowStart } = settings.value;
