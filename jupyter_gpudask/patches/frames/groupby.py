@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property, partial, reduce
 from operator import and_
 from typing import Any
@@ -15,6 +16,7 @@ from dask.dataframe.dask_expr._groupby import (
     GroupbyAggregation,
     GroupByBase,
     GroupByBFill,
+    GroupByCumprod,
     GroupByCumsum,
     GroupByFFill,
     GroupByTransform,
@@ -37,6 +39,7 @@ from dask.dataframe.groupby import (
 )
 from dask.dataframe.tseries.resample import ResampleReduction
 
+from .arithmetic import converted, is_small
 from .merge_metadata import KnownMetadata
 from .missing_values import OfColumns
 from .rules import SameColumns, dtypes_of, meta_of, with_operation
@@ -68,8 +71,7 @@ class StdAsPandas(Std):
 class FilledSums(SameColumns):
     """Sums, products or counts, of which those of no number are 0 or 1, as in pandas; in cuDF they are missing.
 
-    Those of unsigned integers, whose value for no number is an unsigned one, are signed in cuDF 26.10, and of the
-    integers of bins Dask makes floats.
+    Those of unsigned integers, whose value for no number is an unsigned one, are signed in cuDF 26.10.
     """
 
     _parameters = ["frame", "values"]  # noqa: RUF012 - as in Dask
@@ -81,24 +83,56 @@ class FilledSums(SameColumns):
     @staticmethod
     def operation(groups: Any, values: Any) -> Any:
         """The result for one partition; `values` has a number for each column, or is one for a Series."""
-        if groups.ndim == 1:
-            value = values.get(groups.name) if isinstance(values, dict) else values
-            return groups if value is None else _filled(groups, value)
-        filled = groups.copy(deep=False)
-        for name, value in values.items():
-            if name in filled.columns:
-                filled[name] = _filled(filled[name], value)
-        return filled
+        return _filled(groups, values, _sums)
 
 
-def _filled(column: Any, value: Any) -> Any:
+class FilledBins(FilledSums):
+    """The same for bins of times; of the integers of some Dask makes floats."""
+
+    @staticmethod
+    def operation(groups: Any, values: Any) -> Any:
+        """The result for one partition, likewise."""
+        return _filled(groups, values, _numbers_of_bins)
+
+
+def _filled(groups: Any, values: Any, fill: Callable[[Any, Any], Any]) -> Any:
+    if groups.ndim == 1:
+        value = values.get(groups.name) if isinstance(values, dict) else values
+        return groups if value is None else fill(groups, value)
+    filled = groups.copy(deep=False)
+    for name, value in values.items():
+        if name in filled.columns:
+            filled[name] = fill(filled[name], value)
+    return filled
+
+
+def _sums(column: Any, value: Any) -> Any:
     column = column.fillna(int(value))
+    return column if column.dtype.kind == "f" else _of_kind(column, value)  # of `where` Dask has metadata of integers
+
+
+def _numbers_of_bins(column: Any, value: Any) -> Any:
+    column = column.fillna(int(value))
+    made = _of_kind(column, value)
+    is_changed = column.dtype.kind == "f" and not (made == column).all()  # the user may have given other metadata
+    return column if is_changed else made
+
+
+def _of_kind(column: Any, value: Any) -> Any:
     if not isinstance(value, np.integer) or column.dtype.kind == value.dtype.kind:
         return column
     is_plain = isinstance(column.dtype, np.dtype | pd.ArrowDtype)
-    made = column.astype(str(value.dtype) if is_plain else {"i": "Int64", "u": "UInt64"}[value.dtype.kind])
-    is_changed = column.dtype.kind == "f" and not (made == column).all()  # the user may have given other metadata
-    return column if is_changed else made
+    return column.astype(str(value.dtype) if is_plain else _MASKED[value.dtype.kind])
+
+
+_MASKED = {"i": "Int64", "u": "UInt64"}
+
+
+def _of_64_bits(dtype: Any) -> str:
+    """The integers of 64 bits of the same kind."""
+    if isinstance(dtype, pd.ArrowDtype | np.dtype):
+        return _MASKED[dtype.kind].lower() + ("" if isinstance(dtype, np.dtype) else "[pyarrow]")
+    return _MASKED[dtype.kind]
 
 
 _OF_NO_NUMBER = {"sum": 0, "prod": 1}
@@ -114,13 +148,14 @@ def with_sums_of_nothing(expression: Any) -> Any:
         return expression
     if (meta := meta_of(expression)) is None:
         return expression
-    of_nothing = _OF_NO_ROW if isinstance(expression, ResampleReduction) else _OF_NO_NUMBER
+    is_of_bins = isinstance(expression, ResampleReduction)
+    kind, of_nothing = (FilledBins, _OF_NO_ROW) if is_of_bins else (FilledSums, _OF_NO_NUMBER)
     if meta.ndim == 1:
         value = _of_dtype(of_nothing.get(_function(expression, meta.name)), meta.dtype)
-        return expression if value is None else FilledSums(expression, value)
+        return expression if value is None else kind(expression, value)
     found = {name: _of_dtype(of_nothing.get(_function(expression, name)), dtype) for name, dtype in meta.dtypes.items()}
     values = {name: value for name, value in found.items() if value is not None}
-    return FilledSums(expression, values) if values else expression
+    return kind(expression, values) if values else expression
 
 
 def _of_dtype(value: int | None, dtype: Any) -> Any:
@@ -150,9 +185,27 @@ def _without_negative_zeros(column: Any) -> Any:
     return made if made.dtype == column.dtype else made.astype(column.dtype)
 
 
+class _OfLargeIntegers:
+    """What is computed with 64 bits for smaller integers, and has their dtype in the end if the values allow it."""
+
+    def _lower(self: Any) -> Any:
+        given = dtypes_of(self.frame._meta).items()  # noqa: SLF001
+        large = {name: _of_64_bits(dtype) for name, dtype in given if is_small(dtype)}
+        made = self.substitute_parameters({"frame": converted(self.frame, large)})
+        return super(_OfLargeIntegers, made)._lower().substitute_parameters({"meta": self._meta})  # type: ignore[misc]
+
+
+class CumsumAsPandas(_OfLargeIntegers, GroupByCumsum):
+    """The sums of the rows of groups so far; cuDF's of small nullable integers overflow."""
+
+
+class CumprodAsPandas(_OfLargeIntegers, GroupByCumprod):
+    """The products of the rows of groups so far, likewise."""
+
+
 def summed_so_far(expression: GroupByCumsum) -> Any:
     """Sums of the rows of groups so far, by `WithoutNegativeZeros`."""
-    return WithoutNegativeZeros(expression)
+    return WithoutNegativeZeros(CumsumAsPandas(*expression.operands))
 
 
 class TransformAsPandas(GroupByTransform):
