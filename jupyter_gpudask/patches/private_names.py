@@ -32,8 +32,8 @@ PRIVATE_NAMES = {
         "determine_column_projection rewrite_filters"
     ),
     "dask.dataframe.dask_expr._groupby": (
-        "DecomposableGroupbyAggregation GetGroup GroupByBFill GroupByBase GroupByCumsum GroupByFFill GroupByTransform "
-        "GroupbyAggregation Head Prod SingleAggregation Size Std Sum Var groupby_slice_transform"
+        "DecomposableGroupbyAggregation GetGroup GroupByBFill GroupByBase GroupByCumprod GroupByCumsum GroupByFFill "
+        "GroupByTransform GroupbyAggregation Head Prod SingleAggregation Size Std Sum Var groupby_slice_transform"
     ),
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
     "dask.dataframe.dask_expr._quantile": "SeriesQuantile",

@@ -185,6 +185,8 @@ ROWS = {
         lib.of(pd.Series([1.0, 2.0, 3.0], index=TIMES)).resample("10D").sum()
     ),
     "groupby.summed_so_far": lambda lib: 1 / lib.frame(k=[1], x=[-0.0]).groupby("k").x.cumsum(),
+    "groupby.CumsumAsPandas": lambda lib: lib.frame(k=[1, 1], x=pd.array([100, 100], "Int8")).groupby("k").x.cumsum(),
+    "groupby.CumprodAsPandas": lambda lib: lib.frame(k=[1, 1], x=pd.array([99, 99], "Int8")).groupby("k").x.cumprod(),
     "groupby.of_no_number": lambda lib: lib.frame(k=[1], x=[NAN]).groupby("k").x.transform("sum"),
     "groupby.selected": _selected_by_levels,
     "groupby.selected, index": _index_selected_by_levels,

@@ -105,6 +105,29 @@ def test_sums_of_unsigned_integers_are_unsigned(dtype):
     assert wrapped.tolist() == [2**64 - 1, 2**62]
 
 
+@pytest.mark.parametrize("compute", [lambda rows: rows.sum(), lambda rows: rows.agg("sum"), lambda rows: rows.prod()])
+def test_sums_of_floats_that_are_integers_in_the_metadata_are_floats(compute):
+    data = pd.DataFrame({"k": [1, 1, 2], "n": [1, 5, 6], "u": np.array([1, 5, 6], "uint64")})
+    frame = dd.from_pandas(data, npartitions=1)
+    found = compute(to_gpu(frame.assign(n=frame.n.where(frame.n > 1), u=frame.u.where(frame.u > 1))).groupby("k"))
+    assert found._meta.n.dtype == "int64"
+    expected = compute(data.assign(n=data.n.where(data.n > 1), u=data.u.where(data.u > 1)).groupby("k"))
+    pd.testing.assert_frame_equal(pd.DataFrame(found.compute()), expected)
+
+
+SMALL = ("int8", "uint8", "int16", "Int8", "UInt8", "Int16", "int8[pyarrow]", "uint8[pyarrow]")
+
+
+@pytest.mark.parametrize("dtype", SMALL)
+@pytest.mark.parametrize("method", ["sum", "prod", "cumsum", "cumprod", "min", "max"])
+def test_results_of_small_integers_of_groups_do_not_overflow(method, dtype):
+    data = pd.DataFrame({"k": [0, 1] * 6, "n": pd.Series([9, 9, 4, 2, 5, 9, 7, 5, 3, 99, 95, 93], dtype=dtype)})
+    groups = to_gpu(dd.from_pandas(data, npartitions=3)).groupby("k").n
+    expected = getattr(data.groupby("k").n, method)()
+    for found in (getattr(groups, method)(), np.abs(getattr(groups, method)()), getattr(groups, method)().round()):
+        assert found.compute().sort_index().to_list() == expected.to_list()
+
+
 @pytest.mark.parametrize("compute", [lambda groups: groups.x.mean(), lambda groups: groups.count()])
 def test_other_results_of_groups_are_not_filled(compute):
     expression = compute(dd.from_pandas(FRAME, npartitions=3).groupby("k")[["k", "x"]]).expr

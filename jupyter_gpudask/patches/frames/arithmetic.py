@@ -104,7 +104,7 @@ def _is_negated(result: Any, sides: list[Any]) -> bool:
 def is_converted(expression: Any) -> bool:
     """Whether an operand of an expression on GPUs has booleans or small integers."""
     return any(
-        _is_boolean(dtype) or _is_small(dtype)
+        _is_boolean(dtype) or is_small(dtype)
         for part in expression.dependencies()
         if part.ndim
         for dtype in dtypes_of(part._meta).values()  # noqa: SLF001
@@ -130,7 +130,7 @@ def with_numbers(operand: Any, kind: str = "float64", *, small: bool = False) ->
     chosen = {
         name: _of_kind(kind, dtype)
         for name, dtype in dtypes_of(operand).items()
-        if _is_boolean(dtype) or (small and _is_small(dtype))
+        if _is_boolean(dtype) or (small and is_small(dtype))
     }
     return operand.astype(of_columns(operand, chosen)) if chosen else operand
 
@@ -143,7 +143,7 @@ def _of_kind(kind: str, dtype: Any) -> str:
 
 
 class Converted(SameColumns):
-    """Columns with the dtypes with which pandas computes."""
+    """Columns with the dtypes with which pandas computes, as far as these hold their values."""
 
     _parameters = ["frame", "dtypes"]  # noqa: RUF012 - as in Dask
 
@@ -161,8 +161,19 @@ class Converted(SameColumns):
         if hasattr(frame, "nans_to_nulls"):
             frame = frame.nans_to_nulls()  # in nullable dtypes NaN is missing
         if frame.ndim == 1:
-            return frame.astype(dtypes.get(frame.name, frame.dtype) if isinstance(dtypes, dict) else dtypes)
-        return frame.astype({name: dtype for name, dtype in dtypes.items() if name in frame.columns})
+            dtype = dtypes.get(frame.name, frame.dtype) if isinstance(dtypes, dict) else dtypes
+            return frame.astype(dtype) if _fits(frame, dtype) else frame
+        chosen = {name: dtype for name, dtype in dtypes.items() if name in frame.columns and _fits(frame[name], dtype)}
+        return frame.astype(chosen)
+
+
+def _fits(column: Any, dtype: Any) -> bool:
+    """Whether the values are in the range of the dtype; products of groups may be larger than those of the metadata."""
+    dtype = pd.api.types.pandas_dtype(dtype)
+    if getattr(getattr(column, "dtype", None), "kind", "O") not in "iu" or not is_small(dtype):
+        return True
+    bounds = np.iinfo(getattr(dtype, "numpy_dtype", dtype))
+    return bool(column.between(bounds.min, bounds.max).fillna(value=True).all())
 
 
 def converted(frame: Any, dtypes: dict[Any, Any]) -> Any:
@@ -181,7 +192,7 @@ def with_floats(expression: Any) -> Any:
         if getattr(dtype, "kind", "O") == "f" and getattr(given.get(name), "kind", "O") in "iu"
     }
     if isinstance(expression, Diff):  # the difference of two may be none of their dtype
-        small = {name: dtype for name, dtype in changed.items() if _is_small(given[name]) and given[name].kind == "i"}
+        small = {name: dtype for name, dtype in changed.items() if is_small(given[name]) and given[name].kind == "i"}
         expression = type(expression)(converted(expression.frame, small), *expression.operands[1:])
     return converted(expression, changed)
 
@@ -191,7 +202,7 @@ def with_unsigned_integers(expression: Any) -> Any:
     small = {
         name: "uint64" if isinstance(dtype, np.dtype | pd.ArrowDtype) else "UInt64"
         for name, dtype in dtypes_of(expression.frame._meta).items()  # noqa: SLF001
-        if _is_small(dtype) and dtype.kind == "u"
+        if is_small(dtype) and dtype.kind == "u"
     }
     return type(expression)(converted(expression.frame, small), *expression.operands[1:])
 
@@ -228,7 +239,7 @@ def _is_boolean(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype | pd.BooleanDtype | pd.ArrowDtype) and dtype.kind == "b"
 
 
-def _is_small(dtype: Any) -> bool:
+def is_small(dtype: Any) -> bool:
     """Whether these are integers of which cuDF makes floating-point numbers of 32 bits."""
     if isinstance(dtype, pd.api.extensions.ExtensionDtype):
         dtype = getattr(dtype, "numpy_dtype", None)

@@ -22,6 +22,7 @@ from dask.dataframe.dask_expr._groupby import (
     GroupbyAggregation,
     GroupByBase,
     GroupByBFill,
+    GroupByCumprod,
     GroupByCumsum,
     GroupByFFill,
     GroupByTransform,
@@ -68,6 +69,7 @@ from .concat import concatenation
 from .fewer_partitions import DISTINCT
 from .groupby import (
     BFillAsPandas,
+    CumprodAsPandas,
     FFillAsPandas,
     GetGroupAsPandas,
     GroupbyAggregationAsPandas,
@@ -654,6 +656,7 @@ RULES: dict[Any, Any] = {
     DescribeNumeric: lambda found: DescribeAsPandas(*with_floats_of_numpy(found).operands),
     GetGroup: GetGroupAsPandas,
     GroupByBFill: BFillAsPandas,
+    GroupByCumprod: CumprodAsPandas,
     GroupByCumsum: summed_so_far,
     GroupByFFill: FFillAsPandas,
     GroupByTransform: of_no_number,

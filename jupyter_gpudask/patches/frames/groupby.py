@@ -16,6 +16,7 @@ from dask.dataframe.dask_expr._groupby import (
     GroupbyAggregation,
     GroupByBase,
     GroupByBFill,
+    GroupByCumprod,
     GroupByCumsum,
     GroupByFFill,
     GroupByTransform,
@@ -38,6 +39,7 @@ from dask.dataframe.groupby import (
 )
 from dask.dataframe.tseries.resample import ResampleReduction
 
+from .arithmetic import converted, is_small
 from .merge_metadata import KnownMetadata
 from .missing_values import OfColumns
 from .rules import SameColumns, dtypes_of, meta_of, with_operation
@@ -120,11 +122,17 @@ def _of_kind(column: Any, value: Any) -> Any:
     if not isinstance(value, np.integer) or column.dtype.kind == value.dtype.kind:
         return column
     is_plain = isinstance(column.dtype, np.dtype | pd.ArrowDtype)
-    return column.astype(str(value.dtype) if is_plain else _LARGE[value.dtype.kind][0])
+    return column.astype(str(value.dtype) if is_plain else _MASKED[value.dtype.kind])
 
 
-_LARGE = {"i": ("Int64", "int64[pyarrow]"), "u": ("UInt64", "uint64[pyarrow]")}
-"""The nullable integers of 64 bits of a kind, of pandas and of Arrow."""
+_MASKED = {"i": "Int64", "u": "UInt64"}
+
+
+def _of_64_bits(dtype: Any) -> str:
+    """The integers of 64 bits of the same kind."""
+    if isinstance(dtype, pd.ArrowDtype | np.dtype):
+        return _MASKED[dtype.kind].lower() + ("" if isinstance(dtype, np.dtype) else "[pyarrow]")
+    return _MASKED[dtype.kind]
 
 
 _OF_NO_NUMBER = {"sum": 0, "prod": 1}
@@ -177,9 +185,27 @@ def _without_negative_zeros(column: Any) -> Any:
     return made if made.dtype == column.dtype else made.astype(column.dtype)
 
 
+class _OfLargeIntegers:
+    """What is computed with 64 bits for smaller integers, and has their dtype in the end if the values allow it."""
+
+    def _lower(self: Any) -> Any:
+        given = dtypes_of(self.frame._meta).items()  # noqa: SLF001
+        large = {name: _of_64_bits(dtype) for name, dtype in given if is_small(dtype)}
+        made = self.substitute_parameters({"frame": converted(self.frame, large)})
+        return super(_OfLargeIntegers, made)._lower().substitute_parameters({"meta": self._meta})  # type: ignore[misc]
+
+
+class CumsumAsPandas(_OfLargeIntegers, GroupByCumsum):
+    """The sums of the rows of groups so far; cuDF's of small nullable integers overflow."""
+
+
+class CumprodAsPandas(_OfLargeIntegers, GroupByCumprod):
+    """The products of the rows of groups so far, likewise."""
+
+
 def summed_so_far(expression: GroupByCumsum) -> Any:
     """Sums of the rows of groups so far, by `WithoutNegativeZeros`."""
-    return WithoutNegativeZeros(expression)
+    return WithoutNegativeZeros(CumsumAsPandas(*expression.operands))
 
 
 class TransformAsPandas(GroupByTransform):
