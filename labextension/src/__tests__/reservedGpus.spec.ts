@@ -60,6 +60,21 @@ describe('the card of a cluster whose GPUs were reserved', () => {
   });
 });
 
+it.each([true, false])(
+  'GPUs are offered to be shared if their holder does: %s',
+  share => {
+    const trans = nullTranslator.load('jupyter_gpudask');
+    const gpus = held([[{ ...other, share }]]);
+    const model = { gpus, clusters: new Map() } as unknown as GpuDaskModel;
+    const error = details({ field: 'gpus', actions: ['share', 'wait'] });
+    const failed = refused({ error, reserved_gpus: ['GPU-0'] });
+    const { starts } = snapshot(failed, { model, trans });
+    const labels = starts.map(({ label }) => label);
+    expect(labels.includes('Share GPUs')).toBe(share);
+    expect(labels).toContain('Wait for GPUs');
+  }
+);
+
 describe('whether the GPUs are free again', () => {
   it.each<[string, IGpuHolder[], object[], Partial<ICluster>, boolean]>([
     ['a GPU that nobody has reserved', [], [], {}, true],

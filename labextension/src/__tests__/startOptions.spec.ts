@@ -2,6 +2,7 @@ import { Values } from '../dialogs/schemaForm';
 import {
   initialValues,
   IOffer,
+  isAvailable,
   shownOptions,
   toMagic,
   toSpec
@@ -34,6 +35,14 @@ describe('the request of the start dialog', () => {
 
   it('has the free GPUs if another notebook has reserved some', () => {
     expect(requestOf({}, offerOf([FREE, HELD]))).toEqual({ gpus: 'GPU-0' });
+  });
+
+  it('has all GPUs that can be waited for if none is free', () => {
+    const offer = offerOf([HELD]);
+    expect(requestOf({ wait: true }, offer)).toEqual({ wait: true });
+    const available = { share: true, wait: false };
+    expect(isAvailable(HELD, available)).toBe(false);
+    expect(isAvailable(HELD, { ...available, wait: true })).toBe(true);
   });
 
   it('starts with the previous options and their free GPUs', () => {

@@ -142,10 +142,17 @@ export function snapshot(
   }
   const reason = endReason(cluster, trans);
   const { field = '', actions: all = [] } = cluster.error ?? {};
-  // Free GPUs may have been reserved since.
+  // Free GPUs may have been reserved since; and who shares none cannot be shared with.
   const isNoneFree =
     gpus.length > 0 && gpus.every(({ holders }) => holders.length > 0);
-  const actions = all.filter(each => each !== 'start-on-free' || !isNoneFree);
+  const isUnshared = gpus
+    .filter(({ uuid }) => cluster.reserved_gpus.includes(uuid))
+    .some(({ holders }) => holders.some(({ share }) => !share));
+  const actions = all.filter(
+    each =>
+      (each !== 'start-on-free' || !isNoneFree) &&
+      (each !== 'share' || !isUnshared)
+  );
   const problem = hasStarted(cluster) ? null : { ...reason, kind: '', field };
   const starts = startsOf(actions, Boolean(problem?.field), trans);
   const isBusy = cluster.reserved_gpus.length > 0;

@@ -108,7 +108,7 @@ function StartForm({
             name => !FIRST.includes(name) && !(name in given)
           ),
           moreLabel: trans.__('More options'),
-          isHeldTaken: values.share || values.wait,
+          taken: { share: values.share, wait: values.wait },
           units,
           trans
         }}
@@ -140,15 +140,15 @@ function defaultText(
 
 interface IGpuContext {
   gpus: IGpu[];
-  /** Whether GPUs that others have reserved can be chosen, to share them or to wait for them. */
-  isHeldTaken: boolean;
+  /** Whether GPUs that others have reserved are shared or waited for. */
+  taken: { share: unknown; wait: unknown };
   units: Units;
   trans: TranslationBundle;
 }
 
 /** A checkbox for each GPU, with the clusters that have reserved it; the value has the UUIDs with commas. */
 function GpuWidget({ value, onChange, formContext }: WidgetProps): JSX.Element {
-  const { gpus, isHeldTaken, units, trans } = formContext as IGpuContext;
+  const { gpus, taken, units, trans } = formContext as IGpuContext;
   const all = gpus.map(({ uuid }) => uuid).join();
   const chosen = String(value ?? all).split(',');
   const select = (uuid: string): void =>
@@ -161,7 +161,7 @@ function GpuWidget({ value, onChange, formContext }: WidgetProps): JSX.Element {
   return (
     <div className="jp-GpuDask-gpuOptions">
       {gpus.length === 0 && trans.__('This machine has no GPU.')}
-      {gpus.length > 0 && !gpus.some(gpu => isAvailable(gpu, isHeldTaken)) && (
+      {gpus.length > 0 && !gpus.some(gpu => isAvailable(gpu, taken)) && (
         <span className="jp-GpuDask-allHeld">
           {trans.__(
             'All GPUs are reserved. Wait for them or share them, or run on the CPU.'
@@ -172,8 +172,8 @@ function GpuWidget({ value, onChange, formContext }: WidgetProps): JSX.Element {
         <label key={gpu.uuid} className="jp-GpuDask-gpuOption">
           <input
             type="checkbox"
-            checked={chosen.includes(gpu.uuid)}
-            disabled={!isAvailable(gpu, isHeldTaken)}
+            checked={chosen.includes(gpu.uuid) && isAvailable(gpu, taken)}
+            disabled={!isAvailable(gpu, taken)}
             onChange={() => select(gpu.uuid)}
           />
           <span>

@@ -23,9 +23,12 @@ export interface IOffer {
 /** The options at the start of the form; the others follow in the order of the schema. */
 export const FIRST = ['preset', 'gpus', 'engine', 'workers', 'share', 'wait'];
 
-/** Whether a cluster can use a GPU, given the clusters that have reserved it. */
-export function isAvailable(gpu: IGpu, share: boolean): boolean {
-  return gpu.holders.every(holder => share && holder.share);
+/** Whether a cluster can use a GPU, perhaps later, given the clusters that have reserved it. */
+export function isAvailable(
+  gpu: IGpu,
+  { share, wait }: { share: unknown; wait: unknown }
+): boolean {
+  return Boolean(wait) || gpu.holders.every(holder => share && holder.share);
 }
 
 /**
@@ -49,11 +52,12 @@ export function initialValues(
     values.engine = 'cpu';
   }
   const chosen = gpus.filter(
-    gpu => isAvailable(gpu, spec.share) && isRequested(gpu, spec.gpus)
+    gpu => isAvailable(gpu, spec) && isRequested(gpu, spec.gpus)
   );
-  // A request for all GPUs is refused while another cluster has reserved one of them.
+  // A request for all GPUs is refused while another cluster has reserved one of them. If none is available, those that
+  // are requested can be waited for.
   const isAll = spec.gpus === 'all' && chosen.length === gpus.length;
-  if (gpus.length > 0 && !isAll && (values.gpus || spec.gpus === 'all')) {
+  if (chosen.length > 0 && !isAll && (values.gpus || spec.gpus === 'all')) {
     values.gpus = chosen.map(({ uuid }) => uuid).join();
   }
   return values;
