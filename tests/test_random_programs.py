@@ -190,10 +190,10 @@ def test_digits_of_a_decomposition_count_if_numpy_and_dask_agree():
 @pytest.mark.parametrize(
     ("text", "dtypes", "expected"),
     [
-        ("v = v.drop_duplicates()\nv = v.assign(z=v['k'] - v['k'].max())", "int64 on the CPU, float64", True),
-        ("v = v.drop_duplicates()\nv = v.assign(z=v['k'] - v['k'].sum())", "int64 on the CPU, float64", False),
-        ("v = v.assign(z=v['k'] - v['k'].max())", "int64 on the CPU, float64", False),
-        ("v = v.drop_duplicates()\nv = v.groupby('k')['n'].max()", "int64 on the CPU, float64", False),
+        ("v = v.drop_duplicates()\nv = v.assign(z=v['k'] - v['k'].max())", "float64 on the CPU, int64", True),
+        ("v = v.drop_duplicates()\nv = v.assign(z=v['k'] - v['k'].sum())", "float64 on the CPU, int64", False),
+        ("v = v.assign(z=v['k'] - v['k'].max())", "float64 on the CPU, int64", False),
+        ("v = v.drop_duplicates()\nv = v.groupby('k')['n'].max()", "float64 on the CPU, int64", False),
         ("v = v.drop_duplicates()\nv = v.assign(z=v['k'] - v['k'].max())", "int64 on the CPU, object", False),
         ("v = v.merge(w, left_on='n', right_on='k', how='right')", "int64 on the CPU, object", True),
         ("v = v.merge(w, on=['n'], how='right')", "int64 on the CPU, object", False),

@@ -119,6 +119,18 @@ def test_an_index_of_one_partition_has_divisions_where_its_values_have(cell, hou
     assert rows.n.sum().compute() == HOURS.n.sum()
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+@pytest.mark.parametrize("columns", [["n"], []])
+def test_rows_of_labels_of_several_kinds_are_concatenated_although_one_file_has_divisions(cell, hours, columns):
+    cell(1)
+    times = dd.read_parquet(hours / "0.parquet").set_index("t")[columns]
+    assert times.known_divisions
+    numbers = dd.from_pandas(HOURS[["n"]], npartitions=3)
+    made = dd.concat([times, numbers], join="inner")
+    assert not made.known_divisions
+    assert made.compute().index.to_list() == [*HOURS.t[: len(times)], *HOURS.index]
+
+
 def test_an_array_has_the_lengths_of_what_is_read_as_one_partition(folder):
     with gpu_cell(dataframe="pandas"):
         array = dd.read_parquet(folder)[["a"]].to_dask_array(lengths=True)

@@ -51,7 +51,20 @@ def test_extremes_ignore_partitions_without_rows(compute, partitions):
     frame = dd.from_pandas(data, npartitions=partitions)
     result = compute(to_gpu_as(Strict, frame))
     assert placement.place_of_partitions(result.expr.lower_completely()) == "gpu"
-    pd.testing.assert_series_equal(pd.Series(result.compute()), compute(frame).compute(), check_dtype=False)
+    pd.testing.assert_series_equal(pd.Series(result.compute()), compute(data))
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 9])
+@pytest.mark.parametrize("limit", [4, 99])
+@pytest.mark.parametrize("skipna", [True, False])
+@pytest.mark.parametrize("column", ["k", "when", "name"])
+def test_extremes_of_a_column_ignore_partitions_without_rows(column, skipna, limit, partitions):
+    data = FRAME.assign(k=[9, 2, 7, *range(-6, 1)])[["k", "when", "name"]]
+    rows = to_gpu_as(Frame, dd.from_pandas(data, npartitions=partitions))
+    found = rows[rows.k > limit][column].max(skipna=skipna, split_every=2).compute()
+    expected = data[data.k > limit][column].max(skipna=skipna)
+    assert pd.isna(found) == pd.isna(expected)
+    assert pd.isna(found) or (found == expected and type(found) is type(expected))
 
 
 @pytest.mark.parametrize("name", ["idxmin", "idxmax"])

@@ -23,6 +23,7 @@ from ...overlay import current_overlay, current_record
 from ..host_fallback import frame_to_gpu, note_line, note_on_host, on_host, refuse_if_strict
 from ..mixed_operands import in_one_place
 from .as_pandas import as_pandas
+from .concat import without_mixed_divisions
 from .differences import is_of_python_objects, reason_for_host
 
 
@@ -45,6 +46,7 @@ def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     if not any(place_of_partitions(part) == "gpu" for part in expression.dependencies()):
         collection = original(expression)
         return collection if current_overlay() is None else _note(collection)
+    expression = without_mixed_divisions(expression)
     record = current_record()
     if (
         record is not None

@@ -12,7 +12,14 @@ from typing import Any
 
 from dask.dataframe.dask_expr._concat import Concat, StackPartition, StackPartitionInterleaved
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._expr import AsType, Elemwise, Projection, ToFrame, determine_column_projection
+from dask.dataframe.dask_expr._expr import (
+    AsType,
+    ClearDivisions,
+    Elemwise,
+    Projection,
+    ToFrame,
+    determine_column_projection,
+)
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._util import _tokenize_partial
 from dask.dataframe.dask_expr.io import IO
@@ -21,6 +28,22 @@ from pandas.api.types import is_object_dtype
 
 from ...inspection import frames as partitions
 from ...inspection.placement import place_of
+
+
+def without_mixed_divisions(expression: Any) -> Any:
+    """A concatenation without divisions if these are labels of several kinds, which Dask 2026.7 cannot compare.
+
+    An index of one file has divisions here, and none on the CPU.
+    """
+    if type(expression) is not Concat or not _is_of_rows(expression):
+        return expression
+    frames = expression.dependencies()
+    try:
+        _ = expression.divisions
+    except TypeError:
+        options = expression.operands[: -len(frames)]
+        return type(expression)(*options, *map(ClearDivisions, frames))
+    return expression
 
 
 def is_outer(expression: Any) -> bool:

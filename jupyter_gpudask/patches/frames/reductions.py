@@ -148,19 +148,34 @@ def _with_variance(operand: Any) -> Any:
 
 
 class MaxAsPandas(Max):
-    """The maximum of each column; for a partition without rows, as in metadata, it is missing."""
+    """The maximum of each column, of the partitions with rows; it is missing if there are none."""
 
     @classmethod
     def chunk(cls, df: Any, **kwargs: Any) -> Any:
-        """The values of one partition."""
-        if df.ndim == 1 or len(df):
+        """The values of one partition; no row if it has none."""
+        if len(df) or isinstance(df, pd.Index) or not hasattr(df, "reset_index"):
             return super().chunk(df, **kwargs)
         columns = df.select_dtypes(include=["number", "bool"]) if kwargs.get("numeric_only") else df
-        return columns.reset_index(drop=True).reindex([0])
+        return columns.reset_index(drop=True)
+
+    @classmethod
+    def combine(cls, inputs: list[Any], **kwargs: Any) -> Any:
+        """The values of several partitions; no row if none has rows."""
+        found = _with_rows(inputs)
+        return super().combine(found, **kwargs) if found else inputs[0]
+
+    @classmethod
+    def aggregate(cls, inputs: list[Any], **kwargs: Any) -> Any:
+        """The values of all partitions."""
+        return super().aggregate(_with_rows(inputs) or [inputs[0].reindex([0])], **kwargs)
+
+
+def _with_rows(inputs: list[Any]) -> list[Any]:
+    return [each for each in inputs if not getattr(each, "ndim", 0) or len(each)]
 
 
 class MinAsPandas(MaxAsPandas):
-    """The minimum of each column; for a partition without rows, as in metadata, it is missing."""
+    """The minimum of each column, likewise."""
 
     reduction_chunk = Min.reduction_chunk
 
