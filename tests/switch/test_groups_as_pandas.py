@@ -15,7 +15,6 @@ from pandas.core.groupby import DataFrameGroupBy
 from jupyter_gpudask.inspection.placement import to_gpu, to_host
 from jupyter_gpudask.patches.frames.as_pandas import replaced
 from jupyter_gpudask.patches.frames.groupby import (
-    FilledBins,
     FilledSums,
     FilterAsPandas,
     GroupbyAggregationAsPandas,
@@ -58,12 +57,6 @@ def test_sums_that_cudf_has_not_are_filled_in_and_other_columns_are_not():
     assert filled["x", "sum"].tolist() == [0, 2]
     assert groups.isna().sum().tolist() == [1, 1]
     assert FilledSums.operation(pd.Series([None, 3.0], name="x"), 1).tolist() == [1, 3]
-
-
-@pytest.mark.parametrize(("kind", "dtype"), [(FilledSums, "float64"), (FilledBins, "int64")])
-def test_sums_of_what_where_made_floats_stay_floats_and_counts_of_bins_are_integers(kind, dtype):
-    filled = kind.operation(pd.DataFrame({"k": [None, 3.0]}), {"k": np.int64(0)})
-    assert (filled.k.tolist(), filled.k.dtype) == ([0, 3], dtype)
 
 
 def test_numbers_of_bins_are_integers_although_some_have_no_rows():
