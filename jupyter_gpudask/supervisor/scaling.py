@@ -88,6 +88,8 @@ class Scaling:
         self._cluster.scale(max(workers, len(self._cluster.plan)))
         if self._jobs is not None:
             await self._jobs.submit()
+        elif surplus:  # a new worker may have the name of one that leaves, and Dask must not take that for the new one
+            await asyncio.wait([self._cluster._correct_state()])  # noqa: SLF001
         if staying:
             raise ScaleError("workers-stay", workers=sum(len(self._names(name)) for name in staying))
 
