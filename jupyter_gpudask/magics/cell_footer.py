@@ -80,7 +80,7 @@ class Footer:
         seconds = self._reported.seconds = time.monotonic() - self._began
         self._current.client.wait_until_counted(RESPONSE_TIMEOUT)
         if self._submitted or self._record.polars_queries:
-            self._line.finish(self._summary(seconds))
+            self._line.finish(self._summary(seconds), below=True)
 
     @contextmanager
     def live(self) -> Iterator[None]:

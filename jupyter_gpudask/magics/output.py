@@ -210,8 +210,11 @@ class OutputLine:
             sys.stdout.flush()
         self._dirty = False
 
-    def finish(self, view: View) -> None:
-        """Show `view` permanently, below all other output of the cell."""
+    def finish(self, view: View, *, below: bool = False) -> None:
+        """Show `view` permanently, in the place of the line or below all other output of the cell."""
+        if self._handle is not None and not below:
+            self._handle.update(view)
+            return
         if self.in_notebook:
             if self._handle is not None:  # an output without data takes no room
                 publish_display_data({}, transient={"display_id": self._handle.display_id}, update=True)

@@ -10,6 +10,11 @@ const icon = (name: string, svgstr: string): LabIcon =>
 
 /** The icon of the extension. */
 export const gpuDaskIcon = icon('gpu-card', card);
+/** The icon in the launcher, where all have colors. */
+export const launcherIcon = icon(
+  'launcher',
+  card.replace('jp-icon3', 'jp-icon-brand1')
+);
 /** The icon of the history; that of JupyterLab is missing in 4.0. */
 export const historyIcon = icon('history', clock);
 /** The icon of the command that scales a cluster. */

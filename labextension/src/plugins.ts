@@ -30,7 +30,7 @@ import { LiveWidget } from './components/liveWidget';
 import { dashboardArgs, parseDashboard } from './dashboard/dashboard';
 import { DashboardPages, DashboardTabs } from './dashboard/views';
 import type { HistoryTab } from './history/tab';
-import { gpuDaskIcon, historyIcon } from './icons';
+import { gpuDaskIcon, historyIcon, launcherIcon } from './icons';
 import { ICluster } from './model/api';
 import { Connection } from './model/connection';
 import { GpuDaskModel } from './model/model';
@@ -39,6 +39,7 @@ import { Acceleration, addKernelCommands } from './notebook/acceleration';
 import {
   addInsertCommands,
   endLinesOf,
+  runRefusedCells,
   startClusterOf
 } from './notebook/notebookPlugin';
 import {
@@ -188,7 +189,7 @@ const panel = plugin<[ITranslator, ILayoutRestorer, ICommandPalette]>(
           : trans.__(
               'Move the focus to the GPU Dask panel in the left sidebar, or back to the document'
             ),
-      icon: gpuDaskIcon,
+      icon: args => (args.isLauncher ? launcherIcon : gpuDaskIcon),
       describedBy: {
         args: {
           ...NO_ARGS,
@@ -315,6 +316,7 @@ const notebook = plugin<[INotebookTracker, ICommandPalette]>(
       return;
     }
     addInsertCommands(gpuDask, tracker, app.shell);
+    runRefusedCells(gpuDask, tracker);
     offer(palette, gpuDask, CommandIDs.insertCode, CommandIDs.tryExample);
     const watch = (panel: NotebookPanel): void => {
       startClusterOf(panel.sessionContext, gpuDask);

@@ -41,12 +41,15 @@ describe('the card of a cluster whose GPUs were reserved', () => {
     const clusters = [refused()];
     const both = held([[other], [other]]);
     await shown.receive({ gpus: both, clusters });
-    expect(shown.texts('.jp-GpuDask-reason')[0]).toMatch(/^GPUs 0 and 1 are/);
+    const reason = (): string | undefined =>
+      shown.texts('.jp-GpuDask-reason')[0];
+    expect(reason()).toMatch(/^GPUs 0, 1 are reserved by other.ipynb\./);
     expect(buttons()).toEqual(['Change options…', 'Start again']);
 
-    const one = held([[], [other]]);
+    const renamed = { ...other, name: 'renamed.ipynb' };
+    const one = held([[], [renamed]]);
     await shown.receive({ type: 'changes', time: 1005, gpus: one });
-    expect(shown.texts('.jp-GpuDask-reason')[0]).toMatch(/^GPUs 0 and 1 are/);
+    expect(reason()).toMatch(/^GPU 1 is reserved by renamed.ipynb\./);
 
     const none = held([[], []]);
     await shown.receive({ type: 'changes', time: 1010, gpus: none });
@@ -56,7 +59,24 @@ describe('the card of a cluster whose GPUs were reserved', () => {
     expect(buttons()).toEqual(['Start again', 'Options…']);
 
     await shown.receive({ type: 'changes', time: 1015, gpus: both });
-    expect(shown.texts('.jp-GpuDask-reason')[0]).toMatch(/^GPUs 0 and 1 are/);
+    expect(reason()).toMatch(/^GPUs 0, 1 are/);
+  });
+
+  it('is short if many hold many', async () => {
+    shown.show();
+    const holders = ['a', 'b', 'c', 'c', 'c'].map(name => [{ ...other, name }]);
+    const uuids = holders.map((_, index) => `GPU-${index}`);
+    const clusters = [refused({ reserved_gpus: uuids })];
+    await shown.receive({ gpus: held(holders), clusters });
+    const reason = (): string | undefined =>
+      shown.texts('.jp-GpuDask-reason strong')[0];
+    expect(reason()).toBe('All 5 GPUs are reserved.');
+
+    const two = holders.map((each, index) => (index < 2 ? holders[0] : each));
+    await shown.receive({ type: 'changes', time: 1005, gpus: held(two) });
+    expect(reason()).toBe(
+      'GPUs 0, 1 are reserved by a. GPUs 2–4 are reserved by c.'
+    );
   });
 });
 

@@ -26,7 +26,7 @@ import { toProblem, errorMessage } from '../errors';
 import { ICluster, IProblem, isShared, SpecRequest } from '../model/api';
 import { CLIENT_CODE, sharedClientCode } from '../snippets';
 import { IGpuDask } from '../tokens';
-import { holderName } from './names';
+import { holderName, subjectOf } from './names';
 import { snapshot } from './snapshot';
 import { lossWarning, releaseWarning } from './warnings';
 
@@ -255,8 +255,8 @@ export class ClusterActions {
       this._gpuDask.model.updateCluster(now);
       Notification.info(
         trans.__(
-          'The cluster of %1 was replaced by another one, which was not changed.',
-          cluster.name
+          '%1 was replaced by another one, which was not changed.',
+          subjectOf(cluster, trans)
         ),
         { autoClose: 5000 }
       );

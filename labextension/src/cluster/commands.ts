@@ -312,7 +312,7 @@ export function addClusterCommands(
   add(
     CommandIDs.choosePlot,
     ['ready'],
-    { label: trans.__('Open Dask Plot…') },
+    { label: trans.__('Choose Dask Plot…') },
     async cluster => (await actions()).choosePlot(cluster, views),
     hasDashboard
   );

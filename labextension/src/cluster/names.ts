@@ -3,7 +3,7 @@
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { ICluster, IGpu, IGpuHolder, IWorker } from '../model/api';
+import { ICluster, IGpu, IGpuHolder, isShared, IWorker } from '../model/api';
 import { IGpuDask } from '../tokens';
 
 /** The clusters, where those of notebooks with the same name, or with that of one of these paths, show their folders. */
@@ -67,6 +67,14 @@ export function currentName({
     current.path,
     others.flatMap(({ notebooks }) => notebooks)
   );
+}
+
+/** A cluster as the subject of a sentence. */
+export function subjectOf(
+  { kernel_id: kernelId, name }: Pick<ICluster, 'kernel_id' | 'name'>,
+  trans: TranslationBundle
+): string {
+  return isShared(kernelId) ? name : trans.__('The cluster of %1', name);
 }
 
 /** The current name of the notebook that has reserved a GPU; the lease has the name at its start. */

@@ -20,6 +20,7 @@ import {
   SpecRequest
 } from '../model/api';
 import { IGpuDask } from '../tokens';
+import { holderName } from './names';
 
 /** A button. */
 export interface IAction {
@@ -140,7 +141,10 @@ export function snapshot(
     const reason = { message: freeText(freed, trans), fix: '' };
     return { ...off, ...common, reason, starts: startsOf([], false, trans) };
   }
-  const reason = endReason(cluster, trans);
+  const reason = {
+    ...endReason(cluster, trans),
+    ...reservedReason(cluster, model, trans)
+  };
   const { field = '', actions: all = [] } = cluster.error ?? {};
   // Free GPUs may have been reserved since; and who shares none cannot be shared with.
   const isNoneFree =
@@ -302,12 +306,70 @@ function freedGpus(cluster: ICluster, list: IGpuList | null): IGpu[] {
     : [];
 }
 
+/** Who has reserved the GPUs now: names and holders may have changed since the start was refused. */
+function reservedReason(
+  cluster: ICluster,
+  { gpus, clusters }: IGpuDask['model'],
+  trans: TranslationBundle
+): Partial<ISnapshot['reason']> {
+  const all = gpus?.gpus ?? [];
+  const held = all.filter(
+    ({ uuid, holders }) =>
+      holders.length > 0 && cluster.reserved_gpus.includes(uuid)
+  );
+  const groups = new Map<string, IGpu[]>();
+  held.forEach(gpu => {
+    const names = gpu.holders.map(each => holderName(each, clusters));
+    const key = [...new Set(names)].join(', ');
+    groups.set(key, [...(groups.get(key) ?? []), gpu]);
+  });
+  if (groups.size === 0) {
+    return {};
+  }
+  if (groups.size > MOST_HOLDERS) {
+    const message =
+      held.length === all.length
+        ? trans.__('All %1 GPUs are reserved.', all.length)
+        : trans.__('GPUs %1 are reserved.', indicesOf(held));
+    return { message };
+  }
+  const sentences = [...groups].map(([names, each]) =>
+    trans._n(
+      'GPU %2 is reserved by %3.',
+      'GPUs %2 are reserved by %3.',
+      each.length,
+      indicesOf(each),
+      names
+    )
+  );
+  return { message: sentences.join(' ') };
+}
+
+/** With more holders, the list of the GPUs above has who they are. */
+const MOST_HOLDERS = 2;
+
+/** The indices of GPUs: "0–3, 6". */
+function indicesOf(gpus: IGpu[]): string {
+  const runs: number[][] = [];
+  for (const { index } of gpus) {
+    const run = runs.at(-1);
+    if (run?.at(-1) === index - 1) {
+      run.push(index);
+    } else {
+      runs.push([index]);
+    }
+  }
+  return runs
+    .map(run => (run.length > 2 ? `${run[0]}–${run.at(-1)}` : run.join(', ')))
+    .join(', ');
+}
+
 function freeText(gpus: IGpu[], trans: TranslationBundle): string {
   return trans._n(
     'The cluster did not start because GPU %2 was reserved. It is free now.',
     'The cluster did not start because GPUs %2 were reserved. They are free now.',
     gpus.length,
-    gpus.map(({ index }) => index).join(', ')
+    indicesOf(gpus)
   );
 }
 

@@ -16,7 +16,10 @@ export function rememberFocus(): () => void {
       path
         .find(
           (each, depth) =>
-            each.isConnected && (depth === 0 || each.tabIndex >= 0)
+            each.isConnected &&
+            (depth === 0 ||
+              each.tabIndex >= 0 ||
+              each.getAttribute('role') === 'region')
         )
         ?.focus();
     }

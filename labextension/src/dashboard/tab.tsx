@@ -12,12 +12,13 @@ import '../../style/views.css';
 import '../../style/buttons.css';
 import '../../style/dashboard.css';
 
+import { subjectOf } from '../cluster/names';
 import { reasonText, snapshot } from '../cluster/snapshot';
 import { CommandButton } from '../components/commandButton';
 import { LiveWidget, useGpuDask } from '../components/liveWidget';
 import { Notice, RetryButton } from '../components/notice';
 import { gpuDaskIcon } from '../icons';
-import { ICluster } from '../model/api';
+import { ICluster, isShared } from '../model/api';
 import { IGpuDask } from '../tokens';
 import {
   clusterDashboard,
@@ -192,24 +193,27 @@ function Status({
       <p className="jp-GpuDask-loading">{trans.__('Loading the dashboard…')}</p>
     ) : null;
   }
-  const { name } = dashboard;
+  const { name, kernelId } = dashboard;
+  const subject = subjectOf({ name, kernel_id: kernelId }, trans);
   if (!cluster) {
     return (
       <Notice
-        title={trans.__('The cluster of %1 is closed.', name)}
-        hint={trans.__('The next cluster of the notebook will be shown here.')}
+        title={trans.__('%1 is closed.', subject)}
+        hint={
+          isShared(kernelId)
+            ? ''
+            : trans.__('The next cluster of the notebook will be shown here.')
+        }
       />
     );
   }
   if (cluster.status === 'ready') {
-    return (
-      <Notice title={trans.__('The cluster of %1 has no dashboard.', name)} />
-    );
+    return <Notice title={trans.__('%1 has no dashboard.', subject)} />;
   }
   const now = snapshot(cluster, gpuDask);
   return (
     <Notice
-      title={trans.__('The cluster of %1: %2.', name, now.state)}
+      title={trans.__('%1: %2.', subject, now.state)}
       hint={reasonText(now)}
     >
       {now.starts.map(button => (

@@ -18,8 +18,11 @@ import type { Values } from './schemaForm';
 /** The elements of a dialog that Tab reaches. */
 const FOCUSABLE = 'select:enabled, input:enabled, button:enabled';
 
-/** The first input with a problem. */
-const INVALID = '[data-invalid="true"] :is(select, input):enabled';
+/** The inputs with a problem, and the others: all of the first kind may be disabled. */
+const INPUTS = [
+  '[data-invalid="true"] :is(select, input):enabled',
+  ':is(select, input):enabled'
+];
 
 /** What a form is rendered with. */
 export interface IFormProps {
@@ -139,7 +142,9 @@ export class SubmitDialog extends Dialog<void> {
       this._form.report(toProblem(error, this._options.trans));
       await this._form.renderPromise;
       requestAnimationFrame(() =>
-        this.node.querySelector<HTMLElement>(INVALID)?.focus()
+        INPUTS.map(each => this.node.querySelector<HTMLElement>(each))
+          .find(Boolean)
+          ?.focus()
       );
     } finally {
       this._isPending = false;

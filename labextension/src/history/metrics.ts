@@ -31,7 +31,7 @@ export interface IGroup {
   metrics: IMetric[];
 }
 
-/** The groups, with the metrics that are known for at least one source. */
+/** The groups, with the metrics that are known for at least one source; traffic only if there was any. */
 export function metricGroups(
   model: GpuDaskModel,
   store: HistoryStore,
@@ -86,7 +86,11 @@ export function metricGroups(
             ({ key }) => store[id].get(key)?.series[type.id] ?? store.empty
           )
         }))
-        .filter(({ series }) => series.some(each => each !== store.empty))
+        .filter(({ series, unit, id }) =>
+          unit === 'speed' || id === 'spilled'
+            ? series.some(each => each.some(Boolean))
+            : series.some(each => each !== store.empty)
+        )
     }))
     .filter(group => group.metrics.length > 0);
 }

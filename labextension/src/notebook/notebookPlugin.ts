@@ -43,6 +43,54 @@ export function endLinesOf({ sessionContext, content }: NotebookPanel): void {
   );
 }
 
+/** Run the cell of a notebook that was refused its GPUs, once the cluster is ready that was started in its place here. */
+export function runRefusedCells(
+  { model, current, commands }: IGpuDask,
+  tracker: INotebookTracker
+): void {
+  const started = new Set<string>();
+  const statusOf = (kernelId: string): string | undefined =>
+    model.clusters.get(kernelId)?.status;
+  const examine = async (): Promise<void> => {
+    for (const kernelId of started) {
+      const status = statusOf(kernelId);
+      if (status === 'starting') {
+        continue;
+      }
+      started.delete(kernelId);
+      const panel = findPanel(tracker, kernelId);
+      if (panel && status === 'ready') {
+        await (await import('./actions')).runRefused(panel);
+      }
+    }
+  };
+  commands.commandExecuted.connect((_, { args, result }) => {
+    const kernelId = String(args.kernelId ?? current.kernelId);
+    if (model.clusters.get(kernelId)?.reserved_gpus.length) {
+      const add = (): void => {
+        if (statusOf(kernelId) === 'starting') {
+          started.add(kernelId);
+        }
+      };
+      result.then(add, () => undefined);
+    }
+  });
+  model.clustersChanged.connect(() => void examine());
+}
+
+/** The notebook of a kernel. */
+function findPanel(
+  tracker: INotebookTracker,
+  kernelId: string
+): NotebookPanel | undefined {
+  const hasKernel = (panel: NotebookPanel): boolean =>
+    panel.sessionContext.session?.kernel?.id === kernelId;
+  const { currentWidget } = tracker;
+  return currentWidget && hasKernel(currentWidget)
+    ? currentWidget
+    : tracker.find(hasKernel);
+}
+
 /** Add the commands; code for the client is inserted into notebooks whose cluster is ready. */
 export function addInsertCommands(
   gpuDask: IGpuDask,
@@ -51,16 +99,10 @@ export function addInsertCommands(
 ): void {
   const { model, current, commands, trans } = gpuDask;
   const find = (args: ReadonlyPartialJSONObject): NotebookPanel | undefined => {
-    const id = args.kernelId ?? current.kernelId;
-    if (model.clusters.get(String(id))?.status !== 'ready') {
-      return undefined;
-    }
-    const hasKernel = (panel: NotebookPanel): boolean =>
-      panel.sessionContext.session?.kernel?.id === id;
-    const { currentWidget } = tracker;
-    return currentWidget && hasKernel(currentWidget)
-      ? currentWidget
-      : tracker.find(hasKernel);
+    const id = String(args.kernelId ?? current.kernelId);
+    return model.clusters.get(id)?.status === 'ready'
+      ? findPanel(tracker, id)
+      : undefined;
   };
 
   commands.addCommand(CommandIDs.insertCode, {

@@ -223,7 +223,9 @@ function HolderLink({
     <button
       type="button"
       className="jp-GpuDask-link jp-GpuDask-holderLink"
-      aria-label={trans.__('Show the cluster of %1', name)}
+      // The keyboard comes to the card soon, and would stop at each GPU twice.
+      tabIndex={-1}
+      aria-label={trans.__('Show %1', name)}
       onClick={() => {
         const card = document.querySelector<HTMLElement>(
           `[data-kernel="${kernelId}"]`

@@ -120,8 +120,8 @@ function createSection(title: string, body: Widget): PanelWithToolbar {
   const section = new PanelWithToolbar();
   section.addClass('jp-GpuDask-section');
   section.title.label = title;
-  // A scrollable element must be focusable, and the section may have no focusable content.
-  section.node.tabIndex = 0;
+  // It gets the focus of what is removed from it; browsers let the keyboard scroll it if nothing in it can be focused.
+  section.node.tabIndex = -1;
   section.addWidget(body);
   return section;
 }

@@ -11,6 +11,7 @@ import {
   expectIdleKernel,
   gpuDaskPanel,
   openAnalysis,
+  setCode,
   submitTasks,
   uploadNotebook
 } from './helpers';
@@ -163,8 +164,14 @@ test('each notebook has its own card, and a refused start offers what is possibl
     await stop(ours);
   });
 
-  await test.step('it waits in line, and starts when the other one stops', async () => {
-    await start();
+  await test.step('a refused cell waits in line, and goes on when the other one stops', async () => {
+    await setCode(
+      page,
+      0,
+      "%gpudask start --gpus all\nprint('It goes ' + 'on')"
+    );
+    await page.notebook.runCell(0);
+    await expect(ours).toContainText(/GPU 0 is reserved by \S*other.ipynb/);
     await choose('Wait for GPUs', 'in line, place 1');
     const line = panel.getByRole('list', { name: 'In line for GPUs' });
     await expect(line.getByRole('listitem')).toHaveText(
@@ -178,6 +185,10 @@ test('each notebook has its own card, and a refused start offers what is possibl
     await expect(line).toBeHidden();
     await expect(ours.getByText('ready')).toBeVisible();
     await expect(ours).toContainText('2 × H200');
+    await expect(
+      page.locator('.jp-OutputArea').getByText('It goes on')
+    ).toBeVisible();
+    await page.screenshot({ path: testInfo.outputPath('goes-on.png') });
     await stop(ours);
   });
 
