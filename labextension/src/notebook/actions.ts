@@ -83,23 +83,17 @@ export async function showCell(
   }
 }
 
-/** Run the last cell that was refused its GPUs; only one that begins with a magic, which was refused before any of its code ran. */
-export async function runRefused({
-  content,
-  sessionContext
-}: NotebookPanel): Promise<void> {
-  const counts = content.widgets.map(({ model: { sharedModel } }) =>
-    'getOutputs' in sharedModel &&
-    sharedModel.getSource().trimStart().startsWith('%') &&
-    sharedModel.getOutputs().some(({ ename }) => ename === REFUSED)
-      ? (sharedModel.execution_count ?? 0)
-      : -1
-  );
-  const last = Math.max(...counts);
-  if (last >= 0) {
+/** Run a cell that begins with a magic: if it has failed, none of its other code has run. */
+export async function runCell(
+  { content, sessionContext }: NotebookPanel,
+  cell: Notebook['widgets'][number]
+): Promise<void> {
+  const index = content.widgets.indexOf(cell);
+  const source = cell.model?.sharedModel.getSource() ?? '';
+  if (index >= 0 && source.trimStart().startsWith('%')) {
     const { activeCellIndex, mode } = content;
     content.deselectAll();
-    content.activeCellIndex = counts.indexOf(last);
+    content.activeCellIndex = index;
     const run = NotebookActions.run(content, sessionContext);
     // Who writes in another cell goes on.
     content.activeCellIndex = activeCellIndex;
@@ -107,9 +101,6 @@ export async function runRefused({
     await run;
   }
 }
-
-/** The error of a cell whose GPUs others have reserved. */
-const REFUSED = 'GpuReservedError';
 
 /** Say in each line of progress of a notebook that it has ended. */
 export function endLines({ widgets }: Notebook): void {

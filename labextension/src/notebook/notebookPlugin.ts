@@ -3,7 +3,12 @@
  */
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { ISessionContext } from '@jupyterlab/apputils';
-import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import {
+  INotebookTracker,
+  Notebook,
+  NotebookActions,
+  NotebookPanel
+} from '@jupyterlab/notebook';
 import { addBelowIcon } from '@jupyterlab/ui-components';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
@@ -12,6 +17,8 @@ import { isOffered } from '../cluster/offered';
 import { CommandIDs } from '../commandIDs';
 import { IGpuDask } from '../tokens';
 import { ENDED } from './acceleration';
+
+type Cell = Notebook['widgets'][number];
 
 /** Start a cluster for the kernel of a notebook, and again when the kernel changes, if the user has chosen so. */
 export function startClusterOf(
@@ -43,39 +50,52 @@ export function endLinesOf({ sessionContext, content }: NotebookPanel): void {
   );
 }
 
-/** Run the cell of a notebook that was refused its GPUs, once the cluster is ready that was started in its place here. */
+/** Run the cell that was refused its GPUs again, once the cluster is ready that was started in its place here. */
 export function runRefusedCells(
   { model, current, commands }: IGpuDask,
   tracker: INotebookTracker
 ): void {
-  const started = new Set<string>();
+  /** The last cell of each notebook that has failed. */
+  const failed = new WeakMap<Notebook, { cell: Cell; why: string }>();
+  /** The cells to run when the clusters of their kernels are ready. */
+  const refused = new Map<string, Cell>();
+  NotebookActions.executed.connect((_, { notebook, cell, error }) => {
+    if (error) {
+      failed.set(notebook, { cell, why: error.errorValue });
+    } else if (failed.get(notebook)?.cell === cell) {
+      failed.delete(notebook);
+    }
+  });
   const statusOf = (kernelId: string): string | undefined =>
     model.clusters.get(kernelId)?.status;
-  const examine = async (): Promise<void> => {
-    for (const kernelId of started) {
-      const status = statusOf(kernelId);
-      if (status === 'starting') {
-        continue;
-      }
-      started.delete(kernelId);
-      const panel = findPanel(tracker, kernelId);
-      if (panel && status === 'ready') {
-        await (await import('./actions')).runRefused(panel);
-      }
-    }
-  };
   commands.commandExecuted.connect((_, { args, result }) => {
     const kernelId = String(args.kernelId ?? current.kernelId);
-    if (model.clusters.get(kernelId)?.reserved_gpus.length) {
+    const cluster = model.clusters.get(kernelId);
+    const panel = cluster?.reserved_gpus.length
+      ? findPanel(tracker, kernelId)
+      : undefined;
+    const { cell, why } = (panel && failed.get(panel.content)) ?? {};
+    if (cell && cluster && why?.includes(cluster.reason)) {
       const add = (): void => {
         if (statusOf(kernelId) === 'starting') {
-          started.add(kernelId);
+          refused.set(kernelId, cell);
         }
       };
       result.then(add, () => undefined);
     }
   });
-  model.clustersChanged.connect(() => void examine());
+  model.clustersChanged.connect(() => {
+    for (const [kernelId, cell] of refused) {
+      const status = statusOf(kernelId);
+      if (status !== 'starting') {
+        refused.delete(kernelId);
+        const panel = findPanel(tracker, kernelId);
+        if (panel && status === 'ready') {
+          void import('./actions').then(({ runCell }) => runCell(panel, cell));
+        }
+      }
+    }
+  });
 }
 
 /** The notebook of a kernel. */

@@ -407,7 +407,10 @@ export function GpuUsers({ gpu }: { gpu: IGpu }): JSX.Element | null {
     details: [bytes((gpu.memory_used ?? 0) - listed)]
   };
   const rows = [
-    ...clusters,
+    // One without details is in the summary already.
+    ...clusters.filter(
+      ({ details }) => clusters.length > 1 || details.some(Boolean)
+    ),
     ...processes,
     ...(gpu.hidden_use ? [unlisted] : [])
   ];
