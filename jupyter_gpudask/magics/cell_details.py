@@ -13,7 +13,10 @@ from .output import SHORTEST, format_seconds, format_table
 _MAX_OPERATIONS = 8
 _BUSY_SHARE = 0.5
 # Of an exported notebook, too.
-_STYLE = "margin: 0.3em 0; white-space: pre; overflow-x: auto; font: var(--jp-code-font-size, 13px) var(--jp-code-font-family, monospace)"
+_STYLE = (
+    "margin: 0.3em 0; white-space: pre; overflow-x: auto; "
+    "font: var(--jp-code-font-size, 13px) var(--jp-code-font-family, monospace)"
+)
 
 
 @dataclass
