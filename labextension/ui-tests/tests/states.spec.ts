@@ -251,7 +251,7 @@ for (const theme of ['light', 'dark']) {
     await page.sidebar.close('left');
     await runFromPalette(page, 'Show GPU History');
     const history = page.locator('#jupyter-gpudask-history');
-    await expect(history.getByRole('img')).toHaveCount(13);
+    await expect(history.getByRole('img')).toHaveCount(12);
     await check(page, history, theme, 'history');
     await page.activity.closeAll();
 
