@@ -7,10 +7,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from dask._task_spec import GraphNode
+from dask._task_spec import GraphNode, Task
 from dask.array.core import getter, getter_inline, getter_nofancy
 from dask.utils import typename
 
+from . import tiff_images
 from .hdf5_blocks import Hdf5Dataset, reader_class
 from .zarr_blocks import Reader
 
@@ -21,11 +22,19 @@ _OF_XARRAY = ("xarray.backends.", "xarray.coding.", "xarray.core.indexing")
 _OF_NETCDF = {"xarray.backends.h5netcdf_.H5NetCDFArrayWrapper", "xarray.backends.netCDF4_.NetCDF4ArrayWrapper"}
 
 
-def with_readers(task: GraphNode, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """What a task gets; if it is Dask's of reading a block, with such objects for arrays in files, also in xarray's."""
-    if not any(getattr(task, "func", None) is function for function in _GETTERS):
-        return values
-    return {key: _reader(values[key]) for key in task.dependencies}
+def with_readers(task: GraphNode, values: Mapping[Any, Any]) -> tuple[GraphNode, Mapping[Any, Any]]:
+    """A task and what it gets; if it is Dask's of reading a block, with such objects for arrays in files.
+
+    Those that xarray's objects have are exchanged, too, and so is the function that reads an image.
+    """
+    if any(getattr(task, "func", None) is function for function in _GETTERS):
+        return task, {key: _reader(values[key]) for key in task.dependencies}
+    first = next(iter(getattr(task, "args", ())), None)
+    if isinstance(first, Task) and tiff_images.is_reader(first.func) and len(first.args) == 1 and not first.kwargs:
+        changed: Any = task.copy()
+        changed.args = (Task(None, tiff_images.read, *first.args), *changed.args[1:])
+        return changed, values
+    return task, values
 
 
 def _reader(value: Any) -> Any:

@@ -365,7 +365,8 @@ class _Run:
         try:
             is_moved = task.key in self._moved.keys
             with host_task(task, values, self._plugin):
-                result = implemented(self._run_step(task, with_readers(task, values) if is_moved else values))
+                step, given = with_readers(task, values) if is_moved else (task, values)
+                result = implemented(self._run_step(step, given))
                 return page_locked.lock_pages(result) if is_moved else result
         except Exception as error:
             on_host = _after_failure(task, self._program, self._wrapper, error)
