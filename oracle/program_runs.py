@@ -14,7 +14,7 @@ import pandas as pd
 from processes import NOT_RUN
 from programs import names
 from sides import Side, on_side
-from strict_rules import STRICT_RULES
+from strict_rules import AS_HOST, STRICT_RULES
 
 from jupyter_gpudask.magics.compare_values import compare
 
@@ -87,7 +87,6 @@ def _facts(value: Any) -> dict[str, Any]:
 
 
 AGREES = "agrees"
-AS_HOST = "as NumPy and pandas, unlike Dask"
 KNOWN = "documented"
 VALUE = "another value"
 TYPE = "another type or dtype"
