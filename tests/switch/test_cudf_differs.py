@@ -452,7 +452,6 @@ OF_DASK = {
     "groupby.of_no_column": (lambda frame: frame.groupby("k")[["x"]].first()[[]].assign(y=1).y, [1, 1]),
     "groupby.FFillAsPandas": (lambda frame: _without_keys(frame).ffill().isna(), [True, True]),
     "groupby.BFillAsPandas": (lambda frame: _without_keys(frame).bfill().isna(), [True, True]),
-    "missing_values.filled": (lambda frame: frame.fillna({"x": 0.0}).x, [1.0, 0.0]),
     "reductions.CovAsPandas": (lambda frame: frame.cov()[["k"]].index, ["k", "x"]),
     "reductions.CorrAsPandas": (lambda frame: frame.corr()[["k"]].index, ["k", "x"]),
     "reductions.NLargestAsPandas": (lambda frame: frame.nlargest(1, "k")["k"], [2]),
