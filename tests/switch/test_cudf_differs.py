@@ -254,6 +254,9 @@ ROWS = {
     "differences.Clip": lambda lib: lib.series([1, 5]).clip(1.5, 3.5),
     "differences._dropna, no columns": lambda lib: len(lib.frame(a=[1.0, NAN])[[]].dropna(how="all")),
     "differences._dropna, None": lambda lib: len(lib.frame(a=[1.0, NAN], b=[1.0, 2.0]).dropna(thresh=None)),
+    "differences._has_equal_names": lambda lib: list(
+        lib.frame(k=[1, 1], x=[1, 2]).groupby("k").agg({"x": ["median", "median"]}).columns
+    ),
     "differences._grouped, ordered categories": lambda lib: list(
         lib.of(pd.DataFrame({"k": [1, 1], "c": pd.Categorical(["a", "b"], dtype=ORDERED), "x": [1, 2]}))
         .groupby("k")
