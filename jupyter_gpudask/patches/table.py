@@ -328,7 +328,8 @@ PATCHES = (
         "it makes the selected column a Series first, of which x is a label. Of concatenated dataframes it leaves out "
         "those without the selected columns, and so their rows. Its idxmin takes all columns of one first level for "
         "one column. It reads several files as one partition, but to_dask_array(lengths=True) expects as many lengths "
-        "as there are files, and set_index loses its divisions, or rows.",
+        "as there are files, and set_index loses its divisions, or rows. Its sort_values leaves missing values among "
+        "others, and sorts by them.",
         upstream=(
             "cudf-floor-division",
             "dask-length-of-a-partition",
@@ -339,6 +340,7 @@ PATCHES = (
             "dask-idxmin-of-column-levels",
             "dask-lengths-of-files",
             "dask-rows-of-an-index-of-files",
+            "dask-missing-values-of-sorted-rows",
         ),
         test="switch/test_values_as_pandas.py::test_values_are_those_of_pandas",
     ),
