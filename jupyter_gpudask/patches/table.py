@@ -329,7 +329,7 @@ PATCHES = (
         "those without the selected columns, and so their rows. Its idxmin takes all columns of one first level for "
         "one column. It reads several files as one partition, but to_dask_array(lengths=True) expects as many lengths "
         "as there are files, and set_index loses its divisions, or rows. Its sort_values leaves missing values among "
-        "others, and sorts by them.",
+        "others, and sorts by them. pandas' combine_first cuts fractions if the other partition has no rows.",
         upstream=(
             "cudf-floor-division",
             "dask-length-of-a-partition",
@@ -341,6 +341,7 @@ PATCHES = (
             "dask-lengths-of-files",
             "dask-rows-of-an-index-of-files",
             "dask-missing-values-of-sorted-rows",
+            "pandas-combine-first-without-rows",
         ),
         test="switch/test_values_as_pandas.py::test_values_are_those_of_pandas",
     ),

@@ -32,6 +32,7 @@ from jupyter_gpudask.patches.frames.groupby import (
     with_sums_of_nothing,
 )
 from jupyter_gpudask.patches.frames.missing_values import (
+    CombineFirstAlignAsPandas,
     Comparison,
     Logical,
     MaskAlignAsPandas,
@@ -455,6 +456,10 @@ OF_DASK = {
     "groupby.of_no_column": (lambda frame: frame.groupby("k")[["x"]].first()[[]].assign(y=1).y, [1, 1]),
     "groupby.FFillAsPandas": (lambda frame: _without_keys(frame).ffill().isna(), [True, True]),
     "groupby.BFillAsPandas": (lambda frame: _without_keys(frame).bfill().isna(), [True, True]),
+    "missing_values.CombineFirstAsPandas": (
+        lambda frame: (frame[["k"]] / 2).combine_first(frame[frame.k > 5][["k"]]).k,
+        [0.5, 1.0],
+    ),
     "reductions.CovAsPandas": (lambda frame: frame.cov()[["k"]].index, ["k", "x"]),
     "reductions.CorrAsPandas": (lambda frame: frame.corr()[["k"]].index, ["k", "x"]),
     "reductions.NLargestAsPandas": (lambda frame: frame.nlargest(1, "k")["k"], [2]),
@@ -491,7 +496,10 @@ def name_of(rule):
 
 def names_of_rules():
     """All rules; what Dask aligns first has the rule of the operation."""
-    aligned = {as_pandas.AlignedAsPandas, as_pandas.AlignedMethodAsPandas, MaskAlignAsPandas, WhereAlignAsPandas}
+    aligned = {
+        *(as_pandas.AlignedAsPandas, as_pandas.AlignedMethodAsPandas),
+        *(CombineFirstAlignAsPandas, MaskAlignAsPandas, WhereAlignAsPandas),
+    }
     of_groups = (GroupbyAggregationAsPandas, SizeAsPandas, StdAsPandas, in_order, with_sums_of_nothing)
     rules = {*as_pandas.RULES.values(), *of_groups, with_one_missing, differences._grouped} - aligned
     yield from (name_of(rule) for rule in rules if "<lambda>" not in name_of(rule))

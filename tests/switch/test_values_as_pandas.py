@@ -329,6 +329,25 @@ def test_a_column_that_is_selected_after_a_change_of_columns_on_the_host_is_chan
     assert changed.k.compute().tolist() == [2, 1]
 
 
+OTHERS = {
+    "integers": pd.DataFrame({"e": [4]}, index=[1]),
+    "small integers": pd.DataFrame({"e": pd.array([4], "UInt8")}, index=[1]),
+    "another column": pd.DataFrame({"z": [4], "t": ["a"]}, index=[1]),
+    "objects beside them": pd.DataFrame({"k": ["a"], "e": [4]}, index=[1]),
+    "another row": pd.DataFrame({"e": [4]}, index=[9]),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_values_that_are_filled_from_a_partition_without_rows_keep_their_fractions(other):
+    """pandas converts them to the dtypes of no rows, and so has Dask 2026.7 other values than pandas on the CPU."""
+    frame = pd.DataFrame({"e": [-1.5, None, 2.5, 3.5], "k": [1, 2, 3, 4]})
+    with gpu_cell(fallback="host", results="host"):
+        one, two = (dd.from_pandas(each, npartitions=n) for each, n in ((frame, 2), (OTHERS[other], 1)))
+        result = one.combine_first(two).compute()
+    pd.testing.assert_frame_equal(result.sort_index(), frame.combine_first(OTHERS[other]), check_dtype=False)
+
+
 @pytest.mark.parametrize("method", ["mask", "where"])
 @pytest.mark.parametrize(
     "select", [lambda frame: frame.x, lambda frame: frame[["k"]], lambda frame: frame.eval("k + k")]

@@ -84,6 +84,7 @@ from .groupby import (
 )
 from .missing_values import (
     COMPARED_BY_UFUNC,
+    OF_PANDAS,
     CatBlockwiseAsPandas,
     Comparison,
     Logical,
@@ -637,6 +638,7 @@ _MAPPING = {
 
 RULES: dict[Any, Any] = {
     **DISTINCT,
+    **OF_PANDAS,
     **dict.fromkeys(_COMPARING, compared),
     **dict.fromkeys(_CONVERTING, converting),
     **dict.fromkeys(CUMULATIVE, cumulated),

@@ -238,6 +238,32 @@ class WhereAlignAsPandas(_expr.WhereAlign):
     _expr_cls = WhereAsPandas
 
 
+def combine_first(frame: Any, other: Any) -> Any:
+    """Missing values, rows and columns of one partition from another; cuDF 26.10 lacks the method.
+
+    If the other one has no rows, as some partitions have, pandas 3.0 converts all values to its dtypes: 2.5 becomes 2.
+    """
+    combine = frame.combine_first
+    if frame.ndim == 1 or len(other):
+        return combine(other)
+    given = [name for name in other.columns if name in frame.columns]
+    dtypes = pd.concat([frame.iloc[:0][given], other[given]]).dtypes
+    return pd.concat([frame.astype(dict(dtypes)), other.drop(columns=given).reindex(frame.index)], axis=1)
+
+
+CombineFirstAsPandas = with_operation(_expr.CombineFirst, combine_first, __name__)
+
+
+class CombineFirstAlignAsPandas(_expr.CombineFirstAlign):
+    """The same with another dataframe that Dask aligns first."""
+
+    _expr_cls = CombineFirstAsPandas
+
+
+OF_PANDAS = {_expr.CombineFirst: CombineFirstAsPandas, _expr.CombineFirstAlign: CombineFirstAlignAsPandas}
+"""By the class of Dask, that in its place where pandas computes, too."""
+
+
 def _with_integers(result: Any, frame: Any, other: Any) -> Any:
     if not (isinstance(other, float) and np.isnan(other)):
         return result
