@@ -122,7 +122,7 @@ _ERRORS = {
 """The errors of Dask on the CPU that these have as their cause; any other one is a finding."""
 _OF_MERGE = "numbers of a merge of which none is missing may be integers"
 _OF_NAMES = "rows of concat whose indexes have different names have none"
-_OF_BOOLEANS = "booleans of an outer merge that lacks no row may be objects"
+_OF_BOOLEANS = "booleans of an outer merge or join that lacks no row may be objects"
 _OF_TEXT = "numbers with a fraction in text files are rounded twice"
 _OF_ROWS = "statistics of rows with booleans are numbers"
 _OF_SMALL = "cumsum of small integers, and of float32, keeps their dtype"
@@ -171,7 +171,7 @@ DOCUMENTED = (
     ((TYPE,), r"get_dummies", "the columns of get_dummies have the dtype of the categories"),
     ((TYPE, VALUE), r"merge\(", "the keys of a merge of categories with other categories are strings"),
     ((TYPE,), r"merge\(", _OF_MERGE),
-    ((TYPE,), r"merge\(.*outer", _OF_BOOLEANS),
+    ((TYPE,), r"(join|merge)\(.*outer", _OF_BOOLEANS),
     ((VALUE,), r"read_csv\(", _OF_TEXT),
     ((LABELS,), r"dd\.concat\(", _OF_NAMES),
     ((VALUE,), r"isdigit\(", "isdigit of a fraction is false, as in Python"),
