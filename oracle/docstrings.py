@@ -172,9 +172,14 @@ _TAKES_NO_ARRAY_FIRST = {
 _FRAMES = ("pandas.DataFrame", "pandas.Series", "pandas.DataFrame.from_dict", "pandas.DataFrame.from_records")
 
 
+def as_printed(docstring: Docstring) -> list[str]:
+    """The examples as the docstring has them."""
+    return [_kept_here(example) for example in docstring.examples]
+
+
 def translated(docstring: Docstring) -> list[str]:
-    """The examples as they are run."""
-    examples = [_kept_here(example) for example in docstring.examples]
+    """The examples as they are run with Dask."""
+    examples = as_printed(docstring)
     if docstring.origin == "dask":
         return examples
     translator = _Translator(docstring.origin, index_too=docstring.name.startswith("dd.Index."))

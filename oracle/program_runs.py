@@ -14,7 +14,7 @@ import pandas as pd
 from processes import NOT_RUN
 from programs import names
 from sides import Side, on_side
-from strict_rules import STRICT_RULES
+from strict_rules import AS_HOST, STRICT_RULES
 
 from jupyter_gpudask.magics.compare_values import compare
 
@@ -87,7 +87,6 @@ def _facts(value: Any) -> dict[str, Any]:
 
 
 AGREES = "agrees"
-AS_HOST = "as NumPy and pandas, unlike Dask"
 KNOWN = "documented"
 VALUE = "another value"
 TYPE = "another type or dtype"
@@ -123,7 +122,7 @@ _ERRORS = {
 """The errors of Dask on the CPU that these have as their cause; any other one is a finding."""
 _OF_MERGE = "numbers of a merge of which none is missing may be integers"
 _OF_NAMES = "rows of concat whose indexes have different names have none"
-_OF_BOOLEANS = "booleans of an outer merge that lacks no row may be objects"
+_OF_BOOLEANS = "booleans of an outer merge or join that lacks no row may be objects"
 _OF_TEXT = "numbers with a fraction in text files are rounded twice"
 _OF_ROWS = "statistics of rows with booleans are numbers"
 _OF_SMALL = "cumsum of small integers, and of float32, keeps their dtype"
@@ -135,6 +134,7 @@ _OF_PARTS = "split texts that are all missing may have another dtype"
 _OF_LABELS = "labels of a merge are counted in each partition"
 _OF_QUANTILES = "describe estimates from the quantiles of the partitions"
 _OF_SHUFFLED = "quantile estimates from the quantiles of the partitions"
+_OF_DIGITS = "powers and functions such as sin have other last digits"
 _OF_SELECTED = "labels of a merge, which are selected, are counted in each partition"
 _OF_FIRST = "the first of the text files that are written of a merge has other rows"
 _OF_INTEGERS = "functions of NumPy keep integers of Arrow"
@@ -171,7 +171,7 @@ DOCUMENTED = (
     ((TYPE,), r"get_dummies", "the columns of get_dummies have the dtype of the categories"),
     ((TYPE, VALUE), r"merge\(", "the keys of a merge of categories with other categories are strings"),
     ((TYPE,), r"merge\(", _OF_MERGE),
-    ((TYPE,), r"merge\(.*outer", _OF_BOOLEANS),
+    ((TYPE,), r"(join|merge)\(.*outer", _OF_BOOLEANS),
     ((VALUE,), r"read_csv\(", _OF_TEXT),
     ((LABELS,), r"dd\.concat\(", _OF_NAMES),
     ((VALUE,), r"isdigit\(", "isdigit of a fraction is false, as in Python"),
@@ -196,7 +196,7 @@ DOCUMENTED = (
     ((VALUE,), r"(merge|unique)\([\s\S]*(reset_index|join)\(", _OF_LABELS),
     ((VALUE,), r"merge\([\s\S]*\.loc\[\d+:\d+\]", _OF_SELECTED),
     ((VALUE,), r"(drop_duplicates|median|merge|unique|v\.join)\([\s\S]*describe\(", _OF_QUANTILES),
-    ((VALUE,), r"groupby\(.*\.(median|shift)\([\s\S]*\.quantile\(", _OF_SHUFFLED),
+    ((VALUE,), r"groupby\(.*\.(bfill|ffill|median|shift|transform)\([\s\S]*\.quantile\(", _OF_SHUFFLED),
     ((FAILS,), r"merge\([\s\S]*read_csv\(", _OF_FIRST),
     ((TYPE,), r"np\.(ceil|conj|floor|sign|square|trunc)\(", _OF_INTEGERS),
     ((NO_ERROR,), r"v\[(0|-1)\] = w", _OF_ONE),
@@ -233,6 +233,31 @@ def documented(
             continue
         return reason
     return ""
+
+
+_INEXACT = re.compile(r"\*\*|\b(\w*power|sin|cos|arctan2?|tanh|exp2?|log1p|log|logaddexp|cbrt|hypot|sinc)\(")
+
+
+def are_last_digits(program: Program, plain: Any, found: Any) -> bool:
+    """Whether each element is that of NumPy with another last digit of powers, and of functions such as `sin`.
+
+    CUDA's ``pow(3, 1)`` is 2.9999999999999996, than which 3 is greater.
+    """
+    if program.kind != "array" or not any(_INEXACT.search(step.text) for step in program.steps):
+        return False
+    values = [plain]
+    for end in ("-np.inf", "np.inf"):
+        changed = tuple(
+            replace(step, on_host=f"{step.host_text}\nv = np.nextafter(v, {end}) if v.dtype.kind == 'f' else v")
+            if _INEXACT.search(step.text)
+            else step
+            for step in program.steps
+        )
+        values.append(run(replace(program, steps=changed), "host", "numpy", "pandas").value)
+    alike = [np.asarray(value) for value in values if value is not None and np.shape(value) == np.shape(found)]
+    return bool(
+        np.any([np.isclose(value, found, rtol=1e-6, atol=1e-9, equal_nan=True) for value in alike], axis=0).all()
+    )
 
 
 @dataclass
@@ -283,17 +308,16 @@ def judge(program: Program, outcomes: Mapping[str, Outcome | None], *, on_gpu: b
     for way in ("switch", "optimized"):
         if way not in outcomes:
             continue
-        run = outcomes[way]
-        if run is None:
+        other = outcomes[way]
+        if other is None:
             row.outcome, row.note, row.way = LOST, "the process ended, or took too long", way
             return row
-        outcome, note = _differ(program, plain, run)
+        outcome, note = _differ(program, plain, other)
         if not outcome:
             continue
-        row.outcome, row.note, row.way, row.on_cpu = outcome, note, way, run.on_cpu
-        row.host = _decided_by(program, host, plain, run)
-        rows = len(plain.value) if isinstance(plain.value, pd.DataFrame | pd.Series | pd.Index) else None
-        reason = documented(program, outcome, note, on_gpu=on_gpu, rows=rows, unlike_host=row.unlike_host)
+        row.outcome, row.note, row.way, row.on_cpu = outcome, note, way, other.on_cpu
+        row.host = _decided_by(program, host, plain, other)
+        reason = _reason(program, outcome, note, plain.value, other.value, on_gpu=on_gpu, unlike_host=row.unlike_host)
         if reason:
             row.outcome, row.note = KNOWN, f"{reason}: {note}"
         elif row.host == "as the switch" and outcome != FACTS:
@@ -302,6 +326,15 @@ def judge(program: Program, outcomes: Mapping[str, Outcome | None], *, on_gpu: b
     if switched is not None:
         row.on_cpu = switched.on_cpu
     return row
+
+
+def _reason(
+    program: Program, outcome: str, note: str, plain: Any, found: Any, *, on_gpu: bool, unlike_host: bool
+) -> str:
+    if on_gpu and outcome == VALUE and are_last_digits(program, plain, found):
+        return _OF_DIGITS
+    rows = len(plain) if isinstance(plain, pd.DataFrame | pd.Series | pd.Index) else None
+    return documented(program, outcome, note, on_gpu=on_gpu, rows=rows, unlike_host=unlike_host)
 
 
 def _decided_by(program: Program, host: Outcome | None, plain: Outcome, run: Outcome) -> str:

@@ -13,6 +13,9 @@ from jupyter_gpudask.magics.compare_values import FULL, SINGLE, Comparison, Rule
 if TYPE_CHECKING:
     from jupyter_gpudask.magics.compare_values import Values
 
+AS_HOST = "as NumPy and pandas, unlike Dask"
+"""Of a result under the switch: NumPy and pandas decide where it differs from that of Dask on the CPU."""
+
 
 @dataclass(frozen=True)
 class StrictRules(Rules):

@@ -4,11 +4,13 @@ import pytest
 from docstring_examples import Worker, judge
 from docstrings import Docstring, dask_docstrings, translated
 from sides import Side
+from strict_rules import AS_HOST
 
 pytestmark = pytest.mark.cluster
 
 CPU, SWITCHED = Side(), Side.switched("numpy", "pandas", results="gpu")
 
+IS_NUMPYS = "isinstance(np.ones(2), np.ndarray)"
 IS_SWITCHED = "__import__('jupyter_gpudask.overlay', fromlist=['x']).current_overlay() is not None"
 
 CHOSEN = (
@@ -71,6 +73,24 @@ def test_what_differs_or_fails_only_under_the_switch_is_found(workers, examples,
     assert row.note.startswith(begin)
     assert row.note.endswith(end)
     assert row.random == ("random" in examples[0])
+
+
+@pytest.mark.parametrize(
+    ("examples", "outcome"),
+    [
+        ((f"n = {IS_NUMPYS} or {IS_SWITCHED}",), AS_HOST),
+        ((f"n = {IS_NUMPYS} or {IS_SWITCHED}", f"n = {IS_SWITCHED}"), "differ"),
+        ((f"n = {IS_SWITCHED}", f"n = {IS_NUMPYS} or {IS_SWITCHED}"), "differ"),
+        ((f"n = 2 if {IS_NUMPYS} else {IS_SWITCHED}",), "differ"),
+        ((f"n = [{IS_SWITCHED}][{IS_NUMPYS}]",), "differ"),  # which fails with NumPy
+        ((f"n = da.ones(2).sum().compute() + ({IS_SWITCHED} or {IS_NUMPYS})",), "differ"),  # not of NumPy alone
+        ((f"np.random.normal(size=4 if {IS_NUMPYS} else 4 if {IS_SWITCHED} else (4, 4))",), AS_HOST),
+        ((f"np.random.normal(size=3 if {IS_NUMPYS} else 4 if {IS_SWITCHED} else (4, 4))",), "differ"),
+    ],
+)
+def test_numpy_decides_where_the_runs_differ(workers, examples, outcome):
+    row = judge(made_up("np.ones(3).sum()", *examples, origin="numpy"), CPU, SWITCHED, workers)
+    assert row.outcome == outcome, row.note
 
 
 @pytest.mark.parametrize("example", ["import os; os._exit(3)", "while True: pass"])

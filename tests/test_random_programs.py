@@ -188,6 +188,36 @@ def test_digits_of_a_decomposition_count_if_numpy_and_dask_agree():
 
 
 @pytest.mark.parametrize(
+    ("text", "found", "expected"),
+    [
+        ("v = 3.0 ** v\nv = 3.0 > v", [False, True, True], True),  # than 9, 3 and 1
+        ("v = 3.0 ** v\nv = 3.0 > v", [True, False, True], False),
+        ("v = 3.0 ** v\nv = 3.0 > v", [True, True, True], False),
+        ("v = 3.0 ** v\nv = 3.0 > v", [False, False, False], False),
+        ("v = 3.0 ** v\nv = np.floor(v)", [9, 2, 1], True),
+        ("v = 3.0 ** v\nv = np.floor(v)", [9, 2], False),
+        ("v = 3.0 ** v\nv = np.floor(v)", [9, 1, 1], False),
+        ("v = 3.0 * v\nv = 3.0 > v", [False, True, True], False),
+        ("v = 3 ** v.astype(int)\nv = 3 > v", [False, True, True], False),
+    ],
+)
+def test_another_last_digit_of_a_power_is_documented_if_numpy_has_the_result_then(text, found, expected):
+    steps = tuple(Step(line, line) for line in text.splitlines())
+    data = {"v": Numbers("float64", (3,), ((3,),), 0)}
+    steps = (Step("values", "v = da.arange(3.0)[::-1]"), *steps)
+    program = Program(0, "array", data, steps)
+    plain = run(program, "host", *ON_CPU)
+    outcomes = {"host": plain, "dask": plain, "switch": Outcome(np.array(found, plain.value.dtype))}
+    assert (judge(program, outcomes, on_gpu=True).outcome == kinds.KNOWN) == expected
+    assert judge(program, outcomes, on_gpu=False).outcome != kinds.KNOWN
+
+
+def test_quantiles_of_rows_that_are_shuffled_for_their_groups_are_documented():
+    for method, expected in (("transform('mean')", True), ("ffill()", True), ("cumsum()", False)):
+        assert known(f"v = v.groupby('n')['n'].{method}\nv = v.quantile(0.5)", kinds.VALUE, "6.0 and 6.5") == expected
+
+
+@pytest.mark.parametrize(
     ("text", "dtypes", "expected"),
     [
         ("v = v.drop_duplicates()\nv = v.assign(z=v['k'] - v['k'].max())", "float64 on the CPU, int64", True),
@@ -197,6 +227,8 @@ def test_digits_of_a_decomposition_count_if_numpy_and_dask_agree():
         ("v = v.drop_duplicates()\nv = v.assign(z=v['k'] - v['k'].max())", "int64 on the CPU, object", False),
         ("v = v.merge(w, left_on='n', right_on='k', how='right')", "int64 on the CPU, object", True),
         ("v = v.merge(w, on=['n'], how='right')", "int64 on the CPU, object", False),
+        ("v = v.join(w, how='outer', lsuffix='_l')", "bool on the CPU, object", True),
+        ("v = v.join(w, how='left', lsuffix='_l')", "bool on the CPU, object", False),
         ("v = v[['n', 'c']].cumprod()", "float64 on the CPU, float32", True),
         ("v = v[['n', 'c']].cumprod()", "float32 on the CPU, float64", False),
     ],

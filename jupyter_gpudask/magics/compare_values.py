@@ -193,7 +193,9 @@ def _is_same(cpu: Any, gpu: Any, rules: Rules) -> bool:
 
 
 def _is_sequence(value: Any) -> bool:
-    return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    return isinstance(value, list | tuple | pd.api.extensions.ExtensionArray) or (
+        isinstance(value, np.ndarray) and value.ndim > 0
+    )
 
 
 def _are_same(cpu: Any, gpu: Any, rules: Rules) -> bool:

@@ -25,11 +25,11 @@ PRIVATE_NAMES = {
     "dask.dataframe.dask_expr._describe": "DescribeNumeric",
     "dask.dataframe.dask_expr._expr": (
         "Add And And.operation AsType Assign Assign.operation AssignAlign Between Blockwise ClearDivisions "
-        "ColumnsSetter Diff Div Drop DropnaSeries Elemwise Eval Expr Fillna Filter FloorDiv Fused Head Index Isin "
-        "Isin._parameters MapPartitions Mask MaskAlign MethodOperator MethodOperatorAlign Mod Mul NotNull "
-        "OpAlignPartitions Or Or.operation Pow Projection Query Replace ResetIndex Round Shift ShiftIndex Sqrt Sub "
-        "ToBackend ToDatetime ToDatetime.operation ToFrame ToFrameIndex UFuncAlign UFuncElemwise Where WhereAlign "
-        "determine_column_projection rewrite_filters"
+        "ColumnsSetter CombineFirst CombineFirstAlign Diff Div Drop DropnaSeries Elemwise Eval Expr Fillna Filter "
+        "FloorDiv Fused Head Index Isin Isin._parameters MapPartitions Mask MaskAlign MethodOperator "
+        "MethodOperatorAlign Mod Mul NotNull OpAlignPartitions Or Or.operation Pow Projection Query Replace ResetIndex "
+        "Round Shift ShiftIndex Sqrt Sub ToBackend ToDatetime ToDatetime.operation ToFrame ToFrameIndex UFuncAlign "
+        "UFuncElemwise Where WhereAlign determine_column_projection rewrite_filters"
     ),
     "dask.dataframe.dask_expr._groupby": (
         "DecomposableGroupbyAggregation GetGroup GroupByBFill GroupByBase GroupByCumprod GroupByCumsum GroupByFFill "

@@ -324,19 +324,24 @@ PATCHES = (
         "partitions, too. If the condition of a filter is a conversion, Dask filters the condition instead of "
         "the dataframe: df[df.x.astype(bool)] returns df.x.astype(bool). On GPUs it does so for each condition "
         "that ran on the host. Dask selects no columns by a name of the first of several levels, unless the "
-        "selection is the last operation. Of concatenated dataframes it leaves out those without the selected columns, "
-        "and so their rows. Its idxmin takes all columns of one first level for one column. It reads several files as "
-        "one partition, but to_dask_array(lengths=True) expects as many lengths as there are files, and set_index "
-        "loses its divisions, or rows.",
+        "selection is the last operation. After df.fillna({'x': 0}), and other methods with a value for each column, "
+        "it makes the selected column a Series first, of which x is a label. Of concatenated dataframes it leaves out "
+        "those without the selected columns, and so their rows. Its idxmin takes all columns of one first level for "
+        "one column. It reads several files as one partition, but to_dask_array(lengths=True) expects as many lengths "
+        "as there are files, and set_index loses its divisions, or rows. Its sort_values leaves missing values among "
+        "others, and sorts by them. pandas' combine_first cuts fractions if the other partition has no rows.",
         upstream=(
             "cudf-floor-division",
             "dask-length-of-a-partition",
             "dask-filter-by-a-conversion",
             "dask-columns-of-levels",
+            "dask-values-of-columns",
             "dask-rows-of-concatenated-columns",
             "dask-idxmin-of-column-levels",
             "dask-lengths-of-files",
             "dask-rows-of-an-index-of-files",
+            "dask-missing-values-of-sorted-rows",
+            "pandas-combine-first-without-rows",
         ),
         test="switch/test_values_as_pandas.py::test_values_are_those_of_pandas",
     ),

@@ -32,6 +32,7 @@ from jupyter_gpudask.patches.frames.groupby import (
     with_sums_of_nothing,
 )
 from jupyter_gpudask.patches.frames.missing_values import (
+    CombineFirstAlignAsPandas,
     Comparison,
     Logical,
     MaskAlignAsPandas,
@@ -254,6 +255,9 @@ ROWS = {
     "differences.Clip": lambda lib: lib.series([1, 5]).clip(1.5, 3.5),
     "differences._dropna, no columns": lambda lib: len(lib.frame(a=[1.0, NAN])[[]].dropna(how="all")),
     "differences._dropna, None": lambda lib: len(lib.frame(a=[1.0, NAN], b=[1.0, 2.0]).dropna(thresh=None)),
+    "differences._has_equal_names": lambda lib: list(
+        lib.frame(k=[1, 1], x=[1, 2]).groupby("k").agg({"x": ["median", "median"]}).columns
+    ),
     "differences._grouped, ordered categories": lambda lib: list(
         lib.of(pd.DataFrame({"k": [1, 1], "c": pd.Categorical(["a", "b"], dtype=ORDERED), "x": [1, 2]}))
         .groupby("k")
@@ -452,7 +456,10 @@ OF_DASK = {
     "groupby.of_no_column": (lambda frame: frame.groupby("k")[["x"]].first()[[]].assign(y=1).y, [1, 1]),
     "groupby.FFillAsPandas": (lambda frame: _without_keys(frame).ffill().isna(), [True, True]),
     "groupby.BFillAsPandas": (lambda frame: _without_keys(frame).bfill().isna(), [True, True]),
-    "missing_values.filled": (lambda frame: frame.fillna({"x": 0.0}).x, [1.0, 0.0]),
+    "missing_values.CombineFirstAsPandas": (
+        lambda frame: (frame[["k"]] / 2).combine_first(frame[frame.k > 5][["k"]]).k,
+        [0.5, 1.0],
+    ),
     "reductions.CovAsPandas": (lambda frame: frame.cov()[["k"]].index, ["k", "x"]),
     "reductions.CorrAsPandas": (lambda frame: frame.corr()[["k"]].index, ["k", "x"]),
     "reductions.NLargestAsPandas": (lambda frame: frame.nlargest(1, "k")["k"], [2]),
@@ -489,7 +496,10 @@ def name_of(rule):
 
 def names_of_rules():
     """All rules; what Dask aligns first has the rule of the operation."""
-    aligned = {as_pandas.AlignedAsPandas, as_pandas.AlignedMethodAsPandas, MaskAlignAsPandas, WhereAlignAsPandas}
+    aligned = {
+        *(as_pandas.AlignedAsPandas, as_pandas.AlignedMethodAsPandas),
+        *(CombineFirstAlignAsPandas, MaskAlignAsPandas, WhereAlignAsPandas),
+    }
     of_groups = (GroupbyAggregationAsPandas, SizeAsPandas, StdAsPandas, in_order, with_sums_of_nothing)
     rules = {*as_pandas.RULES.values(), *of_groups, with_one_missing, differences._grouped} - aligned
     yield from (name_of(rule) for rule in rules if "<lambda>" not in name_of(rule))

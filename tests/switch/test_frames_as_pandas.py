@@ -646,6 +646,8 @@ MIXED = pd.DataFrame({"n": [1, 2, 3], "s": ["a", "b", "c"], "d": pd.to_datetime(
         lambda f: f.min(),
         lambda f: f[["n", "s"]].sum(),
         lambda f: f.n.map(lambda n: (n, n), meta=("n", "object")),
+        lambda f: f.rename(columns={"s": "n"}),
+        lambda f: f.groupby("s")[["n"]].agg({"n": ["median", "median"]}),
     ],
 )
 def test_what_cudf_cannot_hold_stays_on_the_host(compute):

@@ -17,8 +17,14 @@ ROWS = pd.DataFrame(
         "s": pd.array([None if n % 3 == 0 else "cabed"[n * 7 % 5] * (n % 2 + 1) for n in range(40)], "str"),
         "w": pd.array([None if n % 3 == 1 or n < 8 else "cabed"[n * 3 % 5] for n in range(40)], "string"),
         "b": pd.array([None if n % 4 == 0 else n % 3 == 1 for n in range(40)], "boolean"),
+        "f": [None if n < 10 else n * 7 % 13 / 2 for n in range(40)],
+        "i": pd.array([None if n < 10 else n * 7 % 13 for n in range(40)], "Int64"),
+        "t": pd.to_datetime([None if n < 10 else f"2024-01-{n * 7 % 13 + 1:02}" for n in range(40)]),
+        "o": [None if n % 5 == 0 else n / 2 for n in range(40)],
+        "r": pd.array([None if n % 5 == 0 else -n for n in range(40)], "Int64"),
     }
 )
+"""In a partition of ten rows all of `f`, `i` and `t` are missing; what is not missing of `o` and `r` is in order."""
 
 
 class Column(Series):
@@ -53,7 +59,7 @@ class Rows(Frame):
 
 @pytest.mark.parametrize("na_position", ["first", "last"])
 @pytest.mark.parametrize("ascending", [True, False, [True, False]], ids=str)
-@pytest.mark.parametrize("name", ["x", "s", "w", "b"])
+@pytest.mark.parametrize("name", [*ROWS.columns.drop("n")])
 def test_missing_values_are_the_first_or_the_last_rows(name, ascending, na_position):
     frame = dd.from_pandas(ROWS, npartitions=4)
     options = {"by": [name, "n"], "ascending": ascending, "na_position": na_position}

@@ -8,7 +8,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, Frame, Series, as_stand_in, assert_equal, cases, on_both, to_gpu_as
+from cudf_stand_in import FRAME, Frame, Series, as_stand_in, assert_equal, cases, gpu_cell, on_both, to_gpu_as
 from dask._collections import new_collection
 from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr.io import FromPandas
@@ -301,12 +301,51 @@ def test_texts_of_integers_beside_missing_ones_are_made_on_the_host(numbers, is_
     assert AsTypeAsPandas.operation(pd.Series([2.0, None]), "string").tolist() == ["2.0", pd.NA]
 
 
-@pytest.mark.parametrize("columns", ["x", "k", ["k", "x"]], ids=str)
-def test_a_column_that_is_selected_after_fillna_is_filled(columns):
-    def compute(frame):
-        return frame.fillna({"x": -5.0, "k": 7})[columns]
+OF_COLUMNS = {
+    "fillna": lambda frame: frame.fillna({"x": -5.0, "k": 7}),
+    "fillna by a Series": lambda frame: frame.fillna(pd.Series({"x": -5.0, "k": 7})),
+    "isin": lambda frame: frame.isin({"k": [1], "x": [2.0]}),
+    "replace by a value": lambda frame: frame.replace({"k": 1}, 7),
+    "replace by dictionaries": lambda frame: frame.replace({"k": {1: 2, 2: 1}}),
+    "replace by values": lambda frame: frame.replace({"k": 1, "x": 2.0}, {"k": 7, "x": -1.5}),
+    "round": lambda frame: (frame / 7).round({"k": 1, "x": 2}),
+}
+"""With arguments that have a value for each column; Dask on the CPU fails for one column, or loses them."""
 
-    assert_equal(on_both(compute)[1], compute(FRAME))  # which Dask loses on the CPU
+
+@pytest.mark.parametrize("columns", ["x", "k", ["k", "x"]], ids=str)
+@pytest.mark.parametrize("change", OF_COLUMNS)
+def test_a_column_that_is_selected_after_a_change_of_columns_is_changed(change, columns):
+    def compute(frame):
+        return OF_COLUMNS[change](frame[["k", "x"]])[columns]
+
+    assert_equal(compute(to_gpu(dd.from_pandas(FRAME, npartitions=3))).compute(), compute(FRAME))
+
+
+def test_a_column_that_is_selected_after_a_change_of_columns_on_the_host_is_changed():
+    with gpu_cell(fallback="host"):
+        frame = dd.from_pandas(pd.DataFrame({"k": [1, 2], "x": [1.5, 2.5]}), npartitions=1)
+        changed = frame.replace({"k": {1: 2, 2: 1}})
+    assert changed.k.compute().tolist() == [2, 1]
+
+
+OTHERS = {
+    "integers": pd.DataFrame({"e": [4]}, index=[1]),
+    "small integers": pd.DataFrame({"e": pd.array([4], "UInt8")}, index=[1]),
+    "another column": pd.DataFrame({"z": [4], "t": ["a"]}, index=[1]),
+    "objects beside them": pd.DataFrame({"k": ["a"], "e": [4]}, index=[1]),
+    "another row": pd.DataFrame({"e": [4]}, index=[9]),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_values_that_are_filled_from_a_partition_without_rows_keep_their_fractions(other):
+    """pandas converts them to the dtypes of no rows, and so has Dask 2026.7 other values than pandas on the CPU."""
+    frame = pd.DataFrame({"e": [-1.5, None, 2.5, 3.5], "k": [1, 2, 3, 4]})
+    with gpu_cell(fallback="host", results="host"):
+        one, two = (dd.from_pandas(each, npartitions=n) for each, n in ((frame, 2), (OTHERS[other], 1)))
+        result = one.combine_first(two).compute()
+    pd.testing.assert_frame_equal(result.sort_index(), frame.combine_first(OTHERS[other]), check_dtype=False)
 
 
 @pytest.mark.parametrize("method", ["mask", "where"])

@@ -84,6 +84,7 @@ from .groupby import (
 )
 from .missing_values import (
     COMPARED_BY_UFUNC,
+    OF_PANDAS,
     CatBlockwiseAsPandas,
     Comparison,
     Logical,
@@ -95,7 +96,6 @@ from .missing_values import (
     ReplaceAsPandas,
     WhereAlignAsPandas,
     WhereAsPandas,
-    filled,
     found,
     rolling,
     with_one_missing,
@@ -638,6 +638,7 @@ _MAPPING = {
 
 RULES: dict[Any, Any] = {
     **DISTINCT,
+    **OF_PANDAS,
     **dict.fromkeys(_COMPARING, compared),
     **dict.fromkeys(_CONVERTING, converting),
     **dict.fromkeys(CUMULATIVE, cumulated),
@@ -683,7 +684,6 @@ RULES: dict[Any, Any] = {
     _expr.And: _made(_expr.And, Logical(_expr.And.operation, deciding=False)),
     _expr.AsType: as_type,
     _expr.Eval: functools.partial(evaluated_text, replaced=replaced),
-    _expr.Fillna: filled,
     _expr.Filter: filtered,
     _expr.Head: first_rows,
     _expr.Isin: found,

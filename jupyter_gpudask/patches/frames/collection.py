@@ -24,7 +24,8 @@ from ..host_fallback import frame_to_gpu, note_line, note_on_host, on_host, refu
 from ..mixed_operands import in_one_place
 from .as_pandas import as_pandas
 from .concat import without_mixed_divisions
-from .differences import is_of_python_objects, reason_for_host
+from .differences import is_only_of_pandas, reason_for_host
+from .missing_values import OF_PANDAS
 
 
 def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -55,9 +56,11 @@ def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     ):
         operation = type(expression).__name__.removesuffix("AsPandas")
         refuse_if_strict(operation, expression._name, reason)  # noqa: SLF001
-        collection = original(on_host(expression, original))
+        mended = OF_PANDAS.get(type(expression))
+        made = expression if mended is None else mended(*expression.operands)
+        collection = original(on_host(made, original))
         note_on_host(operation, reason, collection.npartitions)
-        return collection if is_of_python_objects(expression) else frame_to_gpu(collection)
+        return collection if is_only_of_pandas(expression) else frame_to_gpu(collection)
     return _note(_on_gpu(original(as_pandas(expression))))
 
 

@@ -20,7 +20,7 @@ from dask.utils import M
 
 from ...inspection.frames import FromPandasOnGpu, ToGpu
 from .concat import is_outer
-from .rules import dtypes_of, is_text
+from .rules import dtypes_of, is_text, meta_of
 from .texts import reason_of_arguments
 
 _OBJECTS = {
@@ -42,12 +42,20 @@ def reason_for_host(expression: Any) -> str:
 
     - `expression`: an expression with an input on a GPU.
     """
+    if _has_equal_names(expression):
+        return "cuDF has no columns of the same name"
     if isinstance(expression, GroupByBase):
         return _grouped(expression)
     if isinstance(expression, Merge | DropDuplicates | Unique | ValueCounts) and any(map(_may_stay, expression.walk())):
         return "cuDF holds only some partitions of Python objects"
     rule = _OF_EXPRESSIONS.get(type(expression).__name__.removesuffix("AsPandas"))
     return rule(expression) if rule else ""
+
+
+def _has_equal_names(expression: Any) -> bool:
+    """Whether columns of the result have the same name, as of ``agg({"x": ["median", "median"]})`` of groups."""
+    columns = getattr(meta_of(expression), "columns", None)
+    return columns is not None and not columns.is_unique
 
 
 def _may_stay(part: Any) -> bool:
@@ -57,8 +65,10 @@ def _may_stay(part: Any) -> bool:
     return "object" in map(str, dtypes_of(part._meta).values())  # noqa: SLF001
 
 
-def is_of_python_objects(expression: Any) -> bool:
-    """Whether the results are Python objects, such as times of a day; they stay on the host."""
+def is_only_of_pandas(expression: Any) -> bool:
+    """Whether the results are Python objects, such as times of a day, or columns of one name; they stay on the host."""
+    if _has_equal_names(expression):
+        return True
     name = type(expression).__name__.removesuffix("AsPandas")
     if name == "Concat" or name in _FILLING:
         return bool(_of_several_kinds(expression))
@@ -72,7 +82,7 @@ def is_of_python_objects(expression: Any) -> bool:
 
 
 def _accessor(expression: Any) -> str:
-    if is_of_python_objects(expression):
+    if is_only_of_pandas(expression):
         return f"cuDF has no Python objects, as of .{expression.accessor}.{expression.attr}"
     arguments = _arguments(expression)
     if expression.attr == "replace" and any(isinstance(arg, dict) for arg in arguments):

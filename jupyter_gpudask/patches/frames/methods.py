@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
 from dask.array.core import Array
 from dask.dataframe.dask_expr import _expr
 from dask.dataframe.indexing import _maybe_partial_time_string
 
 from ...inspection.arguments import bind, calling_frame, first_argument
-from ...inspection.placement import name_of, place_of, to_gpu, to_host
+from ...inspection.placement import name_of, place_of, place_of_partitions, to_gpu, to_host
 from ...overlay import current_record
 from ..host_fallback import note_on_host, refuse_if_strict
 from .groupby import FilterAsPandas
+from .rules import with_fewer_columns
 
 
 def from_host(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -116,12 +118,28 @@ def columns_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     """As ``plain_column_projection``, which finds no columns for a name of the first of several levels.
 
     Dask then computes none of them for ``df.groupby("k").agg({"x": ["sum", "std"]})["x"]``, if an operation such as the
-    move to another device follows the aggregation.
+    move to another device follows the aggregation. And it makes a Series of a single column, to which values by the
+    names of columns mean something else: ``df.fillna({"x": 0}).x``.
     """
     call = bind(original, args, kwargs).arguments
-    parent = call["parent"]
+    expression, parent = call["expr"], call["parent"]
     if isinstance(parent, _expr.Projection):
-        columns = call["expr"].frame.columns
+        if _has_values_of_columns(expression):
+            return with_fewer_columns(expression, parent, call["dependents"])
+        columns = expression.frame.columns
         if any(isinstance(name, tuple) for name in columns) and not set(parent.columns) <= set(columns):
             return None
     return original(*args, **kwargs)
+
+
+def _has_values_of_columns(expression: Any) -> bool:
+    """Whether it is, or was, on a GPU and may have them; those of ``isin`` are delayed."""
+    if expression.ndim < 2 or not isinstance(expression, _OF_COLUMNS):
+        return False
+    is_plain = isinstance(expression, _expr.Fillna | _expr.Replace | _expr.Round) and not any(
+        isinstance(operand, dict | pd.Series) for operand in expression.operands
+    )
+    return not is_plain and any(place_of_partitions(part) == "gpu" for part in expression.walk())
+
+
+_OF_COLUMNS = (_expr.Fillna, _expr.Isin, _expr.Mask, _expr.Replace, _expr.Round, _expr.Where)

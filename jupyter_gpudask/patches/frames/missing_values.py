@@ -222,37 +222,46 @@ def where(frame: Any, cond: Any, other: Any = np.nan) -> Any:
     return _with_integers(frame.where(cond, other), frame, other)
 
 
-class SelectedBelow(_expr.Elemwise):
-    """An expression with operands for each column: Dask 2026.7 makes a Series of its dataframe for a single column."""
-
-    def _simplify_up(self, parent: Any, dependents: Any) -> Any:
-        if not isinstance(parent, _expr.Projection):
-            return super()._simplify_up(parent, dependents)
-        return with_fewer_columns(self, parent, dependents)
-
-
-class MaskAsPandas(SelectedBelow, _expr.Mask):
-    """An expression of `mask`; pandas refuses a condition of several columns for a Series."""
-
-    operation = staticmethod(mask)
-
-
-class WhereAsPandas(SelectedBelow, _expr.Where):
-    """An expression of `where`, likewise."""
-
-    operation = staticmethod(where)
+MaskAsPandas = with_operation(_expr.Mask, mask, __name__)
+WhereAsPandas = with_operation(_expr.Where, where, __name__)
 
 
 class MaskAlignAsPandas(_expr.MaskAlign):
-    """The same with a condition that Dask aligns first."""
+    """Values replaced where a condition is true, which Dask aligns first."""
 
     _expr_cls = MaskAsPandas
 
 
 class WhereAlignAsPandas(_expr.WhereAlign):
-    """The same with a condition that Dask aligns first."""
+    """Values replaced where a condition is false, likewise."""
 
     _expr_cls = WhereAsPandas
+
+
+def combine_first(frame: Any, other: Any) -> Any:
+    """Missing values, rows and columns of one partition from another; cuDF 26.10 lacks the method.
+
+    If the other one has no rows, as some partitions have, pandas 3.0 converts all values to its dtypes: 2.5 becomes 2.
+    """
+    combine = frame.combine_first
+    if frame.ndim == 1 or len(other):
+        return combine(other)
+    given = [name for name in other.columns if name in frame.columns]
+    dtypes = pd.concat([frame.iloc[:0][given], other[given]]).dtypes
+    return pd.concat([frame.astype(dict(dtypes)), other.drop(columns=given).reindex(frame.index)], axis=1)
+
+
+CombineFirstAsPandas = with_operation(_expr.CombineFirst, combine_first, __name__)
+
+
+class CombineFirstAlignAsPandas(_expr.CombineFirstAlign):
+    """The same with another dataframe that Dask aligns first."""
+
+    _expr_cls = CombineFirstAsPandas
+
+
+OF_PANDAS = {_expr.CombineFirst: CombineFirstAsPandas, _expr.CombineFirstAlign: CombineFirstAlignAsPandas}
+"""By the class of Dask, that in its place where pandas computes, too."""
 
 
 def _with_integers(result: Any, frame: Any, other: Any) -> Any:
@@ -313,7 +322,7 @@ def isin(frame: Any, values: Any, dtypes: dict[Any, Any]) -> Any:
     if _has_floats_of_arrow(frame):
         raise DifferentResultError("cuDF finds 0.0 among -0.0")
     result = among(frame, values)
-    if frame.ndim == 1:  # Dask may select it below
+    if frame.ndim == 1:
         return _with_missing(result, frame, values, dtypes.get(frame.name, dtypes.get(None)))
     changed = result.copy(deep=False)
     for name in frame.columns:
@@ -373,28 +382,6 @@ def found(expression: _expr.Isin) -> Any:
 
 def _has_floats_of_arrow(frame: Any) -> bool:
     return any(isinstance(dtype, pd.ArrowDtype) and dtype.kind == "f" for dtype in dtypes_of(frame).values())
-
-
-class FillnaAsPandas(SelectedBelow, _expr.Fillna):
-    """Missing values replaced by one for each column; for a Series the keys of a dictionary are those of the index."""
-
-
-def with_fewer_columns(expression: Any, parent: Any, dependents: Any, needed: Any = ()) -> Any:
-    """A projection of an expression whose dataframe has only its columns, and those `needed`; `None` if it has no more.
-
-    Dask makes a Series of the dataframe if it is one column, which changes what some arguments mean.
-    """
-    wanted = _expr.determine_column_projection(expression, parent, dependents, additional_columns=list(needed))
-    wanted = wanted if isinstance(wanted, list) else [wanted]
-    columns = [name for name in expression.frame.columns if name in wanted]
-    if columns == expression.frame.columns or not columns:
-        return None
-    return type(parent)(type(expression)(expression.frame[columns], *expression.operands[1:]), *parent.operands[1:])
-
-
-def filled(expression: _expr.Fillna) -> Any:
-    """An expression with missing values filled, the same for all columns or not."""
-    return FillnaAsPandas(*expression.operands) if isinstance(expression.value, dict) else expression
 
 
 class WithoutInfinities(_expr.Elemwise):

@@ -35,8 +35,8 @@ from dask.utils import is_dataframe_like
 
 from ...inspection.results import results_to_host
 from .arithmetic import converted, with_numbers, with_unsigned_integers
-from .missing_values import with_doubles, with_fewer_columns
-from .rules import meta_of, with_operation
+from .missing_values import with_doubles
+from .rules import meta_of, with_fewer_columns, with_operation
 
 
 class VarianceAsPandas(Reduction):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
-from dask.dataframe.dask_expr._expr import Elemwise
+from dask.dataframe.dask_expr._expr import Elemwise, determine_column_projection
 
 
 def dtypes_of(data: Any) -> dict[Any, Any]:
@@ -41,6 +41,19 @@ def with_operation(kind: Any, operation: Callable[..., Any], module: str) -> Any
     made = type(f"{kind.__name__}AsPandas", (kind,), {"operation": staticmethod(operation), "__module__": module})
     made.__doc__ = operation.__doc__
     return made
+
+
+def with_fewer_columns(expression: Any, parent: Any, dependents: Any, needed: Any = ()) -> Any:
+    """A projection of an expression whose dataframe has only its columns, and those `needed`; `None` if it has no more.
+
+    Dask makes a Series of the dataframe if it is one column, which changes what some arguments mean.
+    """
+    wanted = determine_column_projection(expression, parent, dependents, additional_columns=list(needed))
+    wanted = wanted if isinstance(wanted, list) else [wanted]
+    columns = [name for name in expression.frame.columns if name in wanted]
+    if columns == expression.frame.columns or not columns:
+        return None
+    return type(parent)(type(expression)(expression.frame[columns], *expression.operands[1:]), *parent.operands[1:])
 
 
 class SameColumns(Elemwise):

@@ -1,16 +1,20 @@
 """``sort_values`` and ``set_index`` on GPUs: missing values, and divisions of files that are read as one partition.
 
-Of cuDF's texts, and of its nullable booleans, the quantiles of a partition have missing ones among them, by which Dask
-cannot sort. Dask 2026.7 puts missing values in the last partition, also with ``na_position="first"``. It finds the
-divisions of a new index only if there are several partitions, as on the CPU.
+The quantiles of a partition without other values are missing ones, by which Dask 2026.7 cannot sort: it fails, or sorts
+numbers otherwise. It leaves missing values where they are if the others are in order, and puts them in the last
+partition, also with ``na_position="first"``. It finds the divisions of a new index only if there are several
+partitions, as on the CPU.
 """
 
 # ruff: noqa: SLF001 - of Dask's expressions
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from dask._collections import new_collection
 from dask.dataframe.dask_expr._expr import Assign, DropnaSeries, Expr, Projection
 from dask.dataframe.dask_expr._repartition import RepartitionToFewer
 from dask.dataframe.dask_expr._shuffle import (
@@ -39,13 +43,13 @@ class SortValuesAsPandas(SortValues):
     def _divisions(self) -> Any:
         if self.frame.npartitions == 1 or self._npartitions_input == 1:
             return (None, None)
-        divisions, is_sorted = self._found()
+        divisions, is_sorted = self._found
         return self.frame.divisions if is_sorted else (None,) * len(divisions)
 
     def _lower(self) -> Any:
         if self.frame.npartitions == 1 or self._npartitions_input == 1:
             return SortValuesBlockwise(_in_one(self.frame), self.sort_function, self.sort_function_kwargs)
-        divisions, is_sorted = self._found()
+        divisions, is_sorted = self._found
         rows = self.frame
         if not is_sorted or self.npartitions != rows.npartitions:
             key = rows[self.by[0]]
@@ -62,14 +66,17 @@ class SortValuesAsPandas(SortValues):
             rows = Projection(rows, self.frame.columns)
         return SortValuesBlockwise(rows, self.sort_function, self.sort_function_kwargs)
 
+    @cached_property
     def _found(self) -> tuple[Any, bool]:
-        """The divisions, those of texts or booleans without the missing ones, and whether the rows have them."""
+        """The divisions, without missing values, and whether the rows have them, of which none is missing."""
         key = self.frame[self.by[0]]
         dtype = key._meta.dtype
-        key = key if dtype.kind in "iufcmM" or dtype == "category" else DropnaSeries(key)
+        may_be_missing = dtype != "category" and not (isinstance(dtype, np.dtype) and dtype.kind in "iub")
+        present = DropnaSeries(key) if may_be_missing else key
         by = self._npartitions_input, self._divisions_ascending
-        divisions, _, _, is_sorted = _get_divisions(self.frame, key, *by, upsample=self.upsample)
-        return divisions, is_sorted
+        divisions, _, _, is_sorted = _get_divisions(self.frame, present, *by, upsample=self.upsample)
+        is_missing = is_sorted and may_be_missing and bool(new_collection(key).isna().any().compute())
+        return divisions, is_sorted and not is_missing
 
 
 class SetIndexAsPandas(SetIndex):
@@ -137,7 +144,7 @@ def indexed(expression: SetIndex) -> Any:
         number = _number_as_read(SetIndexBlockwise(frame, expression._other, expression.drop))
     try:
         found, *ends, is_sorted = _get_divisions(frame, key, number, expression.ascending, upsample=expression.upsample)
-    except NotImplementedError:  # of missing texts
+    except (NotImplementedError, TypeError):  # of missing values
         return expression
     is_sorted = is_sorted and number == frame.npartitions == len(ends[0])
     found = [*ends[0], ends[1][-1]] if is_sorted else list(found)
