@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -39,7 +39,7 @@ _EARLIER_TIMEOUT = 0.5
 _live = ThreadPoolExecutor(4, thread_name_prefix="gpudask-live")
 _LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "numpy": "NumPy", "pandas": "pandas"}
 
-_MAX_GPUS = 8
+_MAX_GPUS = 2
 _JOULES_PER_WATT_HOUR = 3600
 _SECONDS_PER_HOUR = 3600
 
@@ -219,10 +219,8 @@ class CellProgress(ProgressLine):
         if work.seconds_left:
             parts.append(f"about {_format_duration(work.seconds_left)} left")
         gpus = [worker for worker in self.state.workers if worker.gpu_index is not None]
-        hosts = {worker.host for worker in gpus}
-        parts += [_describe_gpu(worker, with_host=len(hosts) > 1) for worker in gpus[:_MAX_GPUS]]
-        if len(gpus) > _MAX_GPUS:
-            parts.append(f"and {len(gpus) - _MAX_GPUS} more GPUs")
+        are_few = len(gpus) <= _MAX_GPUS and len({worker.host for worker in gpus}) == 1
+        parts += map(_describe_gpu, gpus) if are_few else [_describe_all(gpus)] if gpus else []
         parts += [lost.description for lost in self.state.lost_hosts]
         if self.state.without_workers:
             parts.append(f"the cluster has {self.state.without_workers}")
@@ -331,11 +329,18 @@ def _format_duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _describe_gpu(worker: WorkerState, *, with_host: bool) -> str:
-    host = f"{worker.host} " if with_host else ""
+def _describe_gpu(worker: WorkerState) -> str:
     busy = "" if worker.utilization is None else f" {worker.utilization:.0f} %"
     memory = "" if worker.device_memory_used is None else f" {format_bytes(worker.device_memory_used)}"
-    return f"{host}GPU {worker.gpu_index}{busy}{memory}"
+    return f"GPU {worker.gpu_index}{busy}{memory}"
+
+
+def _describe_all(workers: Sequence[WorkerState]) -> str:
+    """The mean utilization of the GPUs of workers, and the memory that is used of all together."""
+    utilizations = [worker.utilization for worker in workers if worker.utilization is not None]
+    busy = f" {sum(utilizations) / len(utilizations):.0f} %" if utilizations else ""
+    used = sum(worker.device_memory_used or 0 for worker in workers)
+    return f"{len(workers)} GPUs{busy}" + (f" {format_bytes(used)}" if used else "")
 
 
 def cost_of(settings: MagicsSettings, ready: Ready, seconds: float) -> str | None:

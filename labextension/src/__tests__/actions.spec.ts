@@ -397,6 +397,28 @@ describe('a refused start', () => {
     expect([...model.clusters.keys()]).toEqual(['shared-1']);
   });
 
+  it('is not requested while all GPUs are reserved, unless it waits', async () => {
+    const actions = actionsOn(() => new Response(OFFER));
+    model.subscribe();
+    const holders = [{ name: 'other.ipynb', kernel_id: 'b', share: false }];
+    const gpus = [gpu({ holders })];
+    FakeSocket.last.send({
+      gpus: { gpus, waiting: [], reason: '', fix: '', error: null },
+      clusters: []
+    });
+    const starting = actions.startWithOptions('kernel-1', 'analysis.ipynb');
+    await dialogShown();
+    await rendered();
+    document.querySelector<HTMLElement>('.jp-mod-accept')?.click();
+    await rendered();
+    expect(document.querySelector('[role="alert"]')?.textContent).toBe(
+      'All GPUs are reserved. Wait for them or share them, or run on the CPU.'
+    );
+    expect(requests).toEqual(['GET', 'GET']);
+    await dismissDialog();
+    await starting;
+  });
+
   it('fills the refused options into the next dialog', async () => {
     const actions = actionsOn(() => new Response(OFFER));
     const refused = cluster({

@@ -106,7 +106,7 @@ describe('the section of GPUs', () => {
     expect(shown.panel.node.querySelector('.jp-GpuDask-sparkline')).toBeNull();
   });
 
-  it('leaves out the folders of notebooks that letters distinguish', async () => {
+  it('has the folders of notebooks with the same name', async () => {
     shown.show();
     const clusters = ['a', 'b'].map(folder =>
       cluster({
@@ -122,7 +122,7 @@ describe('the section of GPUs', () => {
     }));
     const gpus = [gpu({ holders })];
     await shown.receive({ gpus: gpuList({ gpus }), clusters });
-    expect(shown.texts('.jp-GpuDask-gpuUser')).toEqual(['ABtrain, train']);
+    expect(shown.texts('.jp-GpuDask-gpuUser')).toEqual(['ABa/train, b/train']);
     expect(shown.names('.jp-GpuDask-toggle')).toEqual([
       'GPU 0: a/train.ipynb, b/train.ipynb'
     ]);

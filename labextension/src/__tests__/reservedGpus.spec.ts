@@ -71,6 +71,9 @@ describe('the card of a cluster whose GPUs were reserved', () => {
     const reason = (): string | undefined =>
       shown.texts('.jp-GpuDask-reason strong')[0];
     expect(reason()).toBe('All 5 GPUs are reserved.');
+    expect(shown.texts('.jp-GpuDask-reason')[0]).toContain(
+      'GPUs 2–4 are reserved by c.'
+    );
 
     const two = holders.map((each, index) => (index < 2 ? holders[0] : each));
     await shown.receive({ type: 'changes', time: 1005, gpus: held(two) });

@@ -326,13 +326,6 @@ function reservedReason(
   if (groups.size === 0) {
     return {};
   }
-  if (groups.size > MOST_HOLDERS) {
-    const message =
-      held.length === all.length
-        ? trans.__('All %1 GPUs are reserved.', all.length)
-        : trans.__('GPUs %1 are reserved.', indicesOf(held));
-    return { message };
-  }
   const sentences = [...groups].map(([names, each]) =>
     trans._n(
       'GPU %2 is reserved by %3.',
@@ -342,10 +335,20 @@ function reservedReason(
       names
     )
   );
-  return { message: sentences.join(' ') };
+  const message = sentences.join(' ');
+  if (groups.size <= MOST_HOLDERS) {
+    return { message };
+  }
+  return {
+    message:
+      held.length === all.length
+        ? trans.__('All %1 GPUs are reserved.', all.length)
+        : trans.__('GPUs %1 are reserved.', indicesOf(held)),
+    fix: `${message} ${endReason(cluster, trans).fix}`
+  };
 }
 
-/** With more holders, the list of the GPUs above has who they are. */
+/** More holders are not in the headline. */
 const MOST_HOLDERS = 2;
 
 /** The indices of GPUs: "0–3, 6". */

@@ -11,8 +11,12 @@ export function rememberFocus(): () => void {
   for (; node; node = node.parentElement) {
     path.push(node);
   }
-  return () => {
-    if (document.activeElement === document.body) {
+  const giveBack = (tries = 20): void => {
+    const [first] = path;
+    if (tries > 0 && first?.isConnected && first.matches(':disabled')) {
+      // It was a button whose command is carried out still.
+      setTimeout(() => giveBack(tries - 1), 50);
+    } else if (document.activeElement === document.body) {
       path
         .find(
           (each, depth) =>
@@ -24,6 +28,7 @@ export function rememberFocus(): () => void {
         ?.focus();
     }
   };
+  return giveBack;
 }
 
 /**

@@ -11,7 +11,7 @@ import { translated } from '../errors';
 import { formatBytes, Units } from '../format';
 import { IClusterSpec, IGpu, IProblem, SpecRequest } from '../model/api';
 import { ResponseError } from '../model/rest';
-import { SchemaForm } from './schemaForm';
+import { SchemaForm, Values } from './schemaForm';
 import {
   FIRST,
   initialValues,
@@ -50,6 +50,14 @@ export function startDialog(options: IStartDialogOptions): SubmitDialog {
     trans,
     submit: async values => {
       const spec = toSpec(values, options);
+      if (isNoneLeft(values, options)) {
+        throw new ResponseError(400, {
+          message: trans.__('All GPUs are reserved.'),
+          fix: trans.__('Wait for them or share them, or run on the CPU.'),
+          kind: '',
+          field: 'gpus'
+        });
+      }
       if (spec.gpus === '') {
         throw new ResponseError(400, {
           message: trans.__('No GPU is selected.'),
@@ -61,6 +69,19 @@ export function startDialog(options: IStartDialogOptions): SubmitDialog {
       await submit(spec);
     }
   });
+}
+
+/** Whether the cluster needs GPUs, and others have reserved all. */
+function isNoneLeft(
+  { engine, preset, share, wait }: Values,
+  { gpus }: IOffer
+): boolean {
+  return (
+    engine !== 'cpu' &&
+    !preset &&
+    gpus.length > 0 &&
+    !gpus.some(gpu => isAvailable(gpu, { share, wait }))
+  );
 }
 
 /** The fields of the options, and the line that starts the same cluster. */
@@ -161,13 +182,6 @@ function GpuWidget({ value, onChange, formContext }: WidgetProps): JSX.Element {
   return (
     <div className="jp-GpuDask-gpuOptions">
       {gpus.length === 0 && trans.__('This machine has no GPU.')}
-      {gpus.length > 0 && !gpus.some(gpu => isAvailable(gpu, taken)) && (
-        <span className="jp-GpuDask-allHeld">
-          {trans.__(
-            'All GPUs are reserved. Wait for them or share them, or run on the CPU.'
-          )}
-        </span>
-      )}
       {gpus.map(gpu => (
         <label key={gpu.uuid} className="jp-GpuDask-gpuOption">
           <input

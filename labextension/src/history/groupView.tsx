@@ -87,7 +87,7 @@ function MetricsTable(props: MetricsTableProps): JSX.Element {
       className="jp-GpuDask-metricsTable"
       tabIndex={0}
       role="region"
-      aria-label={group.title}
+      aria-label={trans.__('%1: values', group.title)}
     >
       <table>
         <thead>

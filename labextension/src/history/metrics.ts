@@ -7,7 +7,7 @@ import { formerName, shortName, workerNames } from '../cluster/names';
 import { isShown } from '../cluster/offered';
 import { formatBytes, formatCount, Units } from '../format';
 import { GpuDaskModel } from '../model/model';
-import { HistoryStore, MetricId, Series } from './store';
+import { HistoryStore, ISourceHistory, MetricId, Series } from './store';
 
 /** A metric without its values. */
 interface IMetricType {
@@ -171,6 +171,8 @@ export function sourcesOf(
       workerNames(state?.workers ?? [], trans, true)
     ])
   );
+  const isNow = ([, { kernelId, id }]: [string, ISourceHistory]): boolean =>
+    names.get(kernelId)?.has(id) ?? false;
   return {
     gpus: gpus
       .filter(gpu => store.gpus.has(gpu.uuid))
@@ -181,7 +183,11 @@ export function sourcesOf(
         kernelId: '',
         id: uuid
       })),
-    workers: [...store.workers]
+    // Those of now come first.
+    workers: [
+      ...[...store.workers].filter(isNow),
+      ...[...store.workers].filter(each => !isNow(each))
+    ]
       .filter(([, { kernelId }]) =>
         isShown(kernelId, currentId, settings.value)
       )

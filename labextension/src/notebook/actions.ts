@@ -83,23 +83,38 @@ export async function showCell(
   }
 }
 
-/** Run a cell that begins with a magic: if it has failed, none of its other code has run. */
-export async function runCell(
+/** Run the last cell again that was refused its GPUs for a reason, before it has run any other code. */
+export async function runRefused(
   { content, sessionContext }: NotebookPanel,
-  cell: Notebook['widgets'][number]
+  reason: string
 ): Promise<void> {
-  const index = content.widgets.indexOf(cell);
-  const source = cell.model?.sharedModel.getSource() ?? '';
-  if (index >= 0 && source.trimStart().startsWith('%')) {
+  // What a command refuses is no error with a traceback.
+  const text = JSON.stringify(`UsageError: ${reason}`).slice(1, -1);
+  const counts = content.widgets.map(({ model: { sharedModel } }) =>
+    'getOutputs' in sharedModel &&
+    JSON.stringify(sharedModel.getOutputs()).includes(text) &&
+    isRefusedFirst(sharedModel.getSource())
+      ? (sharedModel.execution_count ?? 0)
+      : -1
+  );
+  const last = Math.max(...counts);
+  if (last >= 0) {
     const { activeCellIndex, mode } = content;
     content.deselectAll();
-    content.activeCellIndex = index;
+    content.activeCellIndex = counts.indexOf(last);
     const run = NotebookActions.run(content, sessionContext);
     // Who writes in another cell goes on.
     content.activeCellIndex = activeCellIndex;
     content.mode = mode;
     await run;
   }
+}
+
+/** Whether a cell has no code before the command that starts a cluster; after `%gpudask on` it has no command. */
+export function isRefusedFirst(source: string): boolean {
+  return (
+    /^(\s*([%#].*)?\n)*\s*%%?gpudask/.test(source) || !/%gpudask/.test(source)
+  );
 }
 
 /** Say in each line of progress of a notebook that it has ended. */

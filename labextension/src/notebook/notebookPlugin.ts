@@ -3,12 +3,7 @@
  */
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { ISessionContext } from '@jupyterlab/apputils';
-import {
-  INotebookTracker,
-  Notebook,
-  NotebookActions,
-  NotebookPanel
-} from '@jupyterlab/notebook';
+import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { addBelowIcon } from '@jupyterlab/ui-components';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
@@ -17,8 +12,6 @@ import { isOffered } from '../cluster/offered';
 import { CommandIDs } from '../commandIDs';
 import { IGpuDask } from '../tokens';
 import { ENDED } from './acceleration';
-
-type Cell = Notebook['widgets'][number];
 
 /** Start a cluster for the kernel of a notebook, and again when the kernel changes, if the user has chosen so. */
 export function startClusterOf(
@@ -55,43 +48,31 @@ export function runRefusedCells(
   { model, current, commands }: IGpuDask,
   tracker: INotebookTracker
 ): void {
-  /** The last cell of each notebook that has failed. */
-  const failed = new WeakMap<Notebook, { cell: Cell; why: string }>();
-  /** The cells to run when the clusters of their kernels are ready. */
-  const refused = new Map<string, Cell>();
-  NotebookActions.executed.connect((_, { notebook, cell, error }) => {
-    if (error) {
-      failed.set(notebook, { cell, why: error.errorValue });
-    } else if (failed.get(notebook)?.cell === cell) {
-      failed.delete(notebook);
-    }
-  });
+  /** Why their kernels had no cluster before. */
+  const started = new Map<string, string>();
   const statusOf = (kernelId: string): string | undefined =>
     model.clusters.get(kernelId)?.status;
   commands.commandExecuted.connect((_, { args, result }) => {
     const kernelId = String(args.kernelId ?? current.kernelId);
-    const cluster = model.clusters.get(kernelId);
-    const panel = cluster?.reserved_gpus.length
-      ? findPanel(tracker, kernelId)
-      : undefined;
-    const { cell, why } = (panel && failed.get(panel.content)) ?? {};
-    if (cell && cluster && why?.includes(cluster.reason)) {
+    const { reserved_gpus: gpus = [], reason = '' } =
+      model.clusters.get(kernelId) ?? {};
+    if (gpus.length > 0) {
       const add = (): void => {
         if (statusOf(kernelId) === 'starting') {
-          refused.set(kernelId, cell);
+          started.set(kernelId, reason);
         }
       };
       result.then(add, () => undefined);
     }
   });
   model.clustersChanged.connect(() => {
-    for (const [kernelId, cell] of refused) {
+    for (const [kernelId, reason] of started) {
       const status = statusOf(kernelId);
       if (status !== 'starting') {
-        refused.delete(kernelId);
+        started.delete(kernelId);
         const panel = findPanel(tracker, kernelId);
         if (panel && status === 'ready') {
-          void import('./actions').then(({ runCell }) => runCell(panel, cell));
+          void import('./actions').then(each => each.runRefused(panel, reason));
         }
       }
     }

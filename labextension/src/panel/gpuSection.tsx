@@ -160,10 +160,6 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
   const { kind, text } = userSummary(gpu, gpuDask);
   const Caret = isExpanded ? caretDownIcon : caretRightIcon;
   const ids = gpu.holders.map(({ kernel_id: id }) => id ?? '');
-  // The letters distinguish notebooks in several folders in less room.
-  const short = ids.some(id => model.numberOf(id) !== null)
-    ? text.replace(/[^,\s][^,]*\//g, '')
-    : text;
   return (
     <Card
       version={`${text} ${isExpanded}`}
@@ -199,7 +195,9 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
               <ClusterBadge key={index} kernelId={id} />
             ))}
             <HolderLink kernelId={ids[0] ?? ''}>
-              <ShortName name={short} />
+              {text.split(/(?<=, )/).map((name, index) => (
+                <ShortName key={index} name={name} />
+              ))}
             </HolderLink>
           </span>
         </Unchanged>

@@ -11,6 +11,7 @@ import {
   expectIdleKernel,
   gpuDaskPanel,
   openAnalysis,
+  picture,
   setCode,
   submitTasks,
   uploadNotebook
@@ -130,9 +131,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
       await page.sidebar.setWidth(width, 'left');
       for (const theme of ['JupyterLab Dark', 'JupyterLab Light']) {
         await page.theme.setTheme(theme);
-        await page.screenshot({
-          path: testInfo.outputPath(`${theme.slice(11)}-${width}.png`)
-        });
+        await picture(page, testInfo, `${theme.slice(11)}-${width}`);
       }
     }
     await choose('Options…', 'failed');
@@ -172,6 +171,9 @@ test('each notebook has its own card, and a refused start offers what is possibl
     );
     await page.notebook.runCell(0);
     await expect(ours).toContainText(/GPU 0 is reserved by \S*other.ipynb/);
+    await page.notebook.save();
+    await page.reload({ waitForIsReady: false });
+    await expectIdleKernel(page);
     await choose('Wait for GPUs', 'in line, place 1');
     const line = panel.getByRole('list', { name: 'In line for GPUs' });
     await expect(line.getByRole('listitem')).toHaveText(
@@ -180,7 +182,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
     await expect(ours).toContainText(
       /Waiting for GPUs at place 1 in line\. GPU 0 is reserved by \S*other\.ipynb/
     );
-    await page.screenshot({ path: testInfo.outputPath('line.png') });
+    await picture(page, testInfo, 'line');
     await stop(other);
     await expect(line).toBeHidden();
     await expect(ours.getByText('ready')).toBeVisible();
@@ -188,7 +190,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
     await expect(
       page.locator('.jp-OutputArea').getByText('It goes on')
     ).toBeVisible();
-    await page.screenshot({ path: testInfo.outputPath('goes-on.png') });
+    await picture(page, testInfo, 'goes-on');
     await stop(ours);
   });
 

@@ -8,7 +8,7 @@ import { mkdtempSync, writeFileSync } from 'fs';
 import { tmpdir } from 'os';
 import { join } from 'path';
 
-import { openAnalysis, setCode, startOnCpu } from './helpers';
+import { openAnalysis, picture, setCode, startOnCpu } from './helpers';
 
 /** Where the content of an element begins. */
 function leftOf(element: Locator): Promise<number> {
@@ -22,7 +22,7 @@ test('the line below a cell unfolds its operations, live, in a saved notebook an
   page,
   request,
   tmpPath
-}) => {
+}, testInfo) => {
   await openAnalysis(page, request, tmpPath);
   await startOnCpu(page);
   await setCode(
@@ -50,6 +50,7 @@ test('the line below a cell unfolds its operations, live, in a saved notebook an
   const edge = await leftOf(cell.locator('pre', { hasText: /^text/ }));
   expect((await table.boundingBox())!.x).toBeCloseTo(edge, 0);
   expect((await line.boundingBox())!.x).toBeCloseTo(edge, 0);
+  await picture(page, testInfo, 'operations');
 
   await page.notebook.save();
   const reply = await request.get(`/api/contents/${tmpPath}/analysis.ipynb`);
@@ -76,4 +77,5 @@ test('the line below a cell unfolds its operations, live, in a saved notebook an
     await leftOf(exported.locator('pre', { hasText: /^text/ })),
     0
   );
+  await picture(exported, testInfo, 'exported');
 });

@@ -1,5 +1,20 @@
 import { IJupyterLabPageFixture } from '@jupyterlab/galata';
-import { APIRequestContext, expect, Locator, Page } from '@playwright/test';
+import {
+  APIRequestContext,
+  expect,
+  Locator,
+  Page,
+  TestInfo
+} from '@playwright/test';
+
+/** Add a picture of the page to the results of the test, to be looked at. */
+export async function picture(
+  page: Page,
+  testInfo: TestInfo,
+  name: string
+): Promise<void> {
+  await page.screenshot({ path: testInfo.outputPath(`${name}.png`) });
+}
 
 /** The panel of the extension. */
 export function gpuDaskPanel(page: Page): Locator {

@@ -7,6 +7,7 @@ import {
   clusterCard,
   clusterOnServer,
   openAnalysis,
+  picture,
   setCode,
   startOnCpu
 } from './helpers';
@@ -136,7 +137,7 @@ test('the blocks of fused tasks are counted below the cell, in the card, in the 
   page,
   request,
   tmpPath
-}) => {
+}, testInfo) => {
   await openAnalysis(page, request, tmpPath);
   await startOnCpu(page);
   await setCode(
@@ -163,6 +164,7 @@ test('the blocks of fused tasks are counted below the cell, in the card, in the 
   ).toHaveAttribute('aria-valuetext', /\d+ of 2\d\d blocks/);
   await expect(page.locator('.jp-GpuDask-toolbarState')).toContainText(/\d+ %/);
   await expect(page).toHaveTitle(/^\d+ % · analysis/);
+  await picture(page, testInfo, 'progress');
 
   const { kernel_id: kernelId } = await clusterOnServer(request);
   await request.post(`/api/kernels/${kernelId}/interrupt`);
@@ -172,5 +174,6 @@ test('the blocks of fused tasks are counted below the cell, in the card, in the 
       .locator('.jp-OutputArea-output')
       .filter({ hasText: /\d+ of 2\d\d blocks, \d+ cancelled/ })
   ).toBeVisible();
+  await picture(page, testInfo, 'interrupted');
   await expect(page).toHaveTitle(/^analysis/);
 });

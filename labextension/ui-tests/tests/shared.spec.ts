@@ -10,6 +10,7 @@ import {
   expectIdleKernel,
   gpuDaskPanel,
   openAnalysis,
+  picture,
   setCode,
   uploadNotebook
 } from './helpers';
@@ -26,9 +27,7 @@ test('two notebooks use a shared cluster, which is started and scaled in the pan
   test.slow();
   const panel = gpuDaskPanel(page);
   const shared = panel.getByRole('listitem', { name: 'Shared cluster 1' });
-  const look = async (name: string): Promise<void> => {
-    await page.screenshot({ path: testInfo.outputPath(`${name}.png`) });
-  };
+  const look = (name: string): Promise<void> => picture(page, testInfo, name);
   /** The entry of the visible notebook's toolbar button that uses the shared cluster, or no longer. */
   const use = async (): Promise<Locator> => {
     // Its role depends on whether it is checked.

@@ -9,6 +9,7 @@ import {
   clusterOnServer,
   gpuDaskPanel,
   openAnalysis,
+  picture,
   runFromPalette,
   setCode,
   startOnCpu
@@ -19,7 +20,7 @@ test('a cluster is not stopped without a question while its notebook runs a cell
   page,
   request,
   tmpPath
-}) => {
+}, testInfo) => {
   await openAnalysis(page, request, tmpPath);
   await startOnCpu(page);
   await setCode(page, 0, 'import time\ntime.sleep(600)');
@@ -29,6 +30,7 @@ test('a cluster is not stopped without a question while its notebook runs a cell
   const dialog = page.getByRole('dialog');
   await card.getByRole('button', { name: 'Stop' }).click();
   await expect(dialog).toContainText('Its notebook is running a cell.');
+  await picture(page, testInfo, 'question');
   await dialog.getByRole('button', { name: 'Cancel' }).click();
   await page.keyboard.press('Control+Alt+Shift+X');
   await expect(dialog).toContainText('Its notebook is running a cell.');
@@ -44,7 +46,7 @@ test('a line of progress says that its kernel has ended, also in the saved noteb
   page,
   request,
   tmpPath
-}) => {
+}, testInfo) => {
   await openAnalysis(page, request, tmpPath);
   await startOnCpu(page);
   await setCode(page, 0, '%load_ext jupyter_gpudask');
@@ -62,6 +64,7 @@ test('a line of progress says that its kernel has ended, also in the saved noteb
   await expect(line).toHaveText(/^0 of \d+ \w+ done .* last seen /);
   const ended = /^Ended without a result: 0 of \d+ \w+ done .* last seen /;
   await expect(line).toHaveText(ended);
+  await picture(page, testInfo, 'ended');
   await page.getByRole('dialog').getByRole('button', { name: 'Ok' }).click();
   await page.notebook.save();
   const reply = await request.get(`/api/contents/${tmpPath}/analysis.ipynb`);
@@ -71,7 +74,7 @@ test('a line of progress says that its kernel has ended, also in the saved noteb
 
 plainTest(
   'what a silent server has sent is grey, with its age, until the server speaks again',
-  async ({ page }) => {
+  async ({ page }, testInfo) => {
     const scene = { gpus: 2, workers: 2 };
     const show = await playScene(page, scene);
     await page.goto('lab?reset');
@@ -86,6 +89,7 @@ plainTest(
     await expect(panel.getByText('The server does not respond.')).toBeVisible();
     await expect(panel.getByText(/No data for \d+ s/)).toBeVisible();
     await expect(stale).toHaveCount(2);
+    await picture(page, testInfo, 'silent');
     await show(scene);
     await expect(stale).toHaveCount(0);
   }
