@@ -51,6 +51,7 @@ class ReportedCell:
         self._report(
             seconds=time.monotonic() - self._clock if self.seconds is None else self.seconds,
             failed=result is not None and not result.success,
+            interrupted=result is not None and isinstance(result.error_in_exec, KeyboardInterrupt),
             fallback_blocks=sum(fallback_log.blocks_of(self._record.id).values()),
         )
 

@@ -250,6 +250,7 @@ class CellRun(_Model):
     - `fallbacks`: what ran on the CPU instead of the GPUs, in words, such as ``median (line 3), 10 blocks``.
     - `fallback_blocks`: how many blocks it computed on the host because CuPy or cuDF lack the operation.
     - `failed`: whether it raised an error.
+    - `interrupted`: whether that is because the user has interrupted it.
     """
 
     id: str = Field("", max_length=100)
@@ -260,6 +261,7 @@ class CellRun(_Model):
     fallbacks: tuple[Annotated[str, Field(max_length=300)], ...] = Field((), max_length=20)
     fallback_blocks: int = Field(0, ge=0, le=10**9)
     failed: bool = False
+    interrupted: bool = False
 
 
 class ClusterState(_Model):

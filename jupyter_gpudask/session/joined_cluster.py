@@ -118,7 +118,7 @@ def _describe(target: Target, identity: Identity, client: KernelClient) -> Ready
         )
     return Ready(
         engine=engine_with(gpus=on_gpus),
-        cpu_reason="" if on_gpus else f"The workers of {target.address} have no GPU.",
+        cpu_reason="" if on_gpus else f"The workers of {target.name or target.address} have no GPU.",
         address=target.address,
         credentials=None,
         dashboard_port=None,

@@ -103,7 +103,9 @@ def test_a_cell_that_runs_without_a_browser_is_in_the_history_with_its_metrics(o
     assert (cell["notebook"], cell["failed"]) == ("night.ipynb", False)
     assert cell["seconds"] > 1.5
     assert f" · {cell['seconds']:.1f} s · " in lines[-1]
-    (shown,) = server.cluster(kernel)["cells"]
+    kernel.run("%%gpudask\nraise KeyboardInterrupt")
+    wait_until(lambda: any(each["failed"] and each["interrupted"] for each in own_cells()))
+    shown, _ = server.cluster(kernel)["cells"]
     assert shown["began"] == cell["began"]
     samples = part()["samples"]
     gpus = [gpu for sample in samples for gpu in sample["gpus"].values()]

@@ -250,7 +250,8 @@ describe('the section of clusters', () => {
       peak: number * 2 ** 30,
       fallbacks: number === 5 ? ['median (line 3), 10 blocks'] : [],
       fallback_blocks: 0,
-      failed: number === 4
+      failed: number === 4 || number === 2,
+      interrupted: number === 2
     }));
     const running = { ...ended[0], number: 6, began: 6, seconds: null };
     const cells = [...ended, running];
@@ -263,7 +264,7 @@ describe('the section of clusters', () => {
       '[5]5.0 speak 5.0 GiBon the CPU: median (line 3), 10 blocks',
       '[4]failed after 4.0 speak 4.0 GiB',
       '[3]3.0 speak 3.0 GiB',
-      '[2]2.0 speak 2.0 GiB',
+      '[2]interrupted after 2.0 speak 2.0 GiB',
       '[1]1.0 speak 1.0 GiB'
     ]);
     shown.panel.node

@@ -55,7 +55,9 @@ export function CellList({
               {cell.seconds === null
                 ? trans.__('running')
                 : cell.failed
-                  ? trans.__('failed after %1', secondsText(cell, trans))
+                  ? cell.interrupted
+                    ? trans.__('interrupted after %1', secondsText(cell, trans))
+                    : trans.__('failed after %1', secondsText(cell, trans))
                   : secondsText(cell, trans)}
             </span>
             {cell.peak !== null && (

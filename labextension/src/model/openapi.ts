@@ -251,6 +251,11 @@ export type components = {
        * @default false
        */
       failed: boolean;
+      /**
+       * Interrupted
+       * @default false
+       */
+      interrupted: boolean;
       /** Kernel Id */
       kernel_id: string;
       /**
@@ -271,6 +276,7 @@ export type components = {
      *     - `fallbacks`: what ran on the CPU instead of the GPUs, in words, such as ``median (line 3), 10 blocks``.
      *     - `fallback_blocks`: how many blocks it computed on the host because CuPy or cuDF lack the operation.
      *     - `failed`: whether it raised an error.
+     *     - `interrupted`: whether that is because the user has interrupted it.
      */
     CellRun: {
       /**
@@ -310,6 +316,11 @@ export type components = {
        * @default false
        */
       failed: boolean;
+      /**
+       * Interrupted
+       * @default false
+       */
+      interrupted: boolean;
     };
     /**
      * ClusterInfo
