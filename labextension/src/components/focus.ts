@@ -11,7 +11,7 @@ export function rememberFocus(): () => void {
   for (; node; node = node.parentElement) {
     path.push(node);
   }
-  const giveBack = (tries = 20): void => {
+  const giveBack = (tries: number): void => {
     const [first] = path;
     if (tries > 0 && first?.isConnected && first.matches(':disabled')) {
       // It was a button whose command is carried out still.
@@ -28,7 +28,7 @@ export function rememberFocus(): () => void {
         ?.focus();
     }
   };
-  return giveBack;
+  return () => giveBack(20);
 }
 
 /**

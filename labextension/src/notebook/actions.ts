@@ -113,7 +113,8 @@ export async function runRefused(
 /** Whether a cell has no code before the command that starts a cluster; after `%gpudask on` it has no command. */
 export function isRefusedFirst(source: string): boolean {
   return (
-    /^(\s*([%#].*)?\n)*\s*%%?gpudask/.test(source) || !/%gpudask/.test(source)
+    /^([ \t]*([%#].*)?\n)*[ \t]*%%?gpudask/.test(source) ||
+    !/%gpudask/.test(source)
   );
 }
 

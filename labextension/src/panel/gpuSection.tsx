@@ -195,8 +195,8 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
               <ClusterBadge key={index} kernelId={id} />
             ))}
             <HolderLink kernelId={ids[0] ?? ''}>
-              {text.split(/(?<=, )/).map((name, index) => (
-                <ShortName key={index} name={name} />
+              {text.split(', ').map((name, index) => (
+                <ShortName key={index} name={index > 0 ? `, ${name}` : name} />
               ))}
             </HolderLink>
           </span>
