@@ -179,7 +179,7 @@ class Kernel:
     def pid(self) -> int:
         return self.manager.provisioner.pid
 
-    def run(self, code: str, *, silent: bool = False, timeout: float = 60, on_display=lambda: None) -> Reply:
+    def run(self, code: str, *, timeout: float = 60, on_display=lambda: None, **options) -> Reply:
         reply = Reply("")
 
         def take(message):
@@ -199,7 +199,7 @@ class Kernel:
                 reply.errors_shown += 1
                 reply.traceback += "\n".join(content["traceback"])
 
-        message = self.client.execute_interactive(code, silent=silent, timeout=timeout, output_hook=take)
+        message = self.client.execute_interactive(code, timeout=timeout, output_hook=take, **options)
         content = message["content"]
         reply.status = content["status"]
         reply.error, reply.error_value = content.get("ename"), content.get("evalue", "")

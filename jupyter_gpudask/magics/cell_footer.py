@@ -197,7 +197,7 @@ class Footer:
                 return
             self._reported.update(state)
             with self._lock:
-                if self._may_show and not self._done.is_set():
+                if self._may_show and self._reported.is_watched and not self._done.is_set():
                     self._line.show(CellProgress(state, time.monotonic() - self._began))
 
     @property

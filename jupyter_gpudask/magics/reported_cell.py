@@ -24,6 +24,8 @@ class ReportedCell:
 
     - `peak`: the highest peak of allocated device memory of any GPU that is known, in bytes.
     - `seconds`: how long its line says that it took; `None` without a line.
+    - `is_watched`: whether somebody may answer questions of the cell, and sees it run; not if a tool such as nbclient
+      runs the notebook.
     """
 
     def __init__(self, shell: InteractiveShell, session: Session, record: CellRecord) -> None:
@@ -35,6 +37,7 @@ class ReportedCell:
         inputs = shell.history_manager and shell.history_manager.input_hist_raw  # releases count at other moments
         self._number = len(inputs) - 1 if inputs else None
         parent: Any = getattr(shell, "get_parent", dict)()
+        self.is_watched: bool = (parent.get("content") or {}).get("allow_stdin", True)
         self._id = str((parent.get("metadata") or {}).get("cellId", ""))[:100]
         self._sent: Any = None
         self._report()

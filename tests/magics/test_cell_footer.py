@@ -48,6 +48,12 @@ def test_the_footer_has_energy_and_cost(recorded):
     assert cost == pytest.approx(2000 * seconds, abs=2000 * 0.06)
 
 
+def test_a_cell_that_nobody_watches_shows_no_progress(kernel):
+    code = f"{CELL}\nimport time\nclient.submit(time.sleep, 3, pure=False).result()"
+    (line,) = kernel.ok(code, allow_stdin=False).displayed
+    assert " 1 task " in line
+
+
 def test_the_footer_stands_under_the_traceback_of_a_long_cell(kernel, tmp_path):
     file = tmp_path / "file"
     kernel.ok("def wait_for(file):\n    import os, time\n    while not os.path.exists(file): time.sleep(0.05)")

@@ -294,7 +294,10 @@ function TaskStatus({ cluster, progress }: ITaskStatusProps): JSX.Element {
 /** What a start waits for, the hosts that are lost, and the jobs without a worker. */
 function Notes({ cluster }: { cluster: ICluster }): JSX.Element | null {
   const { trans } = useGpuDask();
-  return cluster.notes.length > 0 ? (
+  if (cluster.notes.length === 0) {
+    return null;
+  }
+  const notes = (
     <ul
       className="jp-GpuDask-notes"
       aria-label={trans.__('Notes on %1', cluster.name)}
@@ -303,7 +306,16 @@ function Notes({ cluster }: { cluster: ICluster }): JSX.Element | null {
         <li key={note}>{note}</li>
       ))}
     </ul>
-  ) : null;
+  );
+  // The state has the place in line, and the list of the GPUs who has reserved them.
+  return cluster.place > 0 ? (
+    <details className="jp-GpuDask-reason">
+      <summary>{trans.__('Details')}</summary>
+      {notes}
+    </details>
+  ) : (
+    notes
+  );
 }
 
 /** Who gets the GPUs of the idle cluster, and when, with a button to keep them. */
