@@ -104,6 +104,7 @@ class KernelClient(Client):
     # the workers that were restarted because a query of Polars did not stop; the interrupted cell shows and clears them
     stuck_workers: list[StuckWorker]
     tasks_submitted = 0  # the number of tasks in its graphs, as the scheduler has counted them so far
+    tasks_new = 0  # the number of those that it did not know before, such as those of collections that persist
     _receives_fallbacks = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -285,7 +286,9 @@ class KernelClient(Client):
         if not isinstance(message, dict) or message.get("action") != "update-graph":
             return
         with self._counted:
-            self.tasks_submitted += message.get("metrics", {}).get("tasks", 0)
+            metrics = message.get("metrics", {})
+            self.tasks_submitted += metrics.get("tasks", 0)
+            self.tasks_new += metrics.get("new_tasks", 0)
             self._uncounted -= 1
             self._counted.notify_all()
 

@@ -73,7 +73,8 @@ class Footer:
         # Graphs of an earlier cell that the scheduler reads still.
         self._cluster.client.wait_until_counted(_EARLIER_TIMEOUT)
         self._began = time.monotonic()
-        self._submitted_before = self._cluster.client.tasks_submitted
+        client = self._cluster.client
+        self._tasks_before = client.tasks_submitted, client.tasks_new
         self._is_measured = self._cluster.begin_cell()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -108,9 +109,15 @@ class Footer:
                 self._line.clear()
 
     @property
+    def _tasks(self) -> tuple[int, int]:
+        """The tasks that the cell has submitted, and how many of them are new."""
+        clients = [self._cluster.client, *([] if self._current is self._cluster else [self._current.client])]
+        submitted, new = self._tasks_before
+        return sum(each.tasks_submitted for each in clients) - submitted, sum(each.tasks_new for each in clients) - new
+
+    @property
     def _submitted(self) -> int:
-        submitted = self._cluster.client.tasks_submitted - self._submitted_before
-        return submitted if self._current is self._cluster else submitted + self._current.client.tasks_submitted
+        return self._tasks[0]
 
     @property
     def _current(self) -> RunningCluster:
@@ -150,7 +157,7 @@ class Footer:
             cluster=("the " if self._current.is_owned and not ready.has_gpus else "") + ready.describe(state),
             polars_in_kernel=bool(self._record.polars_queries) and "cudf" not in self._backends,
             seconds=seconds,
-            tasks=self._submitted,
+            tasks=self._tasks[1],
             cancelled=self._record.cancelled,
             fused=state.work.blocks - state.work.tasks if state else 0,
             peak=None if busiest is None else peaks[busiest],
@@ -236,7 +243,7 @@ class CellSummary(View):
     libraries: tuple[str, ...]  # the array and dataframe libraries that were used on the cluster
     cluster: str  # the cluster in a few words
     seconds: float  # the duration of the cell
-    tasks: int  # the number of tasks that the cell has submitted
+    tasks: int  # the number of new tasks that the cell has submitted
     # peak, peak_gpu: the highest peak of allocated device memory of any GPU in bytes, and the index of that GPU
     peak: int | None
     peak_gpu: int | None

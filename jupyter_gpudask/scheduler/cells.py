@@ -119,10 +119,11 @@ class CellTasks(CountingPlugin):
         self._fused = {}
 
     def update_graph(self, scheduler: Scheduler, *, tasks: Collection[Any], **_: Any) -> None:
-        """Count the tasks of a graph; called by Dask before they run."""
+        """Count the tasks of a graph that are not computed already; called by Dask before they run."""
         if not self._count_unfinished():
             self._begin()
-        blocks = {key: blocks_of(task.run_spec) for key in tasks if (task := scheduler.tasks.get(key))}
+        found = [task for key in tasks if (task := scheduler.tasks.get(key)) and task.state == "released"]
+        blocks = {task.key: blocks_of(task.run_spec) for task in found}
         for key, number in blocks.items():
             self._cell_blocks[scheduler.tasks[key].prefix.name] += number
         self._work.add(len(blocks), sum(blocks.values()))

@@ -54,6 +54,16 @@ def test_a_cell_that_nobody_watches_shows_no_progress(kernel):
     assert " 1 task " in line
 
 
+def test_tasks_that_a_later_graph_refers_to_are_counted_once(kernel, tmp_path):
+    file = tmp_path / "file"
+    kernel.ok("def wait_for(file, n):\n    import os, time\n    while not os.path.exists(file): time.sleep(0.05)")
+    waiting = f"[client.submit(wait_for, {str(file)!r}, n) for n in range(4)]"
+    code = f"{CELL}\nimport dask\ndask.delayed(len)(dask.persist({waiting})).compute()"
+    lines = kernel.ok(code, on_display=file.touch).displayed
+    assert "0 of 5 tasks done" in lines[0]
+    assert " 5 tasks " in lines[-1]
+
+
 def test_the_footer_stands_under_the_traceback_of_a_long_cell(kernel, tmp_path):
     file = tmp_path / "file"
     kernel.ok("def wait_for(file):\n    import os, time\n    while not os.path.exists(file): time.sleep(0.05)")
