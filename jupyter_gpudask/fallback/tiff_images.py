@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,18 +66,14 @@ def read(file: Any) -> Any:
 
 
 def _imread(file: Any) -> Any:
-    import tifffile
-
-    return tifffile.imread(file)
+    return import_module("tifffile").imread(file)
 
 
 def _layout_of(file: Any, image: Any, size: int) -> _Layout | None:
     """The layout of a file with the pixels of one image as they are in memory, or `None`."""
-    import tifffile
-
     if not 0 < size - image.nbytes <= _MOST_AROUND or not image.dtype.isnative or not image.flags.c_contiguous:
         return None
-    with tifffile.TiffFile(file) as opened:
+    with import_module("tifffile").TiffFile(file) as opened:
         page = opened.pages.first
         offset = page.dataoffsets[0] if len(opened.pages) == 1 and page.is_contiguous else 0
     with open(file, "rb") as opened:  # noqa: PTH123

@@ -65,7 +65,7 @@ test.describe('with 15 minutes of metrics', () => {
     await page.goto();
     await runFromPalette(page, 'Show GPU History');
     const charts = tab(page).getByRole('img');
-    await expect(charts).toHaveCount(13);
+    await expect(charts).toHaveCount(12);
     const button = (name: string): Locator =>
       tab(page).getByRole('button', { name });
     const reset = button('Reset zoom');
@@ -162,7 +162,7 @@ test.describe('with 15 minutes of metrics', () => {
         4
       );
       await list.getByLabel('NVLink').click();
-      await expect(charts).toHaveCount(12);
+      await expect(charts).toHaveCount(11);
       await page.keyboard.press('Escape');
       await expect(list).toBeHidden();
       const [header] = (await saved('Save CSV')).toString().split('\n');
@@ -170,10 +170,10 @@ test.describe('with 15 minutes of metrics', () => {
       expect(header).not.toContain('NVLink');
 
       await page.reload({ waitForIsReady: false });
-      await expect(charts).toHaveCount(12);
+      await expect(charts).toHaveCount(11);
       await open.click();
       await list.getByLabel('NVLink').click();
-      await expect(charts).toHaveCount(13);
+      await expect(charts).toHaveCount(12);
       await page.keyboard.press('Escape');
     });
 
