@@ -52,8 +52,11 @@ test('the start shows its progress, the status agrees with the card and the runn
   await expect(clusterCard(page).getByText('0 of 3 tasks')).toBeVisible();
   await expect(widget).toContainText('Tasks: 2 running, 1 waiting.');
   await expect(widget).toContainText(/MiB1\d/);
-  const height = async () =>
-    (await status.getByRole('table').boundingBox())!.height;
+  // The table may be replaced at any time.
+  const height = (): Promise<number> =>
+    status
+      .getByRole('table')
+      .evaluate(table => table.getBoundingClientRect().height);
   const live = await height();
   const { kernel_id: kernelId } = await clusterOnServer(request);
   await request.post(`/api/kernels/${kernelId}/interrupt`);
