@@ -104,7 +104,7 @@ class KernelClient(Client):
     # the workers that were restarted because a query of Polars did not stop; the interrupted cell shows and clears them
     stuck_workers: list[StuckWorker]
     tasks_submitted = 0  # the number of tasks in its graphs, as the scheduler has counted them so far
-    tasks_new = 0  # the number of those that it did not know before, such as those of collections that persist
+    tasks_new = 0  # the number of those that the scheduler did not know before
     _receives_fallbacks = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -133,7 +133,7 @@ def columns_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
 
 
 def _has_values_of_columns(expression: Any) -> bool:
-    """Whether it is, or was, on a GPU and may have them; those of ``isin`` are delayed."""
+    """Whether it has a part on a GPU, and may have values by the names of columns; those of ``isin`` are delayed."""
     if expression.ndim < 2 or not isinstance(expression, _OF_COLUMNS):
         return False
     is_plain = isinstance(expression, _expr.Fillna | _expr.Replace | _expr.Round) and not any(

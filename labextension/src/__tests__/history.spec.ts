@@ -210,7 +210,7 @@ describe('the history', () => {
       metrics: [
         { id: 'cpu', top: 100, series: [[null, 30]] },
         { id: 'memory', top: 256 * GIB, series: [[null, 9 * GIB]] },
-        // Without traffic there is no chart, as that of the disk.
+        // The disk has no traffic, and so no chart.
         { id: 'network', series: [[null, 7]] }
       ]
     });

@@ -12,7 +12,6 @@ import { formatCount, formatDuration, percentage, sum } from '../format';
 import {
   ICluster,
   IGpu,
-  IGpuList,
   IProblem,
   isShared,
   IWorker,
@@ -20,7 +19,7 @@ import {
   SpecRequest
 } from '../model/api';
 import { IGpuDask } from '../tokens';
-import { holderName } from './names';
+import { freedGpus, freeText, reservedReason } from './reservedGpus';
 
 /** A button. */
 export interface IAction {
@@ -287,93 +286,6 @@ export function activeGpus(cluster: ICluster): string[] {
 function hasStarted(cluster: ICluster): boolean {
   const { status, workers_ready: ready, workers_total: total } = cluster;
   return status !== 'failed' || (total > 0 && ready === total);
-}
-
-/** The GPUs that other clusters had reserved when this one could not start: none while one of them is reserved, or waited for. */
-function freedGpus(cluster: ICluster, list: IGpuList | null): IGpu[] {
-  const { status, reserved_gpus: uuids, kernel_id: kernelId, spec } = cluster;
-  const held = list?.gpus.filter(({ uuid }) => uuids.includes(uuid)) ?? [];
-  const areFree = held.every(({ holders }) =>
-    holders.every(
-      each => each.kernel_id === kernelId || (each.share && spec.share)
-    )
-  );
-  return status === 'failed' &&
-    areFree &&
-    held.length === uuids.length &&
-    list?.waiting.length === 0
-    ? held
-    : [];
-}
-
-/** Who has reserved the GPUs now: names and holders may have changed since the start was refused. */
-function reservedReason(
-  cluster: ICluster,
-  { gpus, clusters }: IGpuDask['model'],
-  trans: TranslationBundle
-): Partial<ISnapshot['reason']> {
-  const all = gpus?.gpus ?? [];
-  const held = all.filter(
-    ({ uuid, holders }) =>
-      holders.length > 0 && cluster.reserved_gpus.includes(uuid)
-  );
-  const groups = new Map<string, IGpu[]>();
-  held.forEach(gpu => {
-    const names = gpu.holders.map(each => holderName(each, clusters));
-    const key = [...new Set(names)].join(', ');
-    groups.set(key, [...(groups.get(key) ?? []), gpu]);
-  });
-  if (groups.size === 0) {
-    return {};
-  }
-  const sentences = [...groups].map(([names, each]) =>
-    trans._n(
-      'GPU %2 is reserved by %3.',
-      'GPUs %2 are reserved by %3.',
-      each.length,
-      indicesOf(each),
-      names
-    )
-  );
-  const message = sentences.join(' ');
-  if (groups.size <= MOST_HOLDERS) {
-    return { message };
-  }
-  return {
-    message:
-      held.length === all.length
-        ? trans.__('All %1 GPUs are reserved.', all.length)
-        : trans.__('GPUs %1 are reserved.', indicesOf(held)),
-    fix: `${message} ${endReason(cluster, trans).fix}`
-  };
-}
-
-/** More holders are not in the headline. */
-const MOST_HOLDERS = 2;
-
-/** The indices of GPUs: "0–3, 6". */
-function indicesOf(gpus: IGpu[]): string {
-  const runs: number[][] = [];
-  for (const { index } of gpus) {
-    const run = runs.at(-1);
-    if (run?.at(-1) === index - 1) {
-      run.push(index);
-    } else {
-      runs.push([index]);
-    }
-  }
-  return runs
-    .map(run => (run.length > 2 ? `${run[0]}–${run.at(-1)}` : run.join(', ')))
-    .join(', ');
-}
-
-function freeText(gpus: IGpu[], trans: TranslationBundle): string {
-  return trans._n(
-    'The cluster did not start because GPU %2 was reserved. It is free now.',
-    'The cluster did not start because GPUs %2 were reserved. They are free now.',
-    gpus.length,
-    indicesOf(gpus)
-  );
 }
 
 /** What the error offers, or else the same again; and other options, which come first if these were refused. */
