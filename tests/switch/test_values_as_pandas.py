@@ -348,6 +348,38 @@ def test_values_that_are_filled_from_a_partition_without_rows_keep_their_fractio
     pd.testing.assert_frame_equal(result.sort_index(), frame.combine_first(OTHERS[other]), check_dtype=False)
 
 
+def medians(frame, key, **options):
+    return frame.groupby(key, **options).x.median().to_frame()
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda large, small, other: large.merge(small, on="k").merge(other, on="k"),
+        lambda large, small, other: large.merge(small, on="k", how="left")[["k", "x"]].merge(other, on="k"),
+        lambda large, small, other: other.merge(small.merge(large, on="k", how="right"), on="k", how="outer"),
+        lambda large, small, _: medians(large.merge(small, on="k"), "k"),
+        lambda large, small, _: medians(large.merge(small, left_on="x", right_on="y", how="left"), "y", dropna=False),
+        lambda large, _, other: medians(large.merge(other, left_on="x", right_on="z", how="left"), "z", dropna=False),
+        lambda large, _, other: large.drop_duplicates().join(other[["z"]], how="outer"),
+        lambda large, small, other: small[["y"]].join(large).join(other[other.k > 1][["z"]].drop_duplicates()),
+    ],
+)
+def test_rows_meet_in_merges_and_groups_after_merges(compute):
+    """Where Dask takes the partitions of the first merge for those of a shuffle by its key, on the CPU too."""
+    size = 60
+    large = pd.DataFrame({"k": np.arange(size) % 20, "x": range(size)}, index=range(size))
+    small, other = pd.DataFrame({"k": range(20), "y": range(20)}), pd.DataFrame({"k": range(15), "z": range(15)})
+    frames = (large, small, other)
+    with gpu_cell(fallback="host", results="host"):
+        found = compute(*(dd.from_pandas(each, npartitions=n) for each, n in zip(frames, (30, 2, 7), strict=True)))
+        result = found.compute()
+    wanted = compute(*frames)
+    names = list(wanted.columns)
+    rows = (each.sort_values(names).reset_index(drop=True) for each in (result, wanted))
+    pd.testing.assert_frame_equal(*rows, check_dtype=False)
+
+
 @pytest.mark.parametrize("method", ["mask", "where"])
 @pytest.mark.parametrize(
     "select", [lambda frame: frame.x, lambda frame: frame[["k"]], lambda frame: frame.eval("k + k")]

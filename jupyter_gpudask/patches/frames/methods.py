@@ -1,4 +1,4 @@
-"""Methods of dataframes on GPUs: conversions, ``.loc``, categories, and three of Dask's optimizer.
+"""Methods of dataframes on GPUs: conversions, ``.loc``, categories, and five of Dask's optimizer.
 
 cuDF 26.10 interprets a label such as ``"2015-05-05"`` as a single moment, and pandas as the whole day. Dask replaces it
 by the day only where it knows the divisions. Categories are computed on the host, in the order of pandas.
@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 from dask.array.core import Array
 from dask.dataframe.dask_expr import _expr
+from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.indexing import _maybe_partial_time_string
 
 from ...inspection.arguments import bind, calling_frame, first_argument
@@ -112,6 +113,33 @@ def filters_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     if is_other or isinstance(parent, FilterAsPandas) or isinstance(filtered, _expr.ToFrameIndex):
         return False
     return original(*args, **kwargs)
+
+
+def shuffled_columns(original: property) -> property:  # noqa: ARG001 - as it is called for a value
+    """As ``Merge.unique_partition_mapping_columns_from_shuffle``: the columns by whose hashes the rows are divided.
+
+    Dask has the keys also of a merge that shuffles none or one of its operands, such as one with a small dataframe. What
+    follows, such as a merge by the same key, then misses rows that are in other partitions.
+    """
+
+    def columns(merge: Merge) -> set[Any]:
+        left, right = merge.left, merge.right
+        if merge._is_single_partition_broadcast:  # noqa: SLF001
+            larger = left if left.npartitions >= right.npartitions else right
+            return set(larger.unique_partition_mapping_columns_from_shuffle)
+        if merge.is_broadcast_join or (merge.merge_indexed_left and merge.merge_indexed_right):
+            return set()
+        of_left, of_right = (tuple(on) if isinstance(on, list) else on for on in (merge.left_on, merge.right_on))
+        kept = {"inner": {of_left, of_right}, "right": {of_right}, "outer": {of_left} & {of_right}}
+        return kept.get(merge.how, {of_left})  # the others may be missing, in any partition
+
+    return property(columns)
+
+
+def is_shuffled(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``Merge._on_condition_already_partitioned``, which takes all columns, or the keys of an index, for an index."""
+    call = bind(original, args, kwargs).arguments
+    return call["on"] is not None and original(*args, **kwargs)
 
 
 def columns_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
