@@ -77,6 +77,8 @@ PARAMETERS = {
     "dask.dataframe.dask_expr._expr:emulate": "func *args udf **kwargs",
     "dask.dataframe.dask_expr._groupby:_meta_apply_transform": "obj grp_func",
     "dask.dataframe.dask_expr._indexing:LocIndexer._loc": "self iindexer cindexer",
+    "dask.dataframe.dask_expr._expr:MaybeAlignPartitions._lower": "self",
+    "dask.dataframe.dask_expr._expr:OpAlignPartitions._lower": "self",
     "dask.dataframe.dask_expr._merge:Merge._on_condition_already_partitioned": "self expr on",
     "dask.dataframe.dask_expr._shuffle:RearrangeByColumn._lower": "self",
     "dask.dataframe.dask_expr.io.bag:to_bag": "df index format",

@@ -316,6 +316,10 @@ PATCHES = (
                 "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available", "frames.methods:filters_pass"
             ),
             _code("dask.dataframe.dask_expr._expr:plain_column_projection", "frames.methods:columns_pass"),
+            *(
+                _attribute(f"dask.dataframe.dask_expr._expr:{kind}._lower", "frames.methods:align")
+                for kind in ("MaybeAlignPartitions", "OpAlignPartitions")
+            ),
             Change(
                 "dask.dataframe.dask_expr._merge:Merge.unique_partition_mapping_columns_from_shuffle",
                 f"{_HERE}.frames.methods:shuffled_columns",
@@ -337,8 +341,9 @@ PATCHES = (
         "those without the selected columns, and so their rows. Its idxmin takes all columns of one first level for "
         "one column. It reads several files as one partition, but to_dask_array(lengths=True) expects as many lengths "
         "as there are files, and set_index loses its divisions, or rows. Its sort_values leaves missing values among "
-        "others, and sorts by them. After a merge that shuffled no operand, and distinct rows, it takes the partitions for "
-        "those of a shuffle by the key of the next merge, which loses rows. pandas' combine_first cuts fractions if the other partition has no rows.",
+        "others, and sorts by them. After a merge that shuffled no operand, and distinct rows, it takes the partitions "
+        "for those of a shuffle by the key of the next merge, which loses rows. It does not align single partitions of "
+        "which some have divisions. pandas' combine_first cuts fractions if the other partition has no rows.",
         upstream=(
             "cudf-floor-division",
             "dask-length-of-a-partition",
@@ -351,6 +356,7 @@ PATCHES = (
             "dask-rows-of-an-index-of-files",
             "dask-missing-values-of-sorted-rows",
             "dask-merges-after-merges",
+            "dask-single-partitions",
             "pandas-combine-first-without-rows",
         ),
         test="switch/test_values_as_pandas.py::test_values_are_those_of_pandas",

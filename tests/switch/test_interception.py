@@ -65,7 +65,13 @@ class Given(SimpleNamespace):
     def __init__(self):
         expr, frame = SimpleNamespace(dependencies=list), SimpleNamespace(ndim=1)
         super().__init__(
-            run=lambda: None, dependencies=list, operands=(), expr=expr, frame=frame, _RandomState=np.random.RandomState
+            run=lambda: None,
+            dependencies=list,
+            args=(),
+            operands=(),
+            expr=expr,
+            frame=frame,
+            _RandomState=np.random.RandomState,
         )
 
     __hash__ = object.__hash__

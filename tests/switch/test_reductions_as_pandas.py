@@ -57,9 +57,9 @@ def test_extremes_ignore_partitions_without_rows(compute, partitions):
 @pytest.mark.parametrize("partitions", [1, 3, 9])
 @pytest.mark.parametrize("limit", [4, 99])
 @pytest.mark.parametrize("skipna", [True, False])
-@pytest.mark.parametrize("column", ["k", "when", "name"])
+@pytest.mark.parametrize("column", ["k", "when", "name", "flag"])
 def test_extremes_of_a_column_ignore_partitions_without_rows(column, skipna, limit, partitions):
-    data = FRAME.assign(k=[9, 2, 7, *range(-6, 1)])[["k", "when", "name"]]
+    data = FRAME.assign(k=[9, 2, 7, *range(-6, 1)], flag=FRAME.x > 0)[["k", "when", "name", "flag"]]
     rows = to_gpu_as(Frame, dd.from_pandas(data, npartitions=partitions))
     found = rows[rows.k > limit][column].max(skipna=skipna, split_every=2).compute()
     expected = data[data.k > limit][column].max(skipna=skipna)

@@ -348,6 +348,27 @@ def test_values_that_are_filled_from_a_partition_without_rows_keep_their_fractio
     pd.testing.assert_frame_equal(result.sort_index(), frame.combine_first(OTHERS[other]), check_dtype=False)
 
 
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda one, other: one.combine_first(other),
+        lambda one, other: one + other,
+        lambda one, other: one.x.fillna(other.x),
+        lambda one, other: one.mask(other > 3),
+        lambda one, other: one[other.x > 3],
+    ],
+)
+def test_single_partitions_are_aligned_of_which_one_has_no_divisions(compute):
+    """Files are read as one partition: where Dask has several on the CPU, and shuffles them, it would fail."""
+    one, other = (pd.DataFrame({"x": values}) for values in ([1.0, None, 3.0], [2.0, 4.0, 6.0]))
+    with gpu_cell(fallback="host"):
+        of_one, of_other = (dd.from_pandas(each, npartitions=1) for each in (one, other))
+        results = [compute(of_one.clear_divisions(), of_other), compute(of_one, of_other.clear_divisions())]
+        results = [result.compute() for result in results]
+    for result in results:
+        assert_equal(result, compute(one, other))
+
+
 def medians(frame, key, **options):
     return frame.groupby(key, **options).x.median().to_frame()
 
@@ -390,6 +411,18 @@ def test_columns_are_selected_of_values_that_are_replaced_by_a_condition_of_seve
 
     result = compute(to_gpu(dd.from_pandas(FRAME, npartitions=3))).compute()
     assert_equal(result, compute(FRAME))  # where Dask has an error on the CPU, except for the text
+
+
+@pytest.mark.parametrize(
+    ("values", "value", "differs"),
+    [([True], "a", True), ([1], "1", True), (["a"], 1, True), (["a"], "b", False), ([1], 2.5, False)],
+)
+def test_categories_are_compared_on_the_host_with_a_value_of_another_kind(values, value, differs):
+    series, frame = Series(values, dtype="category"), Frame({"x": pd.Series(values, dtype="category"), "y": 1.0})
+    for operand in (series, frame) if differs else (series,):
+        for operands in ((operand, value), (value, operand)):
+            with pytest.raises(DifferentResultError, match="kind of the categories") if differs else nullcontext():
+                COMPARED_BY_UFUNC["not_equal"](*operands)
 
 
 class Texts(Series):

@@ -1,4 +1,4 @@
-"""Methods of dataframes on GPUs: conversions, ``.loc``, categories, and five of Dask's optimizer.
+"""Methods of dataframes on GPUs: conversions, ``.loc``, categories, and six of Dask's optimizer.
 
 cuDF 26.10 interprets a label such as ``"2015-05-05"`` as a single moment, and pandas as the whole day. Dask replaces it
 by the day only where it knows the divisions. Categories are computed on the host, in the order of pandas.
@@ -118,8 +118,8 @@ def filters_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
 def shuffled_columns(original: property) -> property:  # noqa: ARG001 - as it is called for a value
     """As ``Merge.unique_partition_mapping_columns_from_shuffle``: the columns by whose hashes the rows are divided.
 
-    Dask has the keys also of a merge that shuffles none or one of its operands, such as one with a small dataframe. What
-    follows, such as a merge by the same key, then misses rows that are in other partitions.
+    Dask has the keys also of a merge that shuffles none or one of its operands, such as one with a small dataframe.
+    What follows, such as a merge by the same key, then misses rows that are in other partitions.
     """
 
     def columns(merge: Merge) -> set[Any]:
@@ -137,9 +137,25 @@ def shuffled_columns(original: property) -> property:  # noqa: ARG001 - as it is
 
 
 def is_shuffled(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``Merge._on_condition_already_partitioned``, which takes all columns, or the keys of an index, for an index."""
+    """As ``Merge._on_condition_already_partitioned``, which takes all columns for the index, and any index for it."""
     call = bind(original, args, kwargs).arguments
     return call["on"] is not None and original(*args, **kwargs)
+
+
+def align(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``MaybeAlignPartitions._lower``, which fails for single partitions of which some have divisions.
+
+    Files are read as one partition, also where Dask has several on the CPU, and shuffles them.
+    """
+    expression = bind(original, args, kwargs).arguments["self"]
+    is_of_single = all(part.npartitions == 1 for part in expression.args)
+    if is_of_single and {part.known_divisions for part in expression.args} == {True, False}:
+        operands = (
+            _expr.ClearDivisions(part) if isinstance(part, _expr.Expr) and part.ndim and part.known_divisions else part
+            for part in expression.operands
+        )
+        return original(type(expression)(*operands))
+    return original(*args, **kwargs)
 
 
 def columns_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -45,8 +45,10 @@ class Comparison:
         """The result for one partition."""
         if any(map(_keeps_missing, args[:2])):  # beside a nullable dtype, NaN is a missing value
             args = (*map(OneMissing.operation, args[:2]), *args[2:])
-        result = self.operation(*args, **kwargs)
         operands = args[:2]
+        if _has_other_categories(operands):
+            raise DifferentResultError("cuDF converts a value to the kind of the categories")
+        result = self.operation(*args, **kwargs)
         if not hasattr(result, "fillna") or not any(is_type_of_gpu(type(operand)) for operand in operands):
             return result  # of pandas
         if any(map(_keeps_missing, operands)):
@@ -56,6 +58,15 @@ class Comparison:
         result = _with_columns_of_missing_texts(result, operands)
         names = [name for name, dtype in result.dtypes.items() if dtype.kind == "b" and _is_plain(operands[0], name)]
         return result.fillna(dict.fromkeys(names, self.missing)) if names else result
+
+
+def _has_other_categories(operands: tuple[Any, ...]) -> bool:
+    """Whether a text is compared with categories of another kind, or something else with those of texts."""
+    values = [operand for operand in operands if np.isscalar(operand)]
+    frames = [operand for operand in operands if values and is_type_of_gpu(type(operand))]
+    dtypes = [dtype for frame in frames for dtype in dtypes_of(frame).values() if str(dtype) == "category"]
+    categories = [dtype.categories.dtype for dtype in dtypes]
+    return any(isinstance(value, str) != (dtype.kind == "O") for value in values for dtype in categories)
 
 
 def _with_missing_texts(result: Any, operands: tuple[Any, ...]) -> Any:

@@ -36,7 +36,7 @@ from dask.utils import is_dataframe_like
 from ...inspection.results import results_to_host
 from .arithmetic import converted, with_numbers, with_unsigned_integers
 from .missing_values import with_doubles
-from .rules import meta_of, with_fewer_columns, with_operation
+from .rules import dtypes_of, meta_of, of_columns, with_fewer_columns, with_operation
 
 
 class VarianceAsPandas(Reduction):
@@ -167,7 +167,13 @@ class MaxAsPandas(Max):
     @classmethod
     def aggregate(cls, inputs: list[Any], **kwargs: Any) -> Any:
         """The values of all partitions."""
-        return super().aggregate(_with_rows(inputs) or [inputs[0].reindex([0])], **kwargs)
+        return super().aggregate(_with_rows(inputs) or [_with_missing_row(inputs[0])], **kwargs)
+
+
+def _with_missing_row(part: Any) -> Any:
+    """A row of missing values, of numbers in place of booleans: the extreme of a missing boolean is true in cuDF."""
+    numbers = {name: "float64" for name, dtype in dtypes_of(part).items() if getattr(dtype, "kind", "O") == "b"}
+    return (part.astype(of_columns(part, numbers)) if numbers else part).reindex([0])
 
 
 def _with_rows(inputs: list[Any]) -> list[Any]:
