@@ -216,11 +216,18 @@ _DTYPES_OF_COLUMNS = (
 )
 
 
+_MANY, _MANY_EACH = 20, 8
+"""Partitions of one in eight programs: Dask sends two to each of so many to merge them, instead of a shuffle."""
+
+
 def frame_program(seed: int) -> Program:
     """The program of a seed."""
     rng = random.Random(seed)
     rows = rng.choice([0, 1, 2, 5, 8, 8, 12, 12, 20])
-    data = {"v": _table(rng, rows), "w": _table(rng, rng.choice([0, 1, 3, 6]))}
+    has_many = seed % _MANY_EACH == 0
+    data = {"v": _table(rng, _MANY if has_many else rows), "w": _table(rng, rng.choice([0, 1, 3, 6]))}
+    if has_many:
+        data["v"] = replace(data["v"], partitions=_MANY)
     program = Program(seed, "frame", data)
     return Program(seed, "frame", data, grown(rng, program, rng.choice([1, 2, 2, 3, 3, 4]), _of_frames))
 

@@ -33,7 +33,8 @@ PRIVATE_NAMES = {
     ),
     "dask.dataframe.dask_expr._groupby": (
         "DecomposableGroupbyAggregation GetGroup GroupByBFill GroupByBase GroupByCumprod GroupByCumsum GroupByFFill "
-        "GroupByTransform GroupbyAggregation Head Prod SingleAggregation Size Std Sum Var groupby_slice_transform"
+        "GroupByTransform GroupbyAggregation Head IdxMax IdxMax.groupby_chunk IdxMin Mean Prod SingleAggregation Size "
+        "Std Sum Var groupby_slice_transform"
     ),
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
     "dask.dataframe.dask_expr._quantile": "SeriesQuantile",
@@ -49,7 +50,7 @@ PRIVATE_NAMES = {
         "RollingAggregation RollingReduction RollingReduction._parameters _rolling_agg"
     ),
     "dask.dataframe.dask_expr._shuffle": (
-        "AssignPartitioningIndex AssignPartitioningIndex.operation BaseSetIndexSortValues SetIndex "
+        "AssignPartitioningIndex AssignPartitioningIndex.operation BaseSetIndexSortValues RearrangeByColumn SetIndex "
         "SetIndex._parameters SetIndexBlockwise SetPartition Shuffle SimpleShuffle SortIndexBlockwise SortValues "
         "SortValuesBlockwise TaskShuffle _SetPartitionsPreSetIndex _get_divisions _select_columns_or_index"
     ),

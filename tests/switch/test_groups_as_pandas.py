@@ -398,3 +398,34 @@ def test_metadata_of_groups_is_computed_once_for_a_schema(monkeypatch):
     assert len(computed) == 3
     metas[0].columns = ["a", "b"]
     assert list(metas[1].columns) == [("value", "sum"), ("value", "mean")]
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 7])
+@pytest.mark.parametrize("method", ["idxmin", "idxmax"])
+@pytest.mark.parametrize(
+    "group",
+    [
+        lambda frame: frame.groupby("k").x,
+        lambda frame: frame.groupby(["k", "flag"])[["x"]],
+        lambda frame: frame.groupby(frame.k % 2)[["x"]],
+        lambda frame: frame.x.groupby(frame.k),
+        lambda frame: frame.rename(columns={"k": 0}).groupby(0).x,
+    ],
+)
+def test_labels_of_extremes_of_groups_are_those_of_all_partitions(group, method, partitions):
+    """Dask takes those of the first partition that has rows of the group, on the CPU too."""
+    rows = np.arange(30)
+    data = pd.DataFrame({"k": rows % 4, "x": (rows * 7 % 11).astype(float), "flag": rows % 3 == 0}, index=rows + 100)
+    data.loc[[100, 104, 129], "x"] = np.nan
+    frame = to_gpu_as(Frame, dd.from_pandas(data, npartitions=partitions))
+    expected = getattr(group(data), method)()
+    assert_equal(getattr(group(frame), method)().compute().sort_index(), expected)
+
+
+@pytest.mark.parametrize("method", ["cumsum", "cumprod"])
+@pytest.mark.parametrize("select", [lambda groups: groups.x, lambda groups: groups[["x", "n"]]])
+def test_numbers_of_groups_so_far_go_on_after_a_partition_without_any(select, method):
+    data = pd.DataFrame({"k": [1, 1, 2, 1, 1, 2, 1, 2], "x": [None, None, 3, None, 1, 2, 4, 5], "n": range(8)})
+    frame = to_gpu_as(Frame, dd.from_pandas(data, npartitions=4))
+    result = getattr(select(frame.groupby("k")), method)()
+    assert_equal(result.compute(), getattr(select(data.groupby("k")), method)())

@@ -73,9 +73,12 @@ from .groupby import (
     FFillAsPandas,
     GetGroupAsPandas,
     GroupbyAggregationAsPandas,
+    GroupIdxMaxAsPandas,
+    GroupIdxMinAsPandas,
     SizeAsPandas,
     StdAsPandas,
     in_order,
+    of_known_keys,
     of_no_column,
     of_no_number,
     selected,
@@ -84,8 +87,9 @@ from .groupby import (
 )
 from .missing_values import (
     COMPARED_BY_UFUNC,
-    OF_PANDAS,
     CatBlockwiseAsPandas,
+    CombineFirstAlignAsPandas,
+    CombineFirstAsPandas,
     Comparison,
     Logical,
     MaskAlignAsPandas,
@@ -640,6 +644,14 @@ _MAPPING = {
     PropertyMapIndex: PropertyMapIndexAsPandas,
 }
 
+OF_PANDAS: dict[Any, Any] = {
+    _groupby.IdxMax: lambda found: in_order(GroupIdxMaxAsPandas(*found.operands)),
+    _groupby.IdxMin: lambda found: in_order(GroupIdxMinAsPandas(*found.operands)),
+    _expr.CombineFirst: CombineFirstAsPandas,
+    _expr.CombineFirstAlign: CombineFirstAlignAsPandas,
+}
+"""Those of `RULES` where pandas computes, too."""
+
 RULES: dict[Any, Any] = {
     **DISTINCT,
     **OF_PANDAS,
@@ -681,10 +693,11 @@ RULES: dict[Any, Any] = {
     SetIndex: indexed,
     SortValues: sorted_rows,
     SplitMap: SplitMapAsPandas,
-    Std: lambda found: in_order(with_nullable_dtypes(StdAsPandas(*found.operands), "f")),
+    Std: lambda found: in_order(with_nullable_dtypes(StdAsPandas(*of_known_keys(found).operands), "f")),
     Sum: with_signed_sums,
     Var: VarianceAsPandas,
-    _groupby.Var: lambda found: in_order(with_nullable_dtypes(found, "f")),
+    _groupby.Mean: lambda found: in_order(of_known_keys(found)),
+    _groupby.Var: lambda found: in_order(with_nullable_dtypes(of_known_keys(found), "f")),
     _expr.And: _made(_expr.And, Logical(_expr.And.operation, deciding=False)),
     _expr.AsType: as_type,
     _expr.Eval: functools.partial(evaluated_text, replaced=replaced),

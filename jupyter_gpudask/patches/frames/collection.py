@@ -22,10 +22,9 @@ from ...inspection.placement import can_move, is_type_of_gpu, name_of, place_of_
 from ...overlay import current_overlay, current_record
 from ..host_fallback import frame_to_gpu, note_line, note_on_host, on_host, refuse_if_strict
 from ..mixed_operands import in_one_place
-from .as_pandas import as_pandas
+from .as_pandas import OF_PANDAS, as_pandas, replaced
 from .concat import without_mixed_divisions
 from .differences import is_only_of_pandas, reason_for_host
-from .missing_values import OF_PANDAS
 
 
 def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -56,8 +55,7 @@ def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     ):
         operation = type(expression).__name__.removesuffix("AsPandas")
         refuse_if_strict(operation, expression._name, reason)  # noqa: SLF001
-        mended = OF_PANDAS.get(type(expression))
-        made = expression if mended is None else mended(*expression.operands)
+        made = replaced(expression) if type(expression) in OF_PANDAS else expression
         collection = original(on_host(made, original))
         note_on_host(operation, reason, collection.npartitions)
         return collection if is_only_of_pandas(expression) else frame_to_gpu(collection)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from dask.dataframe.dask_expr._expr import Blockwise, Expr, Filter, Projection
+from dask.dataframe.dask_expr._expr import Blockwise, Expr, Fillna, Filter, Projection
 from dask.dataframe.dask_expr._groupby import (
     DecomposableGroupbyAggregation,
     GetGroup,
@@ -21,6 +21,8 @@ from dask.dataframe.dask_expr._groupby import (
     GroupByFFill,
     GroupByTransform,
     Head,
+    IdxMax,
+    IdxMin,
     Prod,
     SingleAggregation,
     Size,
@@ -29,7 +31,7 @@ from dask.dataframe.dask_expr._groupby import (
     groupby_slice_transform,
 )
 from dask.dataframe.dask_expr._repartition import Repartition
-from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
+from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues, RearrangeByColumn
 from dask.dataframe.groupby import (
     _apply_func_to_column,
     _compute_sum_of_squares,
@@ -192,7 +194,11 @@ class _OfLargeIntegers:
         given = dtypes_of(self.frame._meta).items()  # noqa: SLF001
         large = {name: _of_64_bits(dtype) for name, dtype in given if is_small(dtype)}
         made = self.substitute_parameters({"frame": converted(self.frame, large)})
-        return super(_OfLargeIntegers, made)._lower().substitute_parameters({"meta": self._meta})  # type: ignore[misc]
+        lowered = super(_OfLargeIntegers, made)._lower()  # type: ignore[misc]
+        of_numbers = all(getattr(dtype, "kind", "O") in "biuf" for dtype in dtypes_of(self._meta).values())
+        # What a group has so far is missing if no number of it is there; Dask then has no number in what follows.
+        last = Fillna(lowered.cum_last, lowered.initial) if of_numbers else lowered.cum_last
+        return lowered.substitute_parameters({"meta": self._meta, "cum_last": last})
 
 
 class CumsumAsPandas(_OfLargeIntegers, GroupByCumsum):
@@ -455,6 +461,38 @@ def selected(expression: Filter) -> Any:
     meta = expression.frame._meta  # noqa: SLF001
     has_levels = getattr(getattr(meta, "index", meta), "nlevels", 1) > 1
     return FilterAsPandas(*expression.operands) if has_levels else expression
+
+
+class GroupIdxMinAsPandas(IdxMin):
+    """The labels of the smallest values of groups, of which the rows are in one partition.
+
+    Dask 2026.7 takes the first of the labels that several partitions have for a group, whatever their values are.
+    """
+
+    _kind = IdxMin
+
+    def _lower(self) -> Any:
+        frame, keys, options = self.frame, self.by, self.operands[1 : len(self._parameters)]
+        if frame.npartitions == 1:
+            return super()._lower()
+        names = [*keys, *(frame.columns if frame.ndim > 1 else ())]
+        if all(isinstance(name, str) for name in names) and set(keys) <= set(frame.columns):
+            frame = RearrangeByColumn(frame, list(keys), frame.npartitions, method="tasks")
+        else:
+            frame, *keys = (Repartition(key, 1) if isinstance(key, Expr) else key for key in (frame, *keys))
+        return self._kind(frame, *options, *keys)
+
+
+class GroupIdxMaxAsPandas(GroupIdxMinAsPandas):
+    """The labels of the greatest values, likewise."""
+
+    _kind = IdxMax
+    groupby_chunk = IdxMax.groupby_chunk
+
+
+def of_known_keys(expression: Any) -> Any:
+    """Means and variances of groups, without those of missing keys: Dask's ``dropna=None`` means false to pandas."""
+    return expression.substitute_parameters({"dropna": True}) if expression.dropna is None else expression
 
 
 def in_order(expression: Any) -> Any:

@@ -271,10 +271,6 @@ class CombineFirstAlignAsPandas(_expr.CombineFirstAlign):
     _expr_cls = CombineFirstAsPandas
 
 
-OF_PANDAS = {_expr.CombineFirst: CombineFirstAsPandas, _expr.CombineFirstAlign: CombineFirstAlignAsPandas}
-"""By the class of Dask, that in its place where pandas computes, too."""
-
-
 def _with_integers(result: Any, frame: Any, other: Any) -> Any:
     if not (isinstance(other, float) and np.isnan(other)):
         return result
