@@ -343,7 +343,7 @@ PATCHES = (
         "as there are files, and set_index loses its divisions, or rows. Its sort_values leaves missing values among "
         "others, and sorts by them. After a merge that shuffled no operand, and distinct rows, it takes the partitions "
         "for those of a shuffle by the key of the next merge, which loses rows. It does not align single partitions of "
-        "which some have divisions. Its means and variances of groups have one of missing keys, idxmin is that of the "
+        "which the divisions differ. Its means and variances of groups have one of missing keys, idxmin is that of the "
         "first partition, and sums so far are missing after a partition without numbers. pandas' combine_first cuts "
         "fractions if the other partition has no rows.",
         upstream=(

@@ -254,3 +254,15 @@ def test_cumulative_results_ignore_partitions_without_rows(name, columns):
     result = new_collection(pickle.loads(pickle.dumps(replaced(getattr(frame, name)().expr))))  # noqa: S301
     expected = getattr(chosen(NUMBERS), name)()
     assert result.compute().to_numpy().tolist() == expected.to_numpy().tolist()
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummin", "cummax"])
+@pytest.mark.parametrize("columns", [["a"], ["a", "b", "c"], "a"])
+@pytest.mark.parametrize("skipna", [True, False])
+def test_cumulative_results_go_on_after_partitions_in_which_a_column_is_missing(name, columns, skipna):
+    nan = np.nan
+    data = pd.DataFrame({"a": [nan, nan, 3, 1, nan, nan, 5, nan, 2, 4], "b": range(10), "c": [7.0, *[nan] * 9]})
+    frame = dd.from_pandas(data, npartitions=5)[columns]
+    expected = getattr(data[columns], name)(skipna=skipna)
+    result = new_collection(replaced(getattr(frame, name)(skipna=skipna).expr)).compute()
+    np.testing.assert_array_equal(result.to_numpy(dtype=float), expected.to_numpy(dtype=float))

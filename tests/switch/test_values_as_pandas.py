@@ -355,18 +355,18 @@ def test_values_that_are_filled_from_a_partition_without_rows_keep_their_fractio
         lambda one, other: one + other,
         lambda one, other: one.x.fillna(other.x),
         lambda one, other: one.mask(other > 3),
-        lambda one, other: one[other.x > 3],
     ],
 )
-def test_single_partitions_are_aligned_of_which_one_has_no_divisions(compute):
+@pytest.mark.parametrize("clear", [(True, False), (False, True), (False, False)])
+def test_single_partitions_are_aligned_of_which_the_divisions_differ(compute, clear):
     """Files are read as one partition: where Dask has several on the CPU, and shuffles them, it would fail."""
-    one, other = (pd.DataFrame({"x": values}) for values in ([1.0, None, 3.0], [2.0, 4.0, 6.0]))
+    last = 3 if any(clear) else 4
+    frames = [pd.DataFrame({"x": [1, None, 3]}), pd.DataFrame({"x": [2, 4, 6]}, range(last - 3, last))]
     with gpu_cell(fallback="host"):
-        of_one, of_other = (dd.from_pandas(each, npartitions=1) for each in (one, other))
-        results = [compute(of_one.clear_divisions(), of_other), compute(of_one, of_other.clear_divisions())]
-        results = [result.compute() for result in results]
-    for result in results:
-        assert_equal(result, compute(one, other))
+        given = [dd.from_pandas(frame, npartitions=1) for frame in frames]
+        pairs = zip(given, clear, strict=True)
+        result = compute(*(frame.clear_divisions() if is_cleared else frame for frame, is_cleared in pairs)).compute()
+    assert_equal(result, compute(*frames))
 
 
 def medians(frame, key, **options):

@@ -13,6 +13,7 @@ import pandas as pd
 from dask.array.core import Array
 from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._merge import Merge
+from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.indexing import _maybe_partial_time_string
 
 from ...inspection.arguments import bind, calling_frame, first_argument
@@ -143,19 +144,24 @@ def is_shuffled(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
 
 
 def align(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``MaybeAlignPartitions._lower``, which fails for single partitions of which some have divisions.
+    """As ``MaybeAlignPartitions._lower``, which fails for single partitions of which the divisions differ.
 
-    Files are read as one partition, also where Dask has several on the CPU, and shuffles them.
+    Files are read as one partition without divisions, also where Dask has several on the CPU, and shuffles them.
     """
     expression = bind(original, args, kwargs).arguments["self"]
-    is_of_single = all(part.npartitions == 1 for part in expression.args)
-    if is_of_single and {part.known_divisions for part in expression.args} == {True, False}:
-        operands = (
-            _expr.ClearDivisions(part) if isinstance(part, _expr.Expr) and part.ndim and part.known_divisions else part
-            for part in expression.operands
-        )
-        return original(type(expression)(*operands))
-    return original(*args, **kwargs)
+    parts = expression.args
+    if len({part.divisions for part in parts}) == 1 or any(part.npartitions > 1 for part in parts):
+        return original(*args, **kwargs)
+    is_known = expression.divisions[0] is not None and all(part.known_divisions for part in parts)
+
+    def aligned(operand: Any) -> Any:
+        if not isinstance(operand, _expr.Expr) or operand.ndim == 0:
+            return operand
+        if is_known:
+            return Repartition(operand, new_divisions=expression.divisions, force=True)
+        return _expr.ClearDivisions(operand)
+
+    return original(type(expression)(*map(aligned, expression.operands)))
 
 
 def columns_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

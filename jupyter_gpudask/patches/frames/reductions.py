@@ -251,11 +251,30 @@ def last(a: Any, skipna: bool = True) -> Any:  # noqa: FBT002 - as in Dask
 TakeLastAsPandas = with_operation(_cumulative.TakeLast, last, __name__)
 
 
-def joined(aggregate: Callable[..., Any], x: Any, y: Any) -> Any:
-    """What `aggregate` gives for the rows `x` after the last row `y` of those before; either may be `None`."""
+def joined(aggregate: Callable[..., Any], x: Any, y: Any, *, skipna: bool = True) -> Any:
+    """What `aggregate` gives for the rows `x` after the last row `y` of those before; either may be `None`.
+
+    With `skipna`, a column without a value so far has no part in it; with Dask's it is missing from there on.
+    """
     if x is None or y is None:
         return y if x is None else x
-    return aggregate(x, y)
+    made = aggregate(x, y)
+    if not skipna:
+        return made
+    if not hasattr(y, "index"):  # of a single column
+        of_missing_row = not hasattr(x, "index") and pd.isna(x)
+        return x if pd.isna(y) else y if of_missing_row else made
+    for name in _missing(y):
+        made[name] = x[name]
+    for name in _missing(x) if x.ndim == 1 else ():
+        made[name] = y[name]
+    return made
+
+
+def _missing(row: Any) -> list[Any]:
+    """The labels of a row whose values are missing."""
+    missing = results_to_host(row.isna())
+    return list(missing.index[missing])
 
 
 def _cumulating(kind: Any) -> Any:
@@ -265,7 +284,8 @@ def _cumulating(kind: Any) -> Any:
     def lower(self: Any) -> Any:
         made = kind._lower(self)  # noqa: SLF001
         rows, last, aggregate, neutral = made.operands
-        return type(made)(rows, TakeLastAsPandas(*last.operands), functools.partial(joined, aggregate), neutral)
+        aggregate = functools.partial(joined, aggregate, skipna=self.skipna)
+        return type(made)(rows, TakeLastAsPandas(*last.operands), aggregate, neutral)
 
     made = type(name, (kind,), {"_lower": lower, "__module__": __name__})
     globals()[name] = made
