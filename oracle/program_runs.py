@@ -118,14 +118,15 @@ _ERRORS = {
         "Divisions calculation failed",
         "Must specify axis=0 or 1",
         "Cannot cast DatetimeArray to dtype timedelta64",
-        "'<' not supported between instances of 'int' and 'Timestamp'",
+        "'<' not supported between instances of 'int' and",
+        "Mismatched divisions between multiple Blockwise dependencies",
     ),
     _OF_AGG: ("KeyError: ",),
 }
 """The errors of Dask on the CPU that these have as their cause; any other one is a finding."""
 _OF_MERGE = "numbers of a merge of which none is missing may be integers"
 _OF_NAMES = "rows of concat whose indexes have different names have none"
-_OF_BOOLEANS = "booleans of an outer merge or join that lacks no row may be objects"
+_OF_BOOLEANS = "booleans of a merge or join with missing rows may be objects where none is missing"
 _OF_TEXT = "numbers with a fraction in text files are rounded twice"
 _OF_ROWS = "statistics of rows with booleans are numbers"
 _OF_SMALL = "cumsum of small integers, and of float32, keeps their dtype"
@@ -144,6 +145,7 @@ _OF_INTEGERS = "functions of NumPy keep integers of Arrow"
 _OF_NAMED = "a column with the name of a key of a merge has the dtype of the metadata"
 _OF_EXTREMES = "the extremes of integers are integers where a partition has no rows"
 _OF_ZEROS = "0.0 and -0.0 of a dtype of Arrow are one value"
+_OF_OTHER_PARTS = "an aggregation of the user has the partial results of other partitions"
 _OF_TIMES = "combine_first makes no times of numbers where a partition has no rows of the other dataframe"
 _OF_EXTRACTED = "the index of extracted texts of no rows keeps its name"
 _OF_ROUNDED = "what is made of q or u of a decomposition depends on its last digits, also in NumPy"
@@ -159,7 +161,7 @@ _NOTES = {
     _OF_INTEGERS: r"of dtype float64 on the CPU, u?int\d+ on the GPUs",
     _OF_NAMED: r"^column \w+_[xy2]: of dtype int64 on the CPU, object on the GPUs",
     _OF_EXTREMES: "of dtype float64 on the CPU, int64 on the GPUs",
-    _OF_ZEROS: r"^\d+ rows on the CPU, \d+ on the GPUs",
+    _OF_ZEROS: r"^\d+ rows on the CPU, \d+ on the GPUs|: \d+ and \d+$",
     _OF_MERGE: r"of dtype float64 on the CPU, int\d+ on the GPUs",
     _OF_NAMES: r"^columns \['\w+'(, .*)\] on the CPU, \['index'\1\] on the GPUs$",
     _OF_BOOLEANS: "of dtype bool on the CPU, object on the GPUs",
@@ -178,7 +180,7 @@ DOCUMENTED = (
     ((TYPE,), r"get_dummies", "the columns of get_dummies have the dtype of the categories"),
     ((TYPE, VALUE), r"merge\(", "the keys of a merge of categories with other categories are strings"),
     ((TYPE,), r"merge\(", _OF_MERGE),
-    ((TYPE,), r"(join|merge)\(.*outer", _OF_BOOLEANS),
+    ((TYPE,), r"(join|merge)\(.*(left|outer|right)", _OF_BOOLEANS),
     ((VALUE,), r"read_csv\(", _OF_TEXT),
     ((LABELS,), r"dd\.concat\(", _OF_NAMES),
     ((VALUE,), r"isdigit\(", "isdigit of a fraction is false, as in Python"),
@@ -192,7 +194,7 @@ DOCUMENTED = (
     ((TYPE,), r"merge\(", _OF_KEYS),
     ((TYPE,), r"merge\(w, left_on=", _OF_NAMED),
     ((TYPE,), r"(drop_duplicates|merge|unique)\([\s\S]*\bv(\['\w+'\])?\.(max|min)\(\)", _OF_EXTREMES),
-    ((VALUE,), r"groupby\(|\.mode\(", _OF_ZEROS),
+    ((VALUE,), r"groupby\(|\.(mode|nunique)\(", _OF_ZEROS),
     ((VALUE,), r"da\.linalg\.(qr|svd)\(.*\); v = (q|\(u)[\s\S]*(v\[v |da\.cbrt)", _OF_ROUNDED),
     ((TYPE,), r"axis=1", _OF_ROWS),
     ((TYPE,), r"apply\(.*axis=1, meta=", _OF_META),
@@ -206,6 +208,7 @@ DOCUMENTED = (
     ((VALUE,), r"groupby\(.*\.(bfill|ffill|median|shift|transform)\([\s\S]*\.quantile\(", _OF_SHUFFLED),
     ((FAILS,), r"merge\([\s\S]*read_csv\(", _OF_FIRST),
     ((VALUE,), r"combine_first\(", _OF_TIMES),
+    ((VALUE,), r"(combine_first|drop_duplicates|merge|unique)\([\s\S]*dd\.Aggregation\(.*'\+'", _OF_OTHER_PARTS),
     ((LABELS,), r"\.str\.extract\(", _OF_EXTRACTED),
     ((TYPE,), r"np\.(ceil|conj|floor|sign|square|trunc)\(", _OF_INTEGERS),
     ((NO_ERROR,), r"v\[(0|-1)\] = w", _OF_ONE),

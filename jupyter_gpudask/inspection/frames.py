@@ -278,9 +278,14 @@ def _with_ordered_levels(index: Any, wanted: Any) -> Any:
 
 
 def _with_columns(frame: Any, columns: pd.Index) -> Any:
-    """A result whose columns, if they are some of these, are an index of the same dtype, such as categories."""
+    """A result whose columns, if they are some of these, are an index of the same dtype, such as categories, and name.
+
+    cuDF has no categories as columns, and some of its functions lose the name of the columns.
+    """
     known, found = list(columns), list(frame.columns)
-    if _dtypes_of(frame.columns) == _dtypes_of(columns) or (found != known and not set(found) < set(known)):
+    has_lost_name = not any(frame.columns.names) and any(columns.names)
+    is_same = _dtypes_of(frame.columns) == _dtypes_of(columns) and not has_lost_name
+    if is_same or (found != known and not set(found) < set(known)):
         return frame
     frame = frame.copy(deep=False)
     frame.columns = columns.take(list(map(known.index, found)) if found != known else range(len(known)))

@@ -79,6 +79,7 @@ PARAMETERS = {
     "dask.dataframe.dask_expr._indexing:LocIndexer._loc": "self iindexer cindexer",
     "dask.dataframe.dask_expr._expr:MaybeAlignPartitions._lower": "self",
     "dask.dataframe.dask_expr._expr:OpAlignPartitions._lower": "self",
+    "dask.dataframe.dask_expr._merge:Merge._simplify_up": "self parent dependents",
     "dask.dataframe.dask_expr._merge:Merge._on_condition_already_partitioned": "self expr on",
     "dask.dataframe.dask_expr._shuffle:RearrangeByColumn._lower": "self",
     "dask.dataframe.dask_expr.io.bag:to_bag": "df index format",

@@ -325,6 +325,7 @@ PATCHES = (
                 f"{_HERE}.frames.methods:shuffled_columns",
                 how="value",
             ),
+            _attribute("dask.dataframe.dask_expr._merge:Merge._simplify_up", "frames.methods:columns_of_merge_pass"),
             _attribute(
                 "dask.dataframe.dask_expr._merge:Merge._on_condition_already_partitioned", "frames.methods:is_shuffled"
             ),
@@ -344,8 +345,8 @@ PATCHES = (
         "others, and sorts by them. After a merge that shuffled no operand, and distinct rows, it takes the partitions "
         "for those of a shuffle by the key of the next merge, which loses rows. It does not align single partitions of "
         "which the divisions differ. Its means and variances of groups have one of missing keys, idxmin is that of the "
-        "first partition, and sums so far are missing after a partition without numbers. pandas' combine_first cuts "
-        "fractions if the other partition has no rows.",
+        "first partition, and sums so far are missing after a partition without numbers. It does not find a key that "
+        "has a suffix after a merge. pandas' combine_first cuts fractions if the other partition has no rows.",
         upstream=(
             "cudf-floor-division",
             "dask-length-of-a-partition",
@@ -359,6 +360,7 @@ PATCHES = (
             "dask-missing-values-of-sorted-rows",
             "dask-merges-after-merges",
             "dask-single-partitions",
+            "dask-suffixes-of-keys",
             "dask-labels-of-groups",
             "dask-missing-keys",
             "dask-sums-after-missing-values",

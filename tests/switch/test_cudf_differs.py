@@ -87,12 +87,6 @@ def _assigned_without_columns(lib: Library) -> Any:
     return len(frame[("z", "")])
 
 
-def _assigned_beside_categories(lib: Library) -> Any:
-    frame = lib.of(pd.DataFrame([[1]], columns=pd.CategoricalIndex(["x"], name="b")))
-    frame["z"] = lib.series([1])
-    return frame.columns.name
-
-
 def _hashed(lib: Library) -> Any:
     series = lib.series([1])
     return int(pd.util.hash_pandas_object(series, index=False)[0] if lib.module is pd else series.hash_values().iloc[0])
@@ -116,7 +110,6 @@ ROWS = {
     "as_pandas.converting, quotients": lambda lib: lib.series([1.0]) // 0.1,
     "as_pandas.converting, remainders": lambda lib: lib.series([1.0]) % -np.inf,
     "as_pandas.with_levels": _assigned_without_columns,
-    "as_pandas.with_levels, a name": _assigned_beside_categories,
     # missing_values
     "as_pandas.compared, NaN": lambda lib: (lib.series([1.0], dtype="double[pyarrow]") <= NAN).isna().any(),
     "as_pandas.compared, categories": lambda lib: (lib.series([True]).astype("category") == "a").any(),

@@ -264,5 +264,9 @@ def test_cumulative_results_go_on_after_partitions_in_which_a_column_is_missing(
     data = pd.DataFrame({"a": [nan, nan, 3, 1, nan, nan, 5, nan, 2, 4], "b": range(10), "c": [7.0, *[nan] * 9]})
     frame = dd.from_pandas(data, npartitions=5)[columns]
     expected = getattr(data[columns], name)(skipna=skipna)
+    try:
+        getattr(dd.from_pandas(NUMBERS[["a"]], npartitions=2), name)().compute()
+    except IndexError:  # of pandas 3.0 for cummin and cummax
+        pytest.skip("Dask does not do it with this pandas")
     result = new_collection(replaced(getattr(frame, name)(skipna=skipna).expr)).compute()
     np.testing.assert_array_equal(result.to_numpy(dtype=float), expected.to_numpy(dtype=float))

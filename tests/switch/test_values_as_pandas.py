@@ -369,6 +369,31 @@ def test_single_partitions_are_aligned_of_which_the_divisions_differ(compute, cl
     assert_equal(result, compute(*frames))
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
+@pytest.mark.parametrize("keys", [("k", "id"), ("id", "k"), (["k", "x"], ["id", "y"])])
+@pytest.mark.parametrize(
+    "select",
+    [
+        lambda frame: frame.id_y,
+        lambda frame: frame[["id_x", "x"]],
+        lambda frame: frame[["id_y", "k_x"]],
+        lambda frame: frame.id_x + frame.k_y,
+        lambda frame: frame.eval("x != id_y"),
+    ],
+)
+def test_keys_that_have_a_suffix_are_selected(select, keys, how):
+    one = pd.DataFrame({"id": [1, 2, 3], "k": [7, 8, 9], "x": [1, 2, 3], "a": [0, 0, 0]})
+    two = pd.DataFrame({"id": [7, 8, 2], "k": [3, 2, 5], "y": [1, 2, 3], "b": [0, 0, 0]})
+    options = {"left_on": keys[0], "right_on": keys[1], "how": how}
+    with gpu_cell(fallback="host", results="host"):
+        frames = (dd.from_pandas(each, npartitions=n) for each, n in ((one, 2), (two, 1)))
+        result = pd.DataFrame(select(next(frames).merge(next(frames), **options)).compute())
+    expected = pd.DataFrame(select(one.merge(two, **options)))
+    names = list(expected)
+    rows = (each.sort_values(names).reset_index(drop=True) for each in (result, expected))
+    pd.testing.assert_frame_equal(*rows, check_dtype=False)
+
+
 def medians(frame, key, **options):
     return frame.groupby(key, **options).x.median().to_frame()
 

@@ -366,18 +366,14 @@ def first_rows(expression: _expr.Head) -> Any:
 def assigned(df: Any, *pairs: Any) -> Any:
     """One partition with new columns, whose names get the levels of the others.
 
-    cuDF gives them none if all columns that have them are left out, and loses the name of the labels of categories.
+    cuDF gives them none if all columns that have them are left out.
     """
-    columns = df.columns
-    rest = ("",) * (columns.nlevels - 1)
-    names = (part if place % 2 or not rest else (part, *rest) for place, part in enumerate(pairs))
-    made = _expr.Assign.operation(df, *names)
-    made.columns = made.columns.set_names(columns.names)
-    return made
+    rest = ("",) * (df.columns.nlevels - 1)
+    return _expr.Assign.operation(df, *(part if place % 2 else (part, *rest) for place, part in enumerate(pairs)))
 
 
 class AssignOfLevels(_expr.Assign):
-    """New columns of a dataframe whose columns have several levels, or a name."""
+    """New columns of a dataframe whose columns have several levels."""
 
     operation = staticmethod(assigned)
 
@@ -392,8 +388,8 @@ class AssignAlignOfLevels(_expr.AssignAlign):
 
 
 def with_levels(expression: Any) -> Any:
-    """New columns, by `AssignOfLevels` if those of the dataframe have several levels or a name."""
-    if list(expression.frame._meta.columns.names) == [None]:  # noqa: SLF001
+    """New columns, by `AssignOfLevels` if those of the dataframe have several levels."""
+    if expression.frame._meta.columns.nlevels == 1:  # noqa: SLF001
         return expression
     kind = AssignOfLevels if isinstance(expression, _expr.Assign) else AssignAlignOfLevels
     return kind(*expression.operands)

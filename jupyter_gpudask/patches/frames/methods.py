@@ -1,4 +1,4 @@
-"""Methods of dataframes on GPUs: conversions, ``.loc``, categories, and six of Dask's optimizer.
+"""Methods of dataframes on GPUs: conversions, ``.loc``, categories, and seven of Dask's optimizer.
 
 cuDF 26.10 interprets a label such as ``"2015-05-05"`` as a single moment, and pandas as the whole day. Dask replaces it
 by the day only where it knows the divisions. Categories are computed on the host, in the order of pandas.
@@ -135,6 +135,33 @@ def shuffled_columns(original: property) -> property:  # noqa: ARG001 - as it is
         return kept.get(merge.how, {of_left})  # the others may be missing, in any partition
 
     return property(columns)
+
+
+def columns_of_merge_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``Merge._simplify_up``, which leaves out the column beside which a key has a suffix.
+
+    That is ``id_y`` of a merge with ``left_on="k", right_on="id"`` of two dataframes with ``id``.
+    """
+    call = bind(original, args, kwargs).arguments
+    merge, parent = call["self"], call["parent"]
+    if not isinstance(parent, _expr.Projection):
+        return original(*args, **kwargs)
+    sides = merge.left, merge.right
+    keys = [{on} if isinstance(on, str) else {*(on or ())} for on in (merge.left_on, merge.right_on)]
+    both = set(sides[0].columns) & set(sides[1].columns)
+    wanted = _expr.determine_column_projection(merge, parent, call["dependents"])
+    wanted = {*wanted} if isinstance(wanted, list) else {wanted}
+    pairs = zip(keys, merge.suffixes, strict=True)
+    if not any(f"{name}{suffix}" in wanted for names, suffix in pairs for name in names & both):
+        return original(*args, **kwargs)
+    wanted |= {name for name in both if any(f"{name}{suffix}" in wanted for suffix in merge.suffixes)}
+    columns = [
+        [name for name in side.columns if name in wanted | names] for side, names in zip(sides, keys, strict=True)
+    ]
+    if columns == [list(side.columns) for side in sides]:
+        return None
+    made = type(merge)(*(side[names] for side, names in zip(sides, columns, strict=True)), *merge.operands[2:])
+    return made[parent.operand("columns")]
 
 
 def is_shuffled(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
