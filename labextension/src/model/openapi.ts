@@ -1249,7 +1249,7 @@ export type components = {
      * WaitingStart
      * @description A start that stands in line for GPUs.
      *
-     *     - `user`: who waits, and since when, such as ``user anna since 14:05``.
+     *     - `user`: who waits, and since when: ``user anna since 14:05``, or a notebook of the server's user.
      *     - `own`: whether that is the user of this server.
      *     - `since`: when it entered the line, in seconds since the epoch.
      *     - `gpus`: UUIDs of the GPUs of this machine any of which it could get.
