@@ -35,7 +35,12 @@ function actionsOn(reply: (request: IRequest) => Response): ClusterActions {
   model = new GpuDaskModel(new Connection(rest));
   const trans = nullTranslator.load('jupyter_gpudask');
   const current = { changed: new Signal({}) };
-  return new ClusterActions({ model, rest, trans, current } as IGpuDask);
+  return new ClusterActions({
+    model,
+    rest,
+    trans,
+    current
+  } as unknown as IGpuDask);
 }
 
 const state = (tasks: number) =>
