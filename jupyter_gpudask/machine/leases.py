@@ -55,7 +55,7 @@ class Waiting:
       which nobody can set back.
     - `device`, `inode`: its file, which has one place however many hard links it has.
     - `lease`: the GPUs any of which it could get, or which the cluster holds, and whether it would share them.
-    - `holder`: the name of the notebook, of a start of this user; empty if unknown.
+    - `holder`, `kernel_id`: the name of the notebook and its kernel, of a start of this user; empty if unknown.
     """
 
     since: int
@@ -63,6 +63,7 @@ class Waiting:
     inode: int
     lease: PublicLease = field(compare=False)
     holder: str = field(default="", compare=False)
+    kernel_id: str = field(default="", compare=False)
 
     @property
     def description(self) -> str:
@@ -111,6 +112,7 @@ class WaitingLine:
         since: float | None = None,
         count: int = 0,
         holder: str = "",
+        kernel_id: str = "",
     ) -> Place:
         """Stand at the end of the line; files of this user's processes that have ended are removed.
 
@@ -119,7 +121,7 @@ class WaitingLine:
         - `gpus`: the UUIDs of the GPUs any of which the start could get.
         - `share`: whether it would share them.
         - `since`, `count`: see `PublicLease`.
-        - `holder`: the name of the notebook, which other users do not see.
+        - `holder`, `kernel_id`: the name of the notebook and its kernel, which other users do not see.
 
         Raises `OSError` if the directory cannot be written to.
         """
@@ -129,7 +131,7 @@ class WaitingLine:
         name = None
         if holder:
             with suppress(OSError):  # it waits without its name
-                lease = Lease((), holder, "", os.getpid(), share, written[0].name)
+                lease = Lease((), holder, kernel_id, os.getpid(), share, written[0].name)
                 name = OwnLease(lease, self._names, suffix=_NAME_SUFFIX)
         return Place(*written, frozenset(gpus), name)
 
@@ -148,9 +150,9 @@ class WaitingLine:
         files = [(file[2], lease) for file in valid_files(self._folder, self._suffix) if (lease := read_lease(*file))]
         is_any_own = any(lease.uid == os.geteuid() for _, lease in files)
         named = _read(self._names, _NAME_SUFFIX) if is_any_own else []
-        holders = {(os.geteuid(), each.public): each.holder for each in named}
+        names = {(os.geteuid(), each.public): (each.holder, each.kernel_id) for each in named}
         return sorted(
-            Waiting(*_order(status), lease, holders.get((lease.uid, lease.name), "")) for status, lease in files
+            Waiting(*_order(status), lease, *names.get((lease.uid, lease.name), ())) for status, lease in files
         )
 
 

@@ -65,8 +65,9 @@ def test_the_starts_of_a_user_have_the_names_of_their_notebooks_which_other_user
     public.mkdir()
     private.mkdir()
     line = WaitingLine(public, names=private)
-    place = line.enter(GPUS, holder="analysis.ipynb")
+    place = line.enter(GPUS, holder="analysis.ipynb", kernel_id="kernel-1")
     [waiting] = line.read()
+    assert waiting.kernel_id == "kernel-1"
     assert re.fullmatch(r"analysis\.ipynb since \d\d:\d\d.*", waiting.description)
     assert "analysis" not in place.path.read_text()
     assert WaitingLine(public).read()[0].description.startswith("user ")

@@ -177,12 +177,14 @@ test('each notebook has its own card, and a refused start offers what is possibl
     await choose('Wait for GPUs', 'in line, place 1');
     const line = panel.getByRole('list', { name: 'In line for GPUs' });
     await expect(line.getByRole('listitem')).toHaveText(
-      /^1\. user .* since .*: 2 GPUs$/
+      '1. analysis.ipynb: 2 GPUs'
     );
     await expect(ours).toContainText(
       /Waiting for GPUs at place 1 in line\. GPU 0 is reserved by \S*other\.ipynb/
     );
     await picture(page, testInfo, 'line');
+    await page.reload({ waitForIsReady: false });
+    await expectIdleKernel(page);
     await stop(other);
     await expect(line).toBeHidden();
     await expect(ours.getByText('ready')).toBeVisible();
