@@ -58,7 +58,7 @@ describe('the section of GPUs', () => {
     expect(shown.texts(line)).toEqual([
       '1. user anna since 14:05: 2 GPUs',
       '2. user bob since 14:10: 1 GPU',
-      '3. analysis.ipynb: 1 GPU'
+      '3. analysis: 1 GPU'
     ]);
     shown.gpuDask.model.settings.follow({
       composite: { otherClusters: 'hide' },
@@ -67,7 +67,7 @@ describe('the section of GPUs', () => {
     await rendered();
     expect(shown.texts(line)).toEqual([
       '2. user bob since 14:10: 1 GPU',
-      '3. analysis.ipynb: 1 GPU'
+      '3. analysis: 1 GPU'
     ]);
     await shown.receive({ gpus: gpuList() });
     expect(shown.texts(line)).toEqual([]);

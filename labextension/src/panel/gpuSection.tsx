@@ -1,7 +1,7 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import React, { useState } from 'react';
 
-import { holderName } from '../cluster/names';
+import { holderName, shortName } from '../cluster/names';
 import { modelOf } from '../cluster/snapshot';
 import { Card, Meter, Sparkline, Unchanged } from '../components/card';
 import { ClusterBadge, ShortName } from '../components/clusterName';
@@ -75,7 +75,7 @@ function WaitingLine({
   const { otherClusters } = model.settings.value;
   const places = waiting.flatMap((start, index) => {
     const { user: name, own, kernel_id, count } = start;
-    const who = holderName({ name, kernel_id }, model.clusters);
+    const who = shortName(holderName({ name, kernel_id }, model.clusters));
     return own || otherClusters !== 'hide'
       ? trans._n('%2. %3: %1 GPU', '%2. %3: %1 GPUs', count, index + 1, who)
       : [];

@@ -176,9 +176,7 @@ test('each notebook has its own card, and a refused start offers what is possibl
     await expectIdleKernel(page);
     await choose('Wait for GPUs', 'in line, place 1');
     const line = panel.getByRole('list', { name: 'In line for GPUs' });
-    await expect(line.getByRole('listitem')).toHaveText(
-      '1. analysis.ipynb: 2 GPUs'
-    );
+    await expect(line.getByRole('listitem')).toHaveText('1. analysis: 2 GPUs');
     await expect(ours).toContainText(
       /Waiting for GPUs at place 1 in line\. GPU 0 is reserved by \S*other\.ipynb/
     );
