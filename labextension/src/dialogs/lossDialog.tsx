@@ -4,6 +4,8 @@
 import { Dialog } from '@jupyterlab/apputils';
 import React from 'react';
 
+import '../../style/dialogs.css';
+
 import { LiveWidget, useGpuDask } from '../components/liveWidget';
 import { ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
@@ -56,9 +58,9 @@ function Loss({ kernelId, warningOf }: ILossOptions): JSX.Element {
   const { model, trans } = useGpuDask();
   const cluster = model.clusters.get(kernelId);
   return (
-    <span role="status">
+    <div className="jp-GpuDask-loss" role="status">
       {(cluster && warningOf(cluster)) ||
         trans.__('The work has ended: nothing would be lost now.')}
-    </span>
+    </div>
   );
 }
