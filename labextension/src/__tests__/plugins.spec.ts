@@ -11,7 +11,7 @@ import { Signal } from '@lumino/signaling';
 import { DockLayout, Widget } from '@lumino/widgets';
 
 import schema from '../../schema/commands.json';
-import { currentGpus } from '../notebook/clusterButton';
+import { currentGpus } from '../cluster/snapshot';
 import { runRefusedCells } from '../notebook/notebookPlugin';
 import { PANEL_ID } from '../panel/panel';
 import { IGpuDask } from '../tokens';
