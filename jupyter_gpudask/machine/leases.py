@@ -3,7 +3,7 @@
 Every supervisor takes its leases here, so that no two clusters of one user get the same GPU, even from two Jupyter
 servers. A lease ends with its process, however the process ends, because Linux releases the lock. If the administrator
 has set a directory for all users, a lease has a second file there, without the name of the notebook: see
-`lease_registry`.
+`lease_registry`. So has a start that waits.
 
 Starts that wait for GPUs stand in a queue, first come, first served. A start waits behind the starts that wait for a
 GPU which it could get, and not behind starts that wait for other GPUs. Idle clusters have a separate queue; the cluster
@@ -43,6 +43,7 @@ from .lease_registry import (
 )
 
 _WAITING_SUFFIX = ".waiting"
+_NAME_SUFFIX = ".name"
 IDLE_SUFFIX = ".idle"
 
 
@@ -54,17 +55,21 @@ class Waiting:
       which nobody can set back.
     - `device`, `inode`: its file, which has one place however many hard links it has.
     - `lease`: the GPUs any of which it could get, or which the cluster holds, and whether it would share them.
+    - `holder`, `kernel_id`: the name of the notebook and its kernel, of a start of this user; empty if unknown.
     """
 
     since: int
     device: int
     inode: int
     lease: PublicLease = field(compare=False)
+    holder: str = field(default="", compare=False)
+    kernel_id: str = field(default="", compare=False)
 
     @property
     def description(self) -> str:
-        """Who waits, such as ``user anna since 14:05``."""
-        return user_since(self.lease.uid, self.since / 1e9)
+        """Who waits: ``analysis.ipynb since 14:05``, or of another user ``user anna since 14:05``."""
+        since = self.since / 1e9
+        return f"{self.holder} since {clock_time(since)}" if self.holder else user_since(self.lease.uid, since)
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ class Place:
     path: Path
     lock: int
     gpus: frozenset[str]
+    name: OwnLease | None = None
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -85,15 +91,29 @@ class Place:
         with suppress(OSError):  # without its lock it is no place, and the next start that waits removes it
             self.path.unlink(missing_ok=True)
         os.close(self.lock)
+        if self.name is not None:
+            self.name.release()
 
 
 class WaitingLine:
-    """The queue of all users, or of this user's clusters."""
+    """The queue of all users, or of this user's clusters.
 
-    def __init__(self, folder: Path, suffix: str = _WAITING_SUFFIX) -> None:
-        self._folder, self._suffix = folder, suffix
+    `names`: the folder of this user for the names of those who stand in it, by default `folder`.
+    """
 
-    def enter(self, gpus: Sequence[str], *, share: bool = False, since: float | None = None, count: int = 0) -> Place:
+    def __init__(self, folder: Path, suffix: str = _WAITING_SUFFIX, names: Path | None = None) -> None:
+        self._folder, self._suffix, self._names = folder, suffix, names or folder
+
+    def enter(
+        self,
+        gpus: Sequence[str],
+        *,
+        share: bool = False,
+        since: float | None = None,
+        count: int = 0,
+        holder: str = "",
+        kernel_id: str = "",
+    ) -> Place:
         """Stand at the end of the line; files of this user's processes that have ended are removed.
 
         Only while the directory is locked: another process would remove a file that is not locked yet.
@@ -101,13 +121,19 @@ class WaitingLine:
         - `gpus`: the UUIDs of the GPUs any of which the start could get.
         - `share`: whether it would share them.
         - `since`, `count`: see `PublicLease`.
+        - `holder`, `kernel_id`: the name of the notebook and its kernel, which other users do not see.
 
         Raises `OSError` if the directory cannot be written to.
         """
-        for path in stale_files(self._folder, self._suffix):
+        for path in (*stale_files(self._folder, self._suffix), *stale_files(self._names, _NAME_SUFFIX)):
             remove_if_stale(path)
         written = write_lease(self._folder, self._suffix, gpus, share=share, since=since, count=count)
-        return Place(*written, frozenset(gpus))
+        name = None
+        if holder:
+            with suppress(OSError):  # it waits without its name
+                lease = Lease((), holder, kernel_id, os.getpid(), share, written[0].name)
+                name = OwnLease(lease, self._names, suffix=_NAME_SUFFIX)
+        return Place(*written, frozenset(gpus), name)
 
     def before(self, place: Place | None, gpus: Iterable[str]) -> list[Waiting]:
         """The starts that wait for one of these GPUs, before `place` if that is given, the first one first."""
@@ -121,8 +147,13 @@ class WaitingLine:
 
     def read(self) -> list[Waiting]:
         """The starts that wait, the first one first."""
-        files = valid_files(self._folder, self._suffix)
-        return sorted(Waiting(*_order(file[2]), lease) for file in files if (lease := read_lease(*file)))
+        files = [(file[2], lease) for file in valid_files(self._folder, self._suffix) if (lease := read_lease(*file))]
+        is_any_own = any(lease.uid == os.geteuid() for _, lease in files)
+        named = _read(self._names, _NAME_SUFFIX) if is_any_own else []
+        names = {(os.geteuid(), each.public): (each.holder, each.kernel_id) for each in named}
+        return sorted(
+            Waiting(*_order(status), lease, *names.get((lease.uid, lease.name), ())) for status, lease in files
+        )
 
 
 def _order(status: os.stat_result) -> tuple[int, int, int]:
@@ -238,9 +269,11 @@ class Lease:
 class OwnLease:
     """A lease of this process; it ends with `release` or with the process."""
 
-    def __init__(self, lease: Lease, folder: Path, public: OwnPublicLease | None = None) -> None:
+    def __init__(
+        self, lease: Lease, folder: Path, public: OwnPublicLease | None = None, *, suffix: str = _SUFFIX
+    ) -> None:
         self._lease, self._public = lease, public
-        self._path, self._lock = _write(lease, folder)
+        self._path, self._lock = _write(lease, folder, suffix)
 
     def release(self, reason: str = "") -> None:
         """End the lease, and for a `reason` record the use of the GPUs in the directory for all users."""
@@ -251,15 +284,20 @@ class OwnLease:
     def rename(self, holder: str) -> None:
         """Change the name of the holder, inside `LeaseFolder.lock`; an `OSError` leaves the lease unchanged."""
         lease = replace(self._lease, holder=holder)
-        new, lock = _write(lease, self._path.parent)
+        new, lock = _write(lease, self._path.parent, _SUFFIX)
         new.replace(self._path)
         os.close(self._lock)
         self._lease, self._lock = lease, lock
 
 
-def _write(lease: Lease, folder: Path) -> tuple[Path, int]:
+def _write(lease: Lease, folder: Path, suffix: str) -> tuple[Path, int]:
     values = asdict(lease) | {"holder": lease.holder[:_LONGEST_HOLDER]}
-    return create_locked(folder, _SUFFIX, json.dumps(values).encode())
+    return create_locked(folder, suffix, json.dumps(values).encode())
+
+
+def _read(folder: Path, suffix: str) -> list[Lease]:
+    found = (Lease.from_content(content) for _, content, _ in valid_files(folder, suffix))
+    return [lease for lease in found if lease is not None]
 
 
 class LeaseFolder:
@@ -276,7 +314,7 @@ class LeaseFolder:
         self.path = path or Path(jupyter_runtime_dir()) / "gpudask-leases"
         self._registry = registry or LeaseRegistry.from_environment()
         place = self._registry.path if self._registry else self.path
-        self.line, self.idle = WaitingLine(place), WaitingLine(place, IDLE_SUFFIX)
+        self.line, self.idle = WaitingLine(place, names=self.path), WaitingLine(place, IDLE_SUFFIX)
 
     @contextmanager
     def lock(self) -> Iterator[list[Lease]]:
@@ -357,8 +395,7 @@ class LeaseFolder:
         return found
 
     def _read_own(self) -> list[Lease]:
-        found = (Lease.from_content(content) for _, content, _ in valid_files(self.path, _SUFFIX))
-        return [lease for lease in found if lease is not None]
+        return _read(self.path, _SUFFIX)
 
     def remove_stale(self) -> None:
         """Remove the leases of processes that have ended."""

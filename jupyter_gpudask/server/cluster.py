@@ -34,7 +34,7 @@ _STATE_AGE = 0.2
 class Notice:
     """A notice that a cluster's GPUs are wanted.
 
-    - `user`: who waits for them, such as ``user anna since 14:05``.
+    - `user`: who waits for them: ``user anna since 14:05``, or a notebook of the same user.
     - `deadline`: when they are given over, in seconds since the epoch.
     - `ends`: the same, on the clock of `time.monotonic`.
     """

@@ -78,7 +78,9 @@ class GpuDaskExtension(ExtensionApp):
         self._dashboard_client = self.settings["gpudask_dashboard_client"] = DashboardClient()
         app.contents_manager.register_pre_save_hook(remove_widget_views)
         # Else the body of these cells has no syntax colors in an export.
-        app.config.HighlightMagicsPreprocessor.languages = {"%%gpudask": "python3"}
+        languages = app.config.HighlightMagicsPreprocessor.setdefault("languages", {})
+        if not isinstance(languages, str):  # of the command line, not parsed yet
+            languages.update({"%%gpudask": "python3"})
 
     async def _start_jupyter_server_extension(self, _: Any) -> None:
         """Open the kernels' socket; Jupyter calls this once the event loop is running."""

@@ -101,6 +101,7 @@ def _waiting_starts(line: Sequence[Waiting], gpus: Sequence[GpuState]) -> tuple[
         WaitingStart(
             user=waiting.description,
             own=waiting.lease.uid == os.geteuid(),
+            kernel_id=waiting.kernel_id or None,
             since=waiting.since / 1e9,
             gpus=wanted,
             count=min(max(waiting.lease.count, 1), len(wanted)),

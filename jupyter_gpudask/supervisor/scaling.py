@@ -247,7 +247,9 @@ def _enter_line(request: Start, folder: LeaseFolder) -> Place:
             wanted = _wanted_uuids(spec)
             count = {"free": 1, "all": len(wanted)}.get(spec.gpus) if isinstance(spec.gpus, str) else None
             count = count or (spec.gpus if isinstance(spec.gpus, int) else len(wanted))
-            return folder.line.enter(wanted, share=spec.share, count=count)
+            return folder.line.enter(
+                wanted, share=spec.share, count=count, holder=request.holder, kernel_id=request.kernel_id
+            )
     except OSError as error:
         raise _lease_error(folder, error) from None
 

@@ -26,7 +26,6 @@ import type { ClusterActions } from './cluster/actions';
 import { addClusterCommands, NO_ARGS } from './cluster/commands';
 import { RunningClusters } from './cluster/running';
 import { CommandIDs } from './commandIDs';
-import { LiveWidget } from './components/liveWidget';
 import { dashboardArgs, parseDashboard } from './dashboard/dashboard';
 import { DashboardPages, DashboardTabs } from './dashboard/views';
 import type { HistoryTab } from './history/tab';
@@ -44,8 +43,7 @@ import {
 } from './notebook/notebookPlugin';
 import {
   createClusterButton,
-  currentGpus,
-  StatusItem
+  createStatusItem
 } from './notebook/clusterButton';
 import { CurrentKernel } from './notebook/currentKernel';
 import { showProgressInTitle } from './notebook/pageTitle';
@@ -238,15 +236,10 @@ const statusBar = plugin<[IStatusBar]>(
   'The GPUs of the current notebook’s cluster in the status bar.',
   [IStatusBar],
   (_, gpuDask, statusBar) => {
-    const { model } = gpuDask;
-    statusBar?.registerStatusItem('jupyter-gpudask:status', {
-      item: new LiveWidget(gpuDask, StatusItem),
-      align: 'left',
-      rank: 50,
-      isActive: () =>
-        model.settings.value.showStatusBar && currentGpus(gpuDask).length > 0,
-      activeStateChanged: model.changed
-    });
+    statusBar?.registerStatusItem(
+      'jupyter-gpudask:status',
+      createStatusItem(gpuDask)
+    );
   }
 );
 

@@ -220,7 +220,7 @@ async def test_two_clusters_with_gpus_respect_each_other_and_starts_wait_in_line
     interrupted.cancel()
     await asyncio.gather(interrupted, return_exceptions=True)
     assert len(folder.line.read()) == 1
-    with pytest.raises(GpuReservedError, match="Others wait for these GPUs, first in line: user "):
+    with pytest.raises(GpuReservedError, match=r"Others wait for these GPUs, first in line: a\.ipynb since "):
         await start(gpus=1)
     monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda _: list(first.ready.gpus))
     with pytest.raises(GpuReservedError, match="Not restarted, because others wait for GPUs"):

@@ -1,6 +1,7 @@
 """The line of starts that wait for GPUs."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -57,6 +58,28 @@ def test_a_process_that_ends_leaves_the_line(line, tmp_path):
     place.leave()
     line.enter(GPUS).leave()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_starts_of_a_user_have_the_names_of_their_notebooks_which_other_users_cannot_read(tmp_path):
+    public, private = tmp_path / "public", tmp_path / "private"
+    public.mkdir()
+    private.mkdir()
+    line = WaitingLine(public, names=private)
+    place = line.enter(GPUS, holder="analysis.ipynb", kernel_id="kernel-1")
+    [waiting] = line.read()
+    assert waiting.kernel_id == "kernel-1"
+    assert re.fullmatch(r"analysis\.ipynb since \d\d:\d\d.*", waiting.description)
+    assert "analysis" not in place.path.read_text()
+    assert WaitingLine(public).read()[0].description.startswith("user ")
+    place.leave()
+    assert [*public.iterdir(), *private.iterdir()] == []
+
+
+def test_a_start_waits_without_its_name_where_that_cannot_be_written(tmp_path):
+    line = WaitingLine(tmp_path, names=tmp_path / "missing")
+    place = line.enter(GPUS, holder="analysis.ipynb")
+    assert line.read()[0].description.startswith("user ")
+    place.leave()
 
 
 def test_neither_links_nor_unlocked_files_nor_a_new_time_of_a_file_change_the_order(line, tmp_path):

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
 from helpers import ON_GPUS, ONE_WORKER, promised, wait_until
 
@@ -121,3 +122,13 @@ def test_an_error_has_the_labels_of_the_options_that_it_names():
     with pytest.raises(SpecError) as raised:
         ClusterSpec.parse({"pool": "lots"})
     assert ErrorDetails.of(raised.value).labels == {"--pool": "Memory pool"}
+
+
+def test_an_export_has_syntax_colors_in_gpu_cells_and_in_those_that_the_user_has_configured(own_server, tmp_path):
+    (tmp_path / "config").mkdir()
+    line = "c.HighlightMagicsPreprocessor.languages = {'%%mine': 'python3'}\n"
+    (tmp_path / "config" / "jupyter_server_config.py").write_text(line)
+    server = own_server()
+    cells = [nbformat.v4.new_code_cell(f"{magic}\nlambda: 1") for magic in ("%%gpudask", "%%mine", "%%other")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), server.root / "cells.ipynb")
+    assert server.fetch("html/cells.ipynb", prefix="nbconvert/").text.count(b'<span class="k">lambda</span>') == 2

@@ -1,5 +1,6 @@
 import { acceptDialog, dismissDialog } from '@jupyterlab/testing';
 import { nullTranslator } from '@jupyterlab/translation';
+import { Signal } from '@lumino/signaling';
 
 import { ClusterActions } from '../cluster/actions';
 import { lossWarning } from '../cluster/warnings';
@@ -33,7 +34,13 @@ function actionsOn(reply: (request: IRequest) => Response): ClusterActions {
   );
   model = new GpuDaskModel(new Connection(rest));
   const trans = nullTranslator.load('jupyter_gpudask');
-  return new ClusterActions({ model, rest, trans } as IGpuDask);
+  const current = { changed: new Signal({}) };
+  return new ClusterActions({
+    model,
+    rest,
+    trans,
+    current
+  } as unknown as IGpuDask);
 }
 
 const state = (tasks: number) =>
@@ -57,6 +64,7 @@ describe('stopping a cluster', () => {
   it('asks for confirmation if the server reports unfinished tasks', async () => {
     const stopping = actionsOn(replyWith(3)).stop(cluster(state(0)));
     await dialogShown();
+    await rendered();
     // As the card says.
     expect(document.body.textContent).toContain('23 of 144 blocks are done.');
     await dismissDialog();
@@ -83,6 +91,7 @@ describe('stopping a cluster', () => {
         cluster(state(0))
       );
       await dialogShown();
+      await rendered();
       expect(document.body.textContent).toContain(
         'Its notebook is running a cell.'
       );
@@ -91,6 +100,39 @@ describe('stopping a cluster', () => {
       expect(requests).toEqual(['GET']);
     }
   );
+
+  it('says that the reason of the question is gone, and still stops', async () => {
+    const busy = cluster({ ...state(0), busy: true });
+    const stopping = actionsOn(
+      ({ method }) =>
+        new Response(method === 'GET' ? JSON.stringify(busy) : null)
+    ).stop(busy);
+    await dialogShown();
+    await rendered();
+    FakeSocket.last.send({ clusters: [cluster({ ...state(0) })] });
+    await rendered();
+    const dialog = document.querySelector('.jp-Dialog');
+    expect(dialog?.textContent).toContain('nothing would be lost now');
+    FakeSocket.last.send({ clusters: [busy] });
+    await rendered();
+    expect(dialog?.textContent).toContain('Its notebook is running a cell.');
+    await acceptDialog();
+    await stopping;
+    expect(requests).toEqual(['GET', 'DELETE']);
+  });
+
+  it.each([
+    ['has ended', []],
+    ['was replaced', [cluster({ ...state(3), pid: 300, since: 3000 })]]
+  ])('takes the question back when the cluster %s', async (_, clusters) => {
+    const stopping = actionsOn(replyWith(3)).stop(cluster(state(0)));
+    await dialogShown();
+    await rendered();
+    FakeSocket.last.send({ clusters });
+    await stopping;
+    expect(document.querySelector('.jp-Dialog')).toBeNull();
+    expect(requests).toEqual(['GET']);
+  });
 
   it('does not ask if the tasks have finished in the meantime', async () => {
     await actionsOn(replyWith(0)).stop(cluster(state(3)));
@@ -112,6 +154,7 @@ describe('stopping a cluster', () => {
     for (const act of ['stop', 'restart'] as const) {
       const acting = actionsOn(answer)[act](cluster());
       await dialogShown();
+      await rendered();
       expect(document.body.textContent).toContain(
         'Its workers hold 800 MiB of results, which will be lost.'
       );
@@ -142,6 +185,7 @@ describe('stopping a cluster', () => {
     });
     const releasing = actions.release(holding(2 ** 20));
     await dialogShown();
+    await rendered();
     expect(document.body.textContent).toContain(
       'Its workers hold 800 MiB of results (GPU 0 800 MiB), which will be lost'
     );

@@ -43,25 +43,66 @@ describe('the section of GPUs', () => {
     const other = {
       user: 'user anna since 14:05',
       own: false,
+      kernel_id: null,
       since: 1000,
       gpus: ['GPU-0'],
       count: 2
     };
     const own = { ...other, user: 'user bob since 14:10', own: true, count: 1 };
     const line = '.jp-GpuDask-notes[aria-label="In line for GPUs"] li';
-    await shown.receive({ gpus: gpuList({ waiting: [other, own] }) });
+    const here = { ...own, kernel_id: 'kernel-1' };
+    await shown.receive({
+      gpus: gpuList({ waiting: [other, own, here] }),
+      clusters: [cluster({ status: 'starting' })]
+    });
     expect(shown.texts(line)).toEqual([
       '1. user anna since 14:05: 2 GPUs',
-      '2. user bob since 14:10: 1 GPU'
+      '2. user bob since 14:10: 1 GPU',
+      '3. analysis: 1 GPU'
     ]);
     shown.gpuDask.model.settings.follow({
       composite: { otherClusters: 'hide' },
       changed: new Signal<unknown, void>({})
     });
     await rendered();
-    expect(shown.texts(line)).toEqual(['2. user bob since 14:10: 1 GPU']);
+    expect(shown.texts(line)).toEqual([
+      '2. user bob since 14:10: 1 GPU',
+      '3. analysis: 1 GPU'
+    ]);
     await shown.receive({ gpus: gpuList() });
     expect(shown.texts(line)).toEqual([]);
+  });
+
+  it('emphasizes the card of a GPU, and the GPUs of a card, by pointer and by keyboard', async () => {
+    shown.show();
+    const gpus = ['1', '2', '2'].map((number, index) => {
+      const id = `kernel-${number}`;
+      const holders = [{ name: id, kernel_id: id, share: false }];
+      return gpu({ index, uuid: `GPU-${index}`, holders });
+    });
+    const clusters = ['kernel-1', 'kernel-2'].map(kernel_id =>
+      cluster({ kernel_id, name: kernel_id })
+    );
+    await shown.receive({ gpus: gpuList({ gpus }), clusters });
+    const all = (selector: string): HTMLElement[] => [
+      ...shown.panel.node.querySelectorAll<HTMLElement>(selector)
+    ];
+    const emphasized = (): number[] =>
+      all('[data-kernels]').flatMap((each, index) =>
+        each.hasAttribute('data-related') ? index : []
+      );
+    const point = (element: HTMLElement, event: string): unknown =>
+      element.dispatchEvent(new MouseEvent(event, { bubbles: true }));
+    const rows = all('.jp-GpuDask-gpu');
+    const [, card] = all('.jp-GpuDask-card[data-kernel]');
+    point(card, 'pointerover');
+    expect(emphasized()).toEqual([1, 2]);
+    point(card, 'pointerout');
+    expect(emphasized()).toEqual([]);
+    rows[0].querySelector('button')?.focus();
+    expect(emphasized()).toEqual([3]);
+    card.focus();
+    expect(emphasized()).toEqual([1, 2]);
   });
 
   it('names the model once, and shows the details of a GPU on a click', async () => {

@@ -11,7 +11,8 @@ import { Signal } from '@lumino/signaling';
 import { DockLayout, Widget } from '@lumino/widgets';
 
 import schema from '../../schema/commands.json';
-import { currentGpus } from '../notebook/clusterButton';
+import { currentGpus } from '../cluster/snapshot';
+import { runRefusedCells } from '../notebook/notebookPlugin';
 import { PANEL_ID } from '../panel/panel';
 import { IGpuDask } from '../tokens';
 import plugins, { CommandIDs } from '..';
@@ -299,6 +300,31 @@ describe('jupyter-gpudask:notebook', () => {
     late.sessionContext.session = panel.sessionContext.session;
     late.sessionContext.kernelChanged.emit({});
     expect(isEnabled).toEqual([false, true]);
+  });
+
+  it('keeps over a reload for which cluster a refused cell waits', async () => {
+    const kept = (): string | null => {
+      window.dispatchEvent(new Event('pagehide'));
+      return sessionStorage.getItem('jupyter-gpudask:refused');
+    };
+    const { model } = gpuDask;
+    const status = 'failed' as const;
+    const reason = 'GPU 0 is reserved by other.ipynb.';
+    runRefusedCells(gpuDask, tracker);
+    model.updateCluster(cluster({ status, reason, reserved_gpus: ['GPU-0'] }));
+    expect(kept()).toBe('[]');
+    app.commands.addCommand('wait', {
+      describedBy: { args: {} },
+      execute: async () => {
+        await settled();
+        model.updateCluster(cluster({ status: 'starting' }));
+      }
+    });
+    await app.commands.execute('wait', { kernelId: 'kernel-1' });
+    expect(kept()).toBe(JSON.stringify([['kernel-1', reason]]));
+    runRefusedCells(gpuDask, tracker);
+    expect(sessionStorage.getItem('jupyter-gpudask:refused')).toBeNull();
+    expect(kept()).toBe(JSON.stringify([['kernel-1', reason]]));
   });
 
   it('starts no cluster unless the user has enabled it', async () => {

@@ -3,9 +3,7 @@
  */
 import {
   Clipboard,
-  Dialog,
   Notification,
-  showDialog,
   showErrorMessage
 } from '@jupyterlab/apputils';
 
@@ -20,6 +18,7 @@ import {
   reportProblems
 } from '../dashboard/layout';
 import { IDashboardViews } from '../dashboard/views';
+import { LossDialog } from '../dialogs/lossDialog';
 import { scaleDialog } from '../dialogs/scaleDialog';
 import { startDialog } from '../dialogs/startDialog';
 import { toProblem, errorMessage } from '../errors';
@@ -249,10 +248,10 @@ export class ClusterActions {
     action: string,
     warningOf = lossWarning
   ): Promise<boolean> {
-    const { trans } = this._gpuDask;
+    const { model, trans } = this._gpuDask;
     const now = await this._latest(cluster);
     if (!isSame(cluster, now)) {
-      this._gpuDask.model.updateCluster(now);
+      model.updateCluster(now);
       Notification.info(
         trans.__(
           '%1 was replaced by another one, which was not changed.',
@@ -262,20 +261,21 @@ export class ClusterActions {
       );
       return false;
     }
-    const { units } = this._gpuDask.model.settings.value;
-    const warning = warningOf(now, units, trans);
-    if (!warning) {
+    const warningNow = (latest: ICluster): string =>
+      warningOf(latest, model.settings.value.units, trans);
+    if (!warningNow(now)) {
       return true;
     }
-    const result = await showDialog({
+    model.updateCluster(now);
+    const dialog = new LossDialog(this._gpuDask, {
       title,
-      body: warning,
-      buttons: [
-        Dialog.cancelButton({ label: trans.__('Cancel') }),
-        Dialog.warnButton({ label: action })
-      ]
+      action,
+      kernelId: now.kernel_id,
+      isSame: latest => isSame(now, latest),
+      warningOf: warningNow
     });
-    return result.button.accept;
+    const { button } = await dialog.launch();
+    return button.accept;
   }
 
   /** The current state of a cluster; what the views show may be out of date. */
@@ -315,9 +315,10 @@ export class ClusterActions {
   }
 }
 
-/** Whether the cluster is still the one that the user has seen. */
+/** Whether the cluster is still the one that the user has seen, which may have become ready. */
 function isSame(shown: ICluster, now: ICluster): boolean {
   return shown.status === 'ready'
     ? shown.pid === now.pid
-    : shown.since === now.since;
+    : shown.since === now.since ||
+        (shown.status === 'starting' && now.status === 'ready');
 }

@@ -77,9 +77,9 @@ export function subjectOf(
   return isShared(kernelId) ? name : trans.__('The cluster of %1', name);
 }
 
-/** The current name of the notebook that has reserved a GPU; the lease has the name at its start. */
+/** The current name of the notebook that has reserved a GPU or waits for one; the lease has the name at its start. */
 export function holderName(
-  holder: IGpuHolder,
+  holder: Pick<IGpuHolder, 'name' | 'kernel_id'>,
   clusters: ReadonlyMap<string, ICluster>
 ): string {
   return clusters.get(holder.kernel_id ?? '')?.name ?? holder.name;

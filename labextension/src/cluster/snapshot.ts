@@ -283,6 +283,12 @@ export function activeGpus(cluster: ICluster): string[] {
   return used.length > 0 ? used : cluster.gpus;
 }
 
+/** The GPUs on which the current notebook's cluster has workers. */
+export function currentGpus(gpuDask: IGpuDask): IGpu[] {
+  const { model, current } = gpuDask;
+  return snapshot(model.clusters.get(current.kernelId ?? ''), gpuDask).gpus;
+}
+
 function hasStarted(cluster: ICluster): boolean {
   const { status, workers_ready: ready, workers_total: total } = cluster;
   return status !== 'failed' || (total > 0 && ready === total);

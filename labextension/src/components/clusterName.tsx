@@ -1,5 +1,7 @@
 import React from 'react';
 
+import '../../style/states.css';
+
 import { shortName } from '../cluster/names';
 import { useGpuDask } from './liveWidget';
 

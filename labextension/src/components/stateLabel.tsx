@@ -1,5 +1,7 @@
 import React from 'react';
 
+import '../../style/states.css';
+
 import { ISnapshot } from '../cluster/snapshot';
 
 /** The shapes differ, so that the states can be distinguished without color. */

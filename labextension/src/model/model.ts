@@ -65,14 +65,15 @@ export class GpuDaskModel implements IDisposable {
    * this server. Kernels that are connected to a shared cluster have its number.
    */
   numberOf(kernelId: string): number | null {
-    const number = this._numbers.indexOf(this._ownerOf(kernelId));
+    const number = this._numbers.indexOf(this.ownerOf(kernelId));
     const owners = new Set(
-      [...this.clusters.keys()].map(id => this._ownerOf(id))
+      [...this.clusters.keys()].map(id => this.ownerOf(id))
     );
     return number < 0 || owners.size < 2 ? null : number;
   }
 
-  private _ownerOf(kernelId: string): string {
+  /** The kernel, or the shared cluster that it is connected to. */
+  ownerOf(kernelId: string): string {
     const joined = this.clusters.get(kernelId)?.joined;
     const clusters = joined ? [...this.clusters.values()] : [];
     return (
@@ -214,7 +215,7 @@ export class GpuDaskModel implements IDisposable {
     );
     this._numbers = this._numbers.map(id => (clusters.has(id) ? id : ''));
     for (const id of clusters.keys()) {
-      if (this._ownerOf(id) === id && !this._numbers.includes(id)) {
+      if (this.ownerOf(id) === id && !this._numbers.includes(id)) {
         const free = this._numbers.indexOf('');
         this._numbers[free < 0 ? this._numbers.length : free] = id;
       }

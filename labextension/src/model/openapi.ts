@@ -1249,8 +1249,9 @@ export type components = {
      * WaitingStart
      * @description A start that stands in line for GPUs.
      *
-     *     - `user`: who waits, and since when, such as ``user anna since 14:05``.
+     *     - `user`: who waits, and since when: ``user anna since 14:05``, or a notebook of the server's user.
      *     - `own`: whether that is the user of this server.
+     *     - `kernel_id`: the kernel, if that is the user of this server; else `None`.
      *     - `since`: when it entered the line, in seconds since the epoch.
      *     - `gpus`: UUIDs of the GPUs of this machine any of which it could get.
      *     - `count`: how many of them it needs.
@@ -1260,6 +1261,8 @@ export type components = {
       user: string;
       /** Own */
       own: boolean;
+      /** Kernel Id */
+      kernel_id: string | null;
       /** Since */
       since: number;
       /** Gpus */

@@ -11,7 +11,14 @@ import {
 import { Kernel, KernelMessage } from '@jupyterlab/services';
 import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 
-import { ACCELERATE_CODE } from '../snippets';
+import {
+  ACCELERATE_CODE,
+  connectCode,
+  DISCONNECT_CODE,
+  OFF_CODE,
+  onCode
+} from '../snippets';
+import { IGpuDask } from '../tokens';
 import { Acceleration } from './acceleration';
 
 /** Ask whether to restart an accelerated kernel: only that ends it. */
@@ -22,22 +29,22 @@ export async function endAcceleration(
   await new SessionContextDialogs({ translator }).restart(session);
 }
 
-/**
- * Run every cell that uses Dask on the GPUs, or no longer, by `code`; returns whether that was possible.
- *
- * `isReported` returns whether the panel or a notification says why not, and offers what could help.
- */
+/** Run every cell that uses Dask on the GPUs, or no longer if it is on; returns whether that was possible. */
 export async function runOnGpus(
   kernel: Kernel.IKernelConnection,
-  code: string,
-  isReported: () => Promise<boolean>,
-  trans: TranslationBundle
+  isOn: boolean,
+  { model, rest, trans }: IGpuDask
 ): Promise<boolean> {
+  const status = model.clusters.get(kernel.id)?.status ?? 'closed';
+  const isNew = status === 'closed' || status === 'failed';
+  const code = isOn ? OFF_CODE : onCode(isNew ? await rest.defaults() : {});
   try {
     await runMagic(kernel, code);
     return true;
   } catch (error) {
-    if (!(await isReported())) {
+    // The panel or a notification says why not; the model may not know yet that the start has failed.
+    const cluster = await rest.cluster(kernel.id).catch(() => null);
+    if (cluster?.status !== 'failed') {
       await showErrorMessage(
         trans.__('Dask does not run on GPUs'),
         messageOf(error)
@@ -47,14 +54,14 @@ export async function runOnGpus(
   }
 }
 
-/** Connect a kernel to a shared cluster, or disconnect it, by `code`. */
+/** Connect a kernel to the shared cluster with an id, or disconnect it if that is null. */
 export async function useShared(
   kernel: Kernel.IKernelConnection,
-  code: string,
+  shared: string | null,
   trans: TranslationBundle
 ): Promise<void> {
   try {
-    await runMagic(kernel, code);
+    await runMagic(kernel, shared ? connectCode(shared) : DISCONNECT_CODE);
   } catch (error) {
     await showErrorMessage(
       trans.__('The shared cluster cannot be used'),

@@ -12,7 +12,6 @@ import { KERNEL_ARGS } from '../cluster/commands';
 import { isOffered } from '../cluster/offered';
 import { CommandIDs } from '../commandIDs';
 import { ICluster } from '../model/api';
-import { connectCode, DISCONNECT_CODE, OFF_CODE, onCode } from '../snippets';
 import { IGpuDask } from '../tokens';
 
 /** The target of the comm that is open in an accelerated kernel. */
@@ -89,10 +88,11 @@ export class Acceleration {
 
 /** Add the commands; they are enabled for the kernels of notebooks. */
 export function addKernelCommands(
-  { commands, current, model, rest, trans }: IGpuDask,
+  gpuDask: IGpuDask,
   acceleration: Acceleration,
   translator: ITranslator
 ): void {
+  const { commands, current, model, trans } = gpuDask;
   const kernelOf = (args: ReadonlyPartialJSONObject): string =>
     typeof args.kernelId === 'string'
       ? args.kernelId
@@ -140,17 +140,7 @@ export function addKernelCommands(
         return false;
       }
       const { runOnGpus } = await import('./accelerate');
-      // The model may not know yet that the start has failed.
-      const isReported = async (): Promise<boolean> => {
-        const cluster = await rest.cluster(kernel.id).catch(() => null);
-        return cluster?.status === 'failed';
-      };
-      const status = model.clusters.get(kernel.id)?.status ?? 'closed';
-      const isNew = status === 'closed' || status === 'failed';
-      const code = isOn(args)
-        ? OFF_CODE
-        : onCode(isNew ? await rest.defaults() : {});
-      return runOnGpus(kernel, code, isReported, trans);
+      return runOnGpus(kernel, isOn(args), gpuDask);
     }
   });
 
@@ -190,10 +180,8 @@ export function addKernelCommands(
       const kernel = acceleration.find(kernelOf(args))?.session?.kernel;
       if (kernel) {
         const { useShared } = await import('./accelerate');
-        const code = isConnected(args)
-          ? DISCONNECT_CODE
-          : connectCode(`${args.shared}`);
-        await useShared(kernel, code, trans);
+        const shared = isConnected(args) ? null : `${args.shared}`;
+        await useShared(kernel, shared, trans);
       }
     }
   });

@@ -85,9 +85,10 @@ export async function showCell(
 
 /** Run the last cell again that was refused its GPUs for a reason, before it has run any other code. */
 export async function runRefused(
-  { content, sessionContext }: NotebookPanel,
+  { content, context, sessionContext }: NotebookPanel,
   reason: string
 ): Promise<void> {
+  await context.ready;
   // What a command refuses is no error with a traceback.
   const text = JSON.stringify(`UsageError: ${reason}`).slice(1, -1);
   const counts = content.widgets.map(({ model: { sharedModel } }) =>

@@ -43,6 +43,9 @@ export function endLinesOf({ sessionContext, content }: NotebookPanel): void {
   );
 }
 
+/** The entry of the browser tab with the clusters for which refused cells wait, while the page is loaded again. */
+const KEY = 'jupyter-gpudask:refused';
+
 /** Run the cell that was refused its GPUs again, once the cluster is ready that was started in its place here. */
 export function runRefusedCells(
   { model, current, commands }: IGpuDask,
@@ -65,10 +68,11 @@ export function runRefusedCells(
       result.then(add, () => undefined);
     }
   });
-  model.clustersChanged.connect(() => {
+  const run = (): void => {
     for (const [kernelId, reason] of started) {
       const status = statusOf(kernelId);
-      if (status !== 'starting') {
+      // Without a message of the server yet, no cluster is known.
+      if (status !== 'starting' && model.gpus) {
         started.delete(kernelId);
         const panel = findPanel(tracker, kernelId);
         if (panel && status === 'ready') {
@@ -76,7 +80,34 @@ export function runRefusedCells(
         }
       }
     }
+  };
+  model.changed.connect(run);
+
+  // Only while the page is away: a copy of the browser tab must not run the cell as well.
+  const before = new Map<string, string>(
+    JSON.parse(sessionStorage.getItem(KEY) ?? '[]')
+  );
+  sessionStorage.removeItem(KEY);
+  window.addEventListener('pagehide', () => {
+    const open = [...started].filter(([id]) => findPanel(tracker, id));
+    sessionStorage.setItem(KEY, JSON.stringify(open));
   });
+  const restore = (kernelId = ''): void => {
+    const reason = before.get(kernelId);
+    if (reason) {
+      before.delete(kernelId);
+      started.set(kernelId, reason);
+      run();
+    }
+  };
+  const watch = ({ sessionContext }: NotebookPanel): void => {
+    sessionContext.kernelChanged.connect((_, { newValue }) =>
+      restore(newValue?.id)
+    );
+    restore(sessionContext.session?.kernel?.id);
+  };
+  tracker.forEach(watch);
+  tracker.widgetAdded.connect((_, panel) => watch(panel));
 }
 
 /** The notebook of a kernel. */

@@ -26,6 +26,7 @@ import { CommandButton } from '../components/commandButton';
 import { useKeptFocus } from '../components/focus';
 import { useGpuDask } from '../components/liveWidget';
 import { CodeText } from '../components/notice';
+import { relatedTo } from '../components/related';
 import { StateIcon, StateLabel } from '../components/stateLabel';
 import { formatBytes, formatCount, joinItems, sum } from '../format';
 import { plotsIcon } from '../icons';
@@ -70,6 +71,7 @@ export function ClusterCard({
       version={version}
       data-current={isCurrent}
       data-kernel={cluster.kernel_id}
+      {...relatedTo(id, model.ownerOf(id))}
       tabIndex={-1}
       data-short={isShort}
       aria-label={

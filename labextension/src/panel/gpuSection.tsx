@@ -1,12 +1,13 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import React, { useState } from 'react';
 
-import { holderName } from '../cluster/names';
+import { holderName, shortName } from '../cluster/names';
 import { modelOf } from '../cluster/snapshot';
 import { Card, Meter, Sparkline, Unchanged } from '../components/card';
 import { ClusterBadge, ShortName } from '../components/clusterName';
 import { useGpuDask } from '../components/liveWidget';
 import { Notice } from '../components/notice';
+import { relatedTo } from '../components/related';
 import { endReason } from '../errors';
 import { formatBytes, formatUsage, percentage, sum } from '../format';
 import { IGpu, IGpuList, IGpuUser, mayHaveGpus } from '../model/api';
@@ -72,11 +73,13 @@ function WaitingLine({
 }: Pick<IGpuList, 'waiting'>): JSX.Element | null {
   const { model, trans } = useGpuDask();
   const { otherClusters } = model.settings.value;
-  const places = waiting.flatMap(({ user, own, count }, index) =>
-    own || otherClusters !== 'hide'
-      ? trans._n('%2. %3: %1 GPU', '%2. %3: %1 GPUs', count, index + 1, user)
-      : []
-  );
+  const places = waiting.flatMap((start, index) => {
+    const { user: name, own, kernel_id, count } = start;
+    const who = shortName(holderName({ name, kernel_id }, model.clusters));
+    return own || otherClusters !== 'hide'
+      ? trans._n('%2. %3: %1 GPU', '%2. %3: %1 GPUs', count, index + 1, who)
+      : [];
+  });
   const title = trans.__('In line for GPUs');
   return places.length > 0 ? (
     <div className="jp-GpuDask-line">
@@ -165,6 +168,7 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
       version={`${text} ${isExpanded}`}
       className="jp-GpuDask-gpu"
       data-expanded={isExpanded}
+      {...relatedTo(...ids)}
     >
       <Unchanged by={[gpu.index, text, isExpanded]}>
         <button

@@ -92,6 +92,21 @@ test('each notebook has its own card, and a refused start offers what is possibl
     );
   });
 
+  await test.step('the pointer on a GPU highlights its card, and the focus in a card its GPUs', async () => {
+    const row = (name: string): Locator =>
+      panel
+        .getByRole('listitem')
+        .filter({ has: page.getByRole('button', { name }) });
+    const highlighted = panel.locator('[data-related]');
+    await row('GPU 1: analysis.ipynb').hover();
+    await expect(highlighted).toHaveCount(1);
+    await expect(ours).toHaveAttribute('data-related');
+    await picture(page, testInfo, 'highlighted');
+    await other.focus();
+    await expect(highlighted).toHaveCount(1);
+    await expect(row('GPU 0: other.ipynb')).toHaveAttribute('data-related');
+  });
+
   await test.step('a click on the name of a cluster shows its notebook, also one that was closed', async () => {
     const shows = async (name: string): Promise<void> => {
       await clusterCard(page, name)
@@ -176,13 +191,13 @@ test('each notebook has its own card, and a refused start offers what is possibl
     await expectIdleKernel(page);
     await choose('Wait for GPUs', 'in line, place 1');
     const line = panel.getByRole('list', { name: 'In line for GPUs' });
-    await expect(line.getByRole('listitem')).toHaveText(
-      /^1\. user .* since .*: 2 GPUs$/
-    );
+    await expect(line.getByRole('listitem')).toHaveText('1. analysis: 2 GPUs');
     await expect(ours).toContainText(
       /Waiting for GPUs at place 1 in line\. GPU 0 is reserved by \S*other\.ipynb/
     );
     await picture(page, testInfo, 'line');
+    await page.reload({ waitForIsReady: false });
+    await expectIdleKernel(page);
     await stop(other);
     await expect(line).toBeHidden();
     await expect(ours.getByText('ready')).toBeVisible();

@@ -40,6 +40,22 @@ test('a cluster is not stopped without a question while its notebook runs a cell
   await request.post(`/api/kernels/${kernelId}/interrupt`);
   await isRun;
   await expect(card.getByText('running a cell')).toBeHidden();
+
+  await test.step('the question says that the cell has ended, and its buttons stay where they are', async () => {
+    const isAgain = page.notebook.runCell(0);
+    await expect(card.getByText('running a cell')).toBeVisible();
+    await card.getByRole('button', { name: 'Stop' }).click();
+    await expect(dialog).toContainText('Its notebook is running a cell.');
+    const cancel = dialog.getByRole('button', { name: 'Cancel' });
+    const place = await cancel.boundingBox();
+    await request.post(`/api/kernels/${kernelId}/interrupt`);
+    await isAgain;
+    await expect(dialog).toContainText('nothing would be lost now.');
+    expect(await cancel.boundingBox()).toEqual(place);
+    await picture(page, testInfo, 'question-over');
+    await dialog.getByRole('button', { name: 'Stop' }).click();
+    await expect(card).toBeHidden();
+  });
 });
 
 test('a line of progress says that its kernel has ended, also in the saved notebook', async ({

@@ -1,12 +1,15 @@
 /**
- * The button in the notebook toolbar, with a menu, and the item of the status bar.
+ * The views of the button in the notebook toolbar and of the item of the status bar, loaded when one is first visible.
  */
 import { ISessionContext } from '@jupyterlab/apputils';
 import { ToolbarButtonComponent } from '@jupyterlab/ui-components';
 import React, { useRef } from 'react';
 
+import '../../style/toolbar.css';
+
 import type { MenuGroups } from '../cluster/menu';
 import {
+  currentGpus,
   ISnapshot,
   reasonText,
   sharedActions,
@@ -15,36 +18,21 @@ import {
 } from '../cluster/snapshot';
 import { CommandIDs } from '../commandIDs';
 import { ClusterBadge } from '../components/clusterName';
-import { LiveWidget, useGpuDask } from '../components/liveWidget';
+import { useGpuDask } from '../components/liveWidget';
 import { StateIcon } from '../components/stateLabel';
 import { formatUsage, joinItems, sum } from '../format';
 import { gpuDaskIcon } from '../icons';
-import { IGpu } from '../model/api';
 import { IGpuDask } from '../tokens';
 import { Acceleration } from './acceleration';
 import { isKernelStarting } from './currentKernel';
-
-/** Create the button of a notebook. */
-export function createClusterButton(
-  gpuDask: IGpuDask,
-  session: ISessionContext,
-  acceleration: Acceleration
-): LiveWidget {
-  const button = new LiveWidget(gpuDask, () => (
-    <ClusterButton session={session} acceleration={acceleration} />
-  ));
-  button.addClass('jp-GpuDask-toolbarButton');
-  session.kernelChanged.connect(button.update, button);
-  acceleration.changed.connect(button.update, button);
-  return button;
-}
 
 interface IClusterButtonProps {
   session: ISessionContext;
   acceleration: Acceleration;
 }
 
-function ClusterButton({
+/** The state of the cluster of a notebook, with a menu. */
+export function ClusterButton({
   session,
   acceleration
 }: IClusterButtonProps): JSX.Element {
@@ -147,12 +135,6 @@ const MENU: MenuGroups = [
   [CommandIDs.accelerate],
   [CommandIDs.showPanel]
 ];
-
-/** The GPUs on which the current notebook's cluster has workers. */
-export function currentGpus(gpuDask: IGpuDask): IGpu[] {
-  const cluster = gpuDask.model.clusters.get(gpuDask.current.kernelId ?? '');
-  return snapshot(cluster, gpuDask).gpus;
-}
 
 /** The mean utilization and the total memory of these GPUs. */
 export function StatusItem(): JSX.Element | null {
