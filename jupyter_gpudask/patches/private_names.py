@@ -32,9 +32,9 @@ PRIVATE_NAMES = {
         "UFuncElemwise Where WhereAlign determine_column_projection rewrite_filters"
     ),
     "dask.dataframe.dask_expr._groupby": (
-        "DecomposableGroupbyAggregation GetGroup GroupByBFill GroupByBase GroupByCumprod GroupByCumsum GroupByFFill "
-        "GroupByTransform GroupbyAggregation Head IdxMax IdxMax.groupby_chunk IdxMin Mean Prod SingleAggregation Size "
-        "Std Sum Var groupby_slice_transform"
+        "Corr Cov DecomposableGroupbyAggregation GetGroup GroupByBFill GroupByBase GroupByCumprod GroupByCumsum "
+        "GroupByFFill GroupByTransform GroupbyAggregation Head IdxMax IdxMax.groupby_chunk IdxMin Mean Prod "
+        "SingleAggregation Size Std Sum Var groupby_slice_transform"
     ),
     "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
     "dask.dataframe.dask_expr._quantile": "SeriesQuantile",

@@ -362,6 +362,7 @@ PATCHES = (
             "dask-single-partitions",
             "dask-suffixes-of-keys",
             "dask-labels-of-groups",
+            "dask-covariances-of-groups",
             "dask-missing-keys",
             "dask-sums-after-missing-values",
             "pandas-combine-first-without-rows",

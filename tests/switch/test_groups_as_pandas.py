@@ -429,3 +429,23 @@ def test_numbers_of_groups_so_far_go_on_after_a_partition_without_any(select, me
     frame = to_gpu_as(Frame, dd.from_pandas(data, npartitions=4))
     result = getattr(select(frame.groupby("k")), method)()
     assert_equal(result.compute(), getattr(select(data.groupby("k")), method)())
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+@pytest.mark.parametrize("method", ["cov", "corr"])
+@pytest.mark.parametrize(
+    "group",
+    [
+        lambda frame: frame.groupby("k")[["x", "y"]],
+        lambda frame: frame.groupby(["k", "flag"])[["y", "x"]],
+        lambda frame: frame[["x", "y"]].groupby(frame.k % 2),
+    ],
+)
+def test_covariances_of_groups_leave_out_missing_values_as_in_pandas(group, method, partitions):
+    """Dask fails for a single partition, and has other numbers beside missing ones, on the CPU too."""
+    rows = np.arange(24)
+    data = pd.DataFrame({"k": rows % 3, "x": rows * 7.0 % 11, "y": rows**1.5, "flag": (rows % 2).astype("int8")})
+    data.loc[[1, 5, 20], "x"] = np.nan
+    frame = to_gpu_as(Frame, dd.from_pandas(data, npartitions=partitions))
+    result = pd.DataFrame(getattr(group(frame), method)().compute())
+    pd.testing.assert_frame_equal(result, getattr(group(data), method)(), check_dtype=False)

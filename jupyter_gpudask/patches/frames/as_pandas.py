@@ -73,6 +73,8 @@ from .groupby import (
     FFillAsPandas,
     GetGroupAsPandas,
     GroupbyAggregationAsPandas,
+    GroupCorrAsPandas,
+    GroupCovAsPandas,
     GroupIdxMaxAsPandas,
     GroupIdxMinAsPandas,
     SizeAsPandas,
@@ -641,6 +643,8 @@ _MAPPING = {
 }
 
 OF_PANDAS: dict[Any, Any] = {
+    _groupby.Corr: GroupCorrAsPandas,
+    _groupby.Cov: GroupCovAsPandas,
     _groupby.IdxMax: lambda found: in_order(GroupIdxMaxAsPandas(*found.operands)),
     _groupby.IdxMin: lambda found: in_order(GroupIdxMinAsPandas(*found.operands)),
     _expr.CombineFirst: CombineFirstAsPandas,

@@ -177,7 +177,7 @@ def align(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """
     expression = bind(original, args, kwargs).arguments["self"]
     parts = expression.args
-    if len({part.divisions for part in parts}) == 1 or any(part.npartitions > 1 for part in parts):
+    if len({part.divisions for part in parts}) < 2 or any(part.npartitions > 1 for part in parts):
         return original(*args, **kwargs)
     is_known = expression.divisions[0] is not None and all(part.known_divisions for part in parts)
 
