@@ -510,7 +510,10 @@ class GroupCovAsPandas(Cov):
             "method": self._method,
             "columns": self._slice,
             "groups": {name: value for name, value in given.items() if value is not None},
-            "options": {**self.operand("chunk_kwargs"), **(self.operand("aggregate_kwargs") if not self.std else {})},
+            "options": {
+                **self.operand("chunk_kwargs"),
+                **(self.operand("aggregate_kwargs") if self._method == "cov" else {}),
+            },
             "meta": self._meta,
         }
         made = _mapped(frame, related, self._meta, options, keys)
@@ -523,7 +526,6 @@ class GroupCorrAsPandas(GroupCovAsPandas):
     """Correlations, likewise."""
 
     _method = "corr"
-    std = True
 
 
 def _mapped(frame: Any, function: Any, meta: Any, options: dict[str, Any], others: Sequence[Any]) -> Any:
