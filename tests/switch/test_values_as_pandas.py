@@ -72,6 +72,11 @@ COMPUTATIONS = {
         lambda f: tenths(f) % -np.inf,
         lambda f: f.k // 3,
     ],
+    "integers that are replaced by NaN are missing": [
+        lambda f: f.k.replace(5, np.nan),
+        lambda f: f[["k", "x"]].replace({5: np.nan, 1.0: 7}),
+        lambda f: f.k.astype("Int64").mask(f.k > 5).replace(5, np.nan),
+    ],
     "NaN is a missing value of Arrow": [
         lambda f: of_arrow(f).x <= NAN,
         lambda f: of_arrow(f).x != NAN,

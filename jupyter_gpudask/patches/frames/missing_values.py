@@ -306,7 +306,9 @@ ReplaceAsPandas = with_operation(_expr.Replace, replace, __name__)
 
 def _is_float_of_integers(result: Any, given: Any) -> bool:
     kinds = (getattr(given.dtype, "kind", "O"), getattr(result.dtype, "kind", "O"))
-    return kinds in (("i", "f"), ("u", "f")) and bool((result == given).all())
+    if kinds not in (("i", "f"), ("u", "f")):
+        return False
+    return bool((result.isna() == given.isna()).all()) and bool((result == given).all())
 
 
 def not_missing(frame: Any) -> Any:
