@@ -36,7 +36,7 @@ PRIVATE_NAMES = {
         "GroupByFFill GroupByTransform GroupbyAggregation Head IdxMax IdxMax.groupby_chunk IdxMin Mean Prod "
         "SingleAggregation Size Std Sum Var groupby_slice_transform"
     ),
-    "dask.dataframe.dask_expr._merge": "JoinRecursive Merge",
+    "dask.dataframe.dask_expr._merge": "BroadcastJoin JoinRecursive Merge",
     "dask.dataframe.dask_expr._quantile": "SeriesQuantile",
     "dask.dataframe.dask_expr._reductions": (
         "All Any Corr Cov CustomReduction DropDuplicates IdxMax IdxMin IdxMin.reduction_aggregate Max Min "
@@ -51,8 +51,8 @@ PRIVATE_NAMES = {
     ),
     "dask.dataframe.dask_expr._shuffle": (
         "AssignPartitioningIndex AssignPartitioningIndex.operation BaseSetIndexSortValues RearrangeByColumn SetIndex "
-        "SetIndex._parameters SetIndexBlockwise SetPartition Shuffle SimpleShuffle SortIndexBlockwise SortValues "
-        "SortValuesBlockwise TaskShuffle _SetPartitionsPreSetIndex _get_divisions _select_columns_or_index"
+        "SetIndex._parameters SetIndexBlockwise SetPartition Shuffle ShuffleBase SimpleShuffle SortIndexBlockwise "
+        "SortValues SortValuesBlockwise TaskShuffle _SetPartitionsPreSetIndex _get_divisions _select_columns_or_index"
     ),
     "dask.dataframe.dask_expr._str_accessor": "CatBlockwise CatBlockwise.operation SplitMap",
     "dask.dataframe.dask_expr._util": "_tokenize_partial",

@@ -325,6 +325,11 @@ PATCHES = (
                 f"{_HERE}.frames.methods:shuffled_columns",
                 how="value",
             ),
+            Change(
+                "dask.dataframe.dask_expr._merge:Merge.is_broadcast_join",
+                f"{_HERE}.frames.methods:is_sent_to_all",
+                how="value",
+            ),
             _attribute("dask.dataframe.dask_expr._merge:Merge._simplify_up", "frames.methods:columns_of_merge_pass"),
             _attribute(
                 "dask.dataframe.dask_expr._merge:Merge._on_condition_already_partitioned", "frames.methods:is_shuffled"
@@ -359,6 +364,8 @@ PATCHES = (
             "dask-rows-of-an-index-of-files",
             "dask-missing-values-of-sorted-rows",
             "dask-merges-after-merges",
+            "dask-sent-by-index",
+            "dask-all-categories",
             "dask-single-partitions",
             "dask-suffixes-of-keys",
             "dask-labels-of-groups",

@@ -449,3 +449,12 @@ def test_covariances_of_groups_leave_out_missing_values_as_in_pandas(group, meth
     frame = to_gpu_as(Frame, dd.from_pandas(data, npartitions=partitions))
     result = pd.DataFrame(getattr(group(frame), method)().compute())
     pd.testing.assert_frame_equal(result, getattr(group(data), method)(), check_dtype=False)
+
+
+@pytest.mark.parametrize("keys", [["c"], ["c", "k"]])
+def test_groups_of_all_categories_are_there_once(keys):
+    """Dask divides the groups of many partitions into several partitions, each of which has all categories."""
+    categories = pd.Categorical(["a", "b"] * 20, categories=["a", "b", "z"])
+    data = pd.DataFrame({"c": categories, "k": [0, 1, 2, 2] * 10, "x": 1})
+    result = to_gpu_as(Frame, dd.from_pandas(data, npartitions=40)).groupby(keys, observed=False).x.sum()
+    assert_equal(result.compute().sort_index(), data.groupby(keys, observed=False).x.sum())

@@ -80,6 +80,7 @@ from .groupby import (
     SizeAsPandas,
     StdAsPandas,
     in_order,
+    of_all_categories,
     of_known_keys,
     of_no_column,
     of_no_number,
@@ -137,6 +138,8 @@ _BY_MISSING = (GroupByBase, NLargest, ResampleReduction, SortValues)
 def as_pandas(expression: Any) -> Any:
     """An expression on GPUs with the results of pandas."""
     expression = _without_files(expression)
+    if isinstance(expression, GroupByBase):
+        expression = of_all_categories(expression)
     if isinstance(expression, _BY_MISSING) or (type(expression) is Merge and _has_float_keys(expression)):
         expression = with_one_missing(expression)
     made = with_sums_of_nothing(replaced(expression))

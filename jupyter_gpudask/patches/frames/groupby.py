@@ -553,6 +553,24 @@ def of_known_keys(expression: Any) -> Any:
     return expression.substitute_parameters({"dropna": True}) if expression.dropna is None else expression
 
 
+def of_all_categories(expression: Any) -> Any:
+    """Groups of all categories in one partition: Dask has all of them in each partition of the result."""
+    if "split_out" not in expression._parameters or expression.operand("split_out") is not None:  # noqa: SLF001
+        return expression
+    has_categories = any(str(_dtype_of(expression, key)) == "category" for key in expression.by)
+    return (
+        expression.substitute_parameters({"split_out": 1})
+        if expression.observed is False and has_categories
+        else expression
+    )
+
+
+def _dtype_of(expression: Any, key: Any) -> Any:
+    if isinstance(key, Expr):
+        return getattr(meta_of(key), "dtype", None)
+    return dtypes_of(expression.frame._meta).get(key)  # noqa: SLF001
+
+
 def in_order(expression: Any) -> Any:
     """The expression with sorted groups, as in pandas, if they are in one partition and ``sort`` is not given."""
     if _is_unsorted(expression):

@@ -1,4 +1,4 @@
-"""Methods of dataframes on GPUs: conversions, ``.loc``, categories, and seven of Dask's optimizer.
+"""Methods of dataframes on GPUs: conversions, ``.loc``, categories, and eight of Dask's optimizer.
 
 cuDF 26.10 interprets a label such as ``"2015-05-05"`` as a single moment, and pandas as the whole day. Dask replaces it
 by the day only where it knows the divisions. Categories are computed on the host, in the order of pandas.
@@ -6,14 +6,16 @@ by the day only where it knows the divisions. Categories are computed on the hos
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 from dask.array.core import Array
 from dask.dataframe.dask_expr import _expr
-from dask.dataframe.dask_expr._merge import Merge
+from dask.dataframe.dask_expr._merge import BroadcastJoin, Merge
 from dask.dataframe.dask_expr._repartition import Repartition
+from dask.dataframe.dask_expr._shuffle import ShuffleBase
 from dask.dataframe.indexing import _maybe_partial_time_string
 
 from ...inspection.arguments import bind, calling_frame, first_argument
@@ -124,17 +126,33 @@ def shuffled_columns(original: property) -> property:  # noqa: ARG001 - as it is
     """
 
     def columns(merge: Merge) -> set[Any]:
-        left, right = merge.left, merge.right
         if merge._is_single_partition_broadcast:  # noqa: SLF001
-            larger = left if left.npartitions >= right.npartitions else right
-            return set(larger.unique_partition_mapping_columns_from_shuffle)
-        if merge.is_broadcast_join or (merge.merge_indexed_left and merge.merge_indexed_right):
+            return set(_larger(merge).unique_partition_mapping_columns_from_shuffle)
+        is_sent = isinstance(merge, BroadcastJoin) or (type(merge) is Merge and merge.is_broadcast_join)
+        if is_sent or (merge.merge_indexed_left and merge.merge_indexed_right):
             return set()
         of_left, of_right = (tuple(on) if isinstance(on, list) else on for on in (merge.left_on, merge.right_on))
         kept = {"inner": {of_left, of_right}, "right": {of_right}, "outer": {of_left} & {of_right}}
         return kept.get(merge.how, {of_left})  # the others may be missing, in any partition
 
     return property(columns)
+
+
+def is_sent_to_all(original: functools.cached_property[bool]) -> functools.cached_property[bool]:
+    """As ``Merge.is_broadcast_join``, which divides rows by an index otherwise than the partitions that are sent."""
+
+    def is_sent(merge: Merge) -> bool:
+        by_index = merge.left_index or merge.right_index
+        return not (by_index and merge.how != "inner") and original.func(merge)
+
+    made = functools.cached_property(is_sent)
+    made.__set_name__(Merge, "is_broadcast_join")
+    return made
+
+
+def _larger(merge: Merge) -> Any:
+    """The operand of which the result has the partitions, if the other one is a single partition."""
+    return merge.left if merge.left.npartitions >= merge.right.npartitions else merge.right
 
 
 def columns_of_merge_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -165,9 +183,21 @@ def columns_of_merge_pass(original: Callable[..., Any], /, *args: Any, **kwargs:
 
 
 def is_shuffled(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``Merge._on_condition_already_partitioned``, which takes all columns for the index, and any index for it."""
+    """As ``Merge._on_condition_already_partitioned``; only of a merge or shuffle into as many partitions.
+
+    Dask's is true for all columns and an index, and for partitions that were put together since, or aggregated.
+    """
     call = bind(original, args, kwargs).arguments
-    return call["on"] is not None and original(*args, **kwargs)
+    found: Any = call["expr"]
+    while True:
+        if isinstance(found, Merge) and found._is_single_partition_broadcast:  # noqa: SLF001
+            found = _larger(found)
+        elif isinstance(found, _expr.Blockwise) and "frame" in found._parameters:  # noqa: SLF001
+            found = found.frame
+        else:
+            break
+    is_divided = original(*args, **kwargs)
+    return is_divided if call["on"] is not None and isinstance(found, Merge | ShuffleBase) else False
 
 
 def align(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
