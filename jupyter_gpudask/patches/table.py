@@ -313,26 +313,27 @@ PATCHES = (
             _attribute("dask.dataframe.dask_expr:FrameBase.to_dask_array", "frames.methods:to_dask_array"),
             _attribute("dask.dataframe.dask_expr.io.io:FromPandas._get_lengths", "frames.methods:lengths"),
             _attribute(
-                "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available", "frames.methods:filters_pass"
+                "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available", "frames.optimizer:filters_pass"
             ),
-            _code("dask.dataframe.dask_expr._expr:plain_column_projection", "frames.methods:columns_pass"),
+            _code("dask.dataframe.dask_expr._expr:plain_column_projection", "frames.optimizer:columns_pass"),
             *(
-                _attribute(f"dask.dataframe.dask_expr._expr:{kind}._lower", "frames.methods:align")
+                _attribute(f"dask.dataframe.dask_expr._expr:{kind}._lower", "frames.optimizer:align")
                 for kind in ("MaybeAlignPartitions", "OpAlignPartitions")
             ),
             Change(
                 "dask.dataframe.dask_expr._merge:Merge.unique_partition_mapping_columns_from_shuffle",
-                f"{_HERE}.frames.methods:shuffled_columns",
+                f"{_HERE}.frames.optimizer:shuffled_columns",
                 how="value",
             ),
             Change(
                 "dask.dataframe.dask_expr._merge:Merge.is_broadcast_join",
-                f"{_HERE}.frames.methods:is_sent_to_all",
+                f"{_HERE}.frames.optimizer:is_sent_to_all",
                 how="value",
             ),
-            _attribute("dask.dataframe.dask_expr._merge:Merge._simplify_up", "frames.methods:columns_of_merge_pass"),
+            _attribute("dask.dataframe.dask_expr._merge:Merge._simplify_up", "frames.optimizer:columns_of_merge_pass"),
             _attribute(
-                "dask.dataframe.dask_expr._merge:Merge._on_condition_already_partitioned", "frames.methods:is_shuffled"
+                "dask.dataframe.dask_expr._merge:Merge._on_condition_already_partitioned",
+                "frames.optimizer:is_shuffled",
             ),
         ),
         reason="Dask knows the device of partitions by the type of the metadata, which is of pandas for dataframes on "

@@ -455,8 +455,8 @@ def _without_keys(frame: Any) -> Any:
 
 OF_DASK = {
     "groupby.of_no_column": (lambda frame: frame.groupby("k")[["x"]].first()[[]].assign(y=1).y, [1, 1]),
-    "groupby.GroupCorrAsPandas": (lambda frame: frame.groupby("k").corr(), ["x"]),
-    "groupby.GroupCovAsPandas": (lambda frame: frame.groupby("k").cov(), ["x"]),
+    "whole_groups.GroupCorrAsPandas": (lambda frame: frame.groupby("k").corr(), ["x"]),
+    "whole_groups.GroupCovAsPandas": (lambda frame: frame.groupby("k").cov(), ["x"]),
     "groupby.of_known_keys": (lambda frame: _without_keys(frame.fillna(2.0)).mean(), [2.0]),
     "groupby.FFillAsPandas": (lambda frame: _without_keys(frame).ffill().isna(), [True, True]),
     "groupby.BFillAsPandas": (lambda frame: _without_keys(frame).bfill().isna(), [True, True]),

@@ -73,10 +73,6 @@ from .groupby import (
     FFillAsPandas,
     GetGroupAsPandas,
     GroupbyAggregationAsPandas,
-    GroupCorrAsPandas,
-    GroupCovAsPandas,
-    GroupIdxMaxAsPandas,
-    GroupIdxMinAsPandas,
     SizeAsPandas,
     StdAsPandas,
     in_order,
@@ -129,6 +125,7 @@ from .reductions import (
 from .rules import SameColumns, dtypes_of, is_text, meta_of, with_operation
 from .sorting import are_read, indexed, sorted_rows
 from .texts import SplitMapAsPandas, called, is_checked
+from .whole_groups import GroupCorrAsPandas, GroupCovAsPandas, GroupIdxMaxAsPandas, GroupIdxMinAsPandas
 
 _COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
 _BY_MISSING = (GroupByBase, NLargest, ResampleReduction, SortValues)
