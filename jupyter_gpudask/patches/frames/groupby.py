@@ -468,14 +468,11 @@ def of_known_keys(expression: Any) -> Any:
 
 def of_all_categories(expression: Any) -> Any:
     """Groups of all categories in one partition: Dask has all of them in each partition of the result."""
-    if "split_out" not in expression._parameters or expression.operand("split_out") is not None:  # noqa: SLF001
+    is_open = "split_out" in expression._parameters and expression.operand("split_out") is None  # noqa: SLF001
+    if not (is_open and expression.observed is False):
         return expression
     has_categories = any(str(_dtype_of(expression, key)) == "category" for key in expression.by)
-    return (
-        expression.substitute_parameters({"split_out": 1})
-        if expression.observed is False and has_categories
-        else expression
-    )
+    return expression.substitute_parameters({"split_out": 1}) if has_categories else expression
 
 
 def _dtype_of(expression: Any, key: Any) -> Any:
