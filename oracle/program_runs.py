@@ -120,6 +120,8 @@ _ERRORS = {
         "Cannot cast DatetimeArray to dtype timedelta64",
         "'<' not supported between instances of 'int' and",
         "Mismatched divisions between multiple Blockwise dependencies",
+        "Cannot interpret 'Float32Dtype()' as a data type",
+        "boolean value of NA is ambiguous",
     ),
     _OF_AGG: ("KeyError: ",),
 }
@@ -133,6 +135,8 @@ _OF_SMALL = "cumsum of small integers, and of float32, keeps their dtype"
 _OF_META = "rows of apply have the dtype of meta"
 _OF_KEYS = "keys of a merge of integers of two sizes have the dtype of the metadata"
 _OF_BINS = "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some are missing"
+_OF_LEFT_BINS = "bins without rows have 0 or 1, as in pandas, and so dropna leaves them"
+_OF_ORDERED = "combine_first has the columns in the order of the metadata where a partition has no rows"
 _OF_TINY = "CuPy takes float32 numbers near 0 for 0"
 _OF_PARTS = "split texts that are all missing may have another dtype"
 _OF_LABELS = "labels of a merge are counted in each partition"
@@ -156,12 +160,12 @@ _NOTES = {
     _OF_TIMES: r"Timestamp\('19(69|70)-",
     _OF_EXTRACTED: r"^columns \['index'(, .*)\] on the CPU, \['\w+'\1\] on the GPUs$",
     _OF_QUANTILES: r"of 8 elements differ, the first at \[[456]\]",
-    _OF_SELECTED: r"^\d+ rows on the CPU, \d+ on the GPUs",
+    _OF_SELECTED: r"^[\d,]+ rows on the CPU, [\d,]+ on the GPUs",
     _OF_FIRST: "Mismatched dtypes found",
     _OF_INTEGERS: r"of dtype float64 on the CPU, u?int\d+ on the GPUs",
     _OF_NAMED: r"^column \w+_[xy2]: of dtype int64 on the CPU, object on the GPUs",
     _OF_EXTREMES: "of dtype float64 on the CPU, int64 on the GPUs",
-    _OF_ZEROS: r"^\d+ rows on the CPU, \d+ on the GPUs|: \d+ and \d+$",
+    _OF_ZEROS: r"^[\d,]+ rows on the CPU, [\d,]+ on the GPUs|: \d+ and \d+$",
     _OF_MERGE: r"of dtype float64 on the CPU, int\d+ on the GPUs",
     _OF_NAMES: r"^columns \['\w+'(, .*)\] on the CPU, \['index'\1\] on the GPUs$",
     _OF_BOOLEANS: "of dtype bool on the CPU, object on the GPUs",
@@ -170,6 +174,8 @@ _NOTES = {
     _OF_SMALL: r"of dtype (u?int64 on the CPU, u?int\d+|float64 on the CPU, float32) on the GPUs",
     _OF_META: "of dtype (float32|string) on the CPU, float64 on the GPUs",
     _OF_KEYS: r"of dtype int64 on the CPU, int\d+ on the GPUs",
+    _OF_LEFT_BINS: r"^[\d,]+ rows on the CPU, [\d,]+ on the GPUs",
+    _OF_ORDERED: r"^columns \[.*\] on the CPU, \[.*\] on the GPUs$",
     _OF_BINS: r"(nan\)|<NA>) and np\.(float64\([01]\.0|int64\([01])\)$"
     "|of dtype [Ff]loat64 on the CPU, [Uu]?[Ii]nt64 on the GPUs",
 }
@@ -200,6 +206,8 @@ DOCUMENTED = (
     ((TYPE,), r"apply\(.*axis=1, meta=", _OF_META),
     ((TYPE,), r"\.cum(sum|prod)\(", _OF_SMALL),
     ((VALUE, TYPE), r"\.resample\(", _OF_BINS),
+    ((VALUE,), r"\.resample\([\s\S]*\.dropna\(", _OF_LEFT_BINS),
+    ((LABELS,), r"combine_first\(", _OF_ORDERED),
     ((VALUE,), r"da\.spacing\(", _OF_TINY),
     ((TYPE,), r"\.str\.r?split\(", _OF_PARTS),
     ((VALUE,), r"(merge|unique)\([\s\S]*(reset_index|join)\(", _OF_LABELS),
@@ -211,11 +219,16 @@ DOCUMENTED = (
     ((VALUE,), r"(combine_first|drop_duplicates|merge|unique)\([\s\S]*dd\.Aggregation\(.*'\+'", _OF_OTHER_PARTS),
     ((LABELS,), r"\.str\.extract\(", _OF_EXTRACTED),
     ((TYPE,), r"np\.(ceil|conj|floor|sign|square|trunc)\(", _OF_INTEGERS),
-    ((NO_ERROR,), r"v\[(0|-1)\] = w", _OF_ONE),
+    ((NO_ERROR,), r"v\[(0|-1)\] = ", _OF_ONE),
     ((NO_ERROR,), "", _OF_DASK),
     ((NO_ERROR,), r"\.resample\(.*\.agg\(\[", _OF_AGG),
 )
 """Differences that docs/what-runs-where.md lists: their outcomes, a pattern of the text of a step, and the reason."""
+
+
+def _lists(note: str) -> list[list[str]]:
+    return [re.findall(r"'[^']*'", names) for names in re.findall(r"\[.*?\]", note)]
+
 
 _ZEROS = re.compile(r"-0\.0\b.*'(double|float)\[pyarrow\]'")
 
@@ -245,15 +258,16 @@ def documented(
             continue
         if outcome == NO_ERROR and not any(error in note for error in _ERRORS.get(reason, ("",))):
             continue
-        if (reason in (_WITHOUT_ROWS, _OF_EXTRACTED) and rows != 0) or (reason == _OF_ROUNDED and not unlike_host):
-            continue
-        if reason == _OF_DASK and host_fails:
-            continue
-        if reason == _OF_ZEROS and not _ZEROS.search(program.setup):
-            continue
-        if not re.search(_NOTES.get(reason, ""), note):
-            continue
-        return reason
+        is_so = {
+            _WITHOUT_ROWS: rows == 0,
+            _OF_EXTRACTED: rows == 0,
+            _OF_ROUNDED: unlike_host,
+            _OF_DASK: not host_fails,
+            _OF_ORDERED: len({tuple(sorted(names)) for names in _lists(note)}) == 1,
+            _OF_ZEROS: bool(_ZEROS.search(program.setup)),
+        }
+        if is_so.get(reason, True) and re.search(_NOTES.get(reason, ""), note):
+            return reason
     return ""
 
 
@@ -362,15 +376,24 @@ def _reason(program: Program, outcome: str, note: str, plain: Any, found: Any, *
 def _decided_by(program: Program, host: Outcome | None, plain: Outcome, run: Outcome) -> str:
     if host is None:
         return ""
-    if bool(host.error) == bool(run.error) and not _differ(program, host, run, facts=False)[0]:
+    is_grouped = "groupby(" in program.body()
+    if (
+        bool(host.error) == bool(run.error)
+        and not _differ(program, host, run, facts=False, has_open_order=is_grouped)[0]
+    ):
         return "as the switch"
     if bool(host.error) == bool(plain.error) and not _differ(program, host, plain, facts=False)[0]:
         return "as Dask"
     return "neither"
 
 
-def _differ(program: Program, one: Outcome, other: Outcome, *, facts: bool = True) -> tuple[str, str]:
-    """The kind of the difference, and what it is; empty if two runs agree."""
+def _differ(
+    program: Program, one: Outcome, other: Outcome, *, facts: bool = True, has_open_order: bool = False
+) -> tuple[str, str]:
+    """The kind of the difference, and what it is; empty if two runs agree.
+
+    `has_open_order`: whether rows may be in any order, as in programs that say so.
+    """
     if one.error or other.error:
         if one.error and other.error:
             return "", ""
@@ -378,7 +401,7 @@ def _differ(program: Program, one: Outcome, other: Outcome, *, facts: bool = Tru
     announced = _announced(one, other) if facts else None
     if announced is not None:
         one = replace(one, value=one.value.astype(announced))
-    rules = replace(STRICT_RULES, has_open_order=program.opens_order)
+    rules = replace(STRICT_RULES, has_open_order=has_open_order or program.opens_order)
     comparison = compare(_plain(one.value), _plain(other.value), rules)
     if comparison.agrees is False:
         return _kind(comparison.text), comparison.text

@@ -326,6 +326,11 @@ PATCHES = (
                 how="value",
             ),
             Change(
+                "dask.dataframe.dask_expr._reductions:ApplyConcatApply.unique_partition_mapping_columns_from_shuffle",
+                f"{_HERE}.frames.optimizer:named_columns",
+                how="value",
+            ),
+            Change(
                 "dask.dataframe.dask_expr._merge:Merge.is_broadcast_join",
                 f"{_HERE}.frames.optimizer:is_sent_to_all",
                 how="value",
@@ -349,10 +354,10 @@ PATCHES = (
         "one column. It reads several files as one partition, but to_dask_array(lengths=True) expects as many lengths "
         "as there are files, and set_index loses its divisions, or rows. Its sort_values leaves missing values among "
         "others, and sorts by them. After a merge that shuffled no operand, and distinct rows, it takes the partitions "
-        "for those of a shuffle by the key of the next merge, which loses rows. It does not align single partitions of "
-        "which the divisions differ. Its means and variances of groups have one of missing keys, idxmin is that of the "
-        "first partition, and sums so far are missing after a partition without numbers. It does not find a key that "
-        "has a suffix after a merge. pandas' combine_first cuts fractions if the other partition has no rows.",
+        "for those of a shuffle by the key of the next merge, which loses rows, and groups of distinct rows fail. It "
+        "does not align single partitions of which the divisions differ. Its means and variances of groups have one "
+        "of missing keys, idxmin is that of the first partition, and sums so far are missing after a partition without numbers. "
+        "It does not find a key that has a suffix after a merge. pandas' combine_first cuts fractions if the other partition has no rows.",
         upstream=(
             "cudf-floor-division",
             "dask-length-of-a-partition",

@@ -416,6 +416,7 @@ def medians(frame, key, **options):
         lambda large, small, other: large.merge(other, on="k").groupby("k").x.sum().reset_index().merge(small, on="k"),
         lambda large, small, _: large.k.value_counts().to_frame("n").join(small.set_index("k")),
         lambda large, _, other: large.drop_duplicates().join(other[["z"]], how="outer"),
+        lambda large, *_: medians(large.drop_duplicates(), "k"),
         lambda large, small, other: small[["y"]].join(large).join(other[other.k > 1][["z"]].drop_duplicates()),
     ],
 )

@@ -55,6 +55,14 @@ def shuffled_columns(original: property) -> property:  # noqa: ARG001 - as it is
     return property(columns)
 
 
+def named_columns(original: functools.cached_property[Any]) -> property:
+    """As ``ApplyConcatApply.unique_partition_mapping_columns_from_shuffle``, without `None` for all columns.
+
+    Groups of distinct rows fail in Dask, which expects columns.
+    """
+    return property(lambda rows: {columns for columns in original.func(rows) if columns is not None})
+
+
 def is_sent_to_all(original: functools.cached_property[bool]) -> functools.cached_property[bool]:
     """As ``Merge.is_broadcast_join``, which divides rows by an index otherwise than the partitions that are sent."""
 
