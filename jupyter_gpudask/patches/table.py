@@ -356,8 +356,9 @@ PATCHES = (
         "others, and sorts by them. After a merge that shuffled no operand, and distinct rows, it takes the partitions "
         "for those of a shuffle by the key of the next merge, which loses rows, and groups of distinct rows fail. It "
         "does not align single partitions of which the divisions differ. Its means and variances of groups have one "
-        "of missing keys, idxmin is that of the first partition, and sums so far are missing after a partition without numbers. "
-        "It does not find a key that has a suffix after a merge. pandas' combine_first cuts fractions if the other partition has no rows.",
+        "of missing keys, idxmin is that of the first partition, and sums so far are missing after a partition "
+        "without numbers. It does not find a key that has a suffix after a merge. pandas' combine_first cuts "
+        "fractions if the other partition has no rows.",
         upstream=(
             "cudf-floor-division",
             "dask-length-of-a-partition",
