@@ -122,6 +122,10 @@ _ERRORS = {
         "Mismatched divisions between multiple Blockwise dependencies",
         "Cannot interpret 'Float32Dtype()' as a data type",
         "boolean value of NA is ambiguous",
+        "Expected iterable of tuples of (name, dtype), got",
+        "cannot reindex on an axis with duplicate labels",
+        "could not convert string to float",
+        "Series.dropna() got an unexpected keyword argument 'subset'",
     ),
     _OF_AGG: ("KeyError: ",),
 }
@@ -135,7 +139,7 @@ _OF_SMALL = "cumsum of small integers, and of float32, keeps their dtype"
 _OF_META = "rows of apply have the dtype of meta"
 _OF_KEYS = "keys of a merge of integers of two sizes have the dtype of the metadata"
 _OF_BINS = "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some are missing"
-_OF_LEFT_BINS = "bins without rows have 0 or 1, as in pandas, and so dropna leaves them"
+_OF_LEFT_BINS = "bins without rows have 0 or 1, as in pandas, which dropna leaves and describe counts"
 _OF_ORDERED = "combine_first has the columns in the order of the metadata where a partition has no rows"
 _OF_TINY = "CuPy takes float32 numbers near 0 for 0"
 _OF_PARTS = "split texts that are all missing may have another dtype"
@@ -150,14 +154,14 @@ _OF_NAMED = "a column with the name of a key of a merge has the dtype of the met
 _OF_EXTREMES = "the extremes of integers are integers where a partition has no rows"
 _OF_ZEROS = "0.0 and -0.0 of a dtype of Arrow are one value"
 _OF_OTHER_PARTS = "an aggregation of the user has the partial results of other partitions"
-_OF_TIMES = "combine_first makes no times of numbers where a partition has no rows of the other dataframe"
+_OF_TIMES = "combine_first makes no times or texts of numbers where a partition has no rows of the other dataframe"
 _OF_EXTRACTED = "the index of extracted texts of no rows keeps its name"
 _OF_ROUNDED = "what is made of q or u of a decomposition depends on its last digits, also in NumPy"
 _NOTES = {
     _OF_TINY: "-inf$",
     _OF_PARTS: "of dtype float64 on the CPU, string on the GPUs",
     _OF_LABELS: r"^column (\(')?(index|i)\b.*: \d+ of",
-    _OF_TIMES: r"Timestamp\('19(69|70)-",
+    _OF_TIMES: r"Timestamp\('19(69|70)-|'(-?[\d.]+)' and (np\.float64\()?\2",
     _OF_EXTRACTED: r"^columns \['index'(, .*)\] on the CPU, \['\w+'\1\] on the GPUs$",
     _OF_QUANTILES: r"of 8 elements differ, the first at \[[456]\]",
     _OF_SELECTED: r"^[\d,]+ rows on the CPU, [\d,]+ on the GPUs",
@@ -174,7 +178,7 @@ _NOTES = {
     _OF_SMALL: r"of dtype (u?int64 on the CPU, u?int\d+|float64 on the CPU, float32) on the GPUs",
     _OF_META: "of dtype (float32|string) on the CPU, float64 on the GPUs",
     _OF_KEYS: r"of dtype int64 on the CPU, int\d+ on the GPUs",
-    _OF_LEFT_BINS: r"^[\d,]+ rows on the CPU, [\d,]+ on the GPUs",
+    _OF_LEFT_BINS: r"^[\d,]+ rows on the CPU, [\d,]+ on the GPUs|of 8 elements differ, the first at \[0\]",
     _OF_ORDERED: r"^columns \[.*\] on the CPU, \[.*\] on the GPUs$",
     _OF_BINS: r"(nan\)|<NA>) and np\.(float64\([01]\.0|int64\([01])\)$"
     "|of dtype [Ff]loat64 on the CPU, [Uu]?[Ii]nt64 on the GPUs",
@@ -206,7 +210,7 @@ DOCUMENTED = (
     ((TYPE,), r"apply\(.*axis=1, meta=", _OF_META),
     ((TYPE,), r"\.cum(sum|prod)\(", _OF_SMALL),
     ((VALUE, TYPE), r"\.resample\(", _OF_BINS),
-    ((VALUE,), r"\.resample\([\s\S]*\.dropna\(", _OF_LEFT_BINS),
+    ((VALUE,), r"\.resample\([\s\S]*\.(dropna|describe)\(", _OF_LEFT_BINS),
     ((LABELS,), r"combine_first\(", _OF_ORDERED),
     ((VALUE,), r"da\.spacing\(", _OF_TINY),
     ((TYPE,), r"\.str\.r?split\(", _OF_PARTS),
@@ -271,7 +275,14 @@ def documented(
     return ""
 
 
-_INEXACT = re.compile(r"\*\*|\b(\w*power|sin|cos|arctan2?|tanh|exp2?|log1p|log|logaddexp|cbrt|hypot|sinc)\(")
+_INEXACT = re.compile(r"\*\*|\b(\w*power|\w*fftn?|sin|cos|arctan2?|tanh|exp2?|log1p|log|logaddexp|cbrt|hypot|sinc)\(")
+
+
+_NEXT = """
+if v.dtype.kind == "f":
+    v = np.nextafter(v, {end})
+elif v.dtype.kind == "c":
+    v = np.nextafter(v.real, {end}) + 1j * np.nextafter(v.imag, {end})"""
 
 
 def are_last_digits(program: Program, plain: Any, found: Any) -> bool:
@@ -284,16 +295,14 @@ def are_last_digits(program: Program, plain: Any, found: Any) -> bool:
     values = [plain]
     for end in ("-np.inf", "np.inf"):
         changed = tuple(
-            replace(step, on_host=f"{step.host_text}\nv = np.nextafter(v, {end}) if v.dtype.kind == 'f' else v")
-            if _INEXACT.search(step.text)
-            else step
+            replace(step, on_host=f"{step.host_text}\n{_NEXT.format(end=end)}") if _INEXACT.search(step.text) else step
             for step in program.steps
         )
         values.append(run(replace(program, steps=changed), "host", "numpy", "pandas").value)
     alike = [np.asarray(value) for value in values if value is not None and np.shape(value) == np.shape(found)]
-    return bool(
-        np.any([np.isclose(value, found, rtol=1e-6, atol=1e-9, equal_nan=True) for value in alike], axis=0).all()
-    )
+    found = np.asarray(found)
+    digits = {"rtol": 4 * float(np.finfo(found.dtype).eps) if found.dtype == np.float16 else 1e-6, "atol": 1e-9}
+    return bool(np.any([np.isclose(value, found, equal_nan=True, **digits) for value in alike], axis=0).all())
 
 
 @dataclass

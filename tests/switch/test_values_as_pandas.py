@@ -584,6 +584,15 @@ def test_columns_of_a_concatenation_have_all_its_rows(compute):
     assert_equal(result.sort_index(kind="stable"), expected.sort_index(kind="stable"))
 
 
+@pytest.mark.parametrize("select", [lambda f: f.b, lambda f: f[["k"]], lambda f: f.eval("k > 1 or b > 1")])
+def test_columns_of_a_concatenation_of_labels_of_two_kinds_have_all_its_rows(select):
+    """It runs on the host."""
+    data = FRAME[["k"]], LABELED.set_index(pd.to_datetime(["2024-01-05", "2024-01-06"]))
+    with gpu_cell(fallback="host", results="host"):
+        result = select(dd.concat([dd.from_pandas(each, npartitions=2, sort=False) for each in data])).compute()
+    np.testing.assert_array_equal(result.squeeze().to_numpy(), select(pd.concat(data)).squeeze().to_numpy())
+
+
 @pytest.mark.parametrize(
     "compute",
     [

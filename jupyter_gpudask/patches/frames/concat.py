@@ -62,17 +62,18 @@ def shared_columns(expression: Any) -> list[Any] | None:
     return [name for name in first if all(name in columns for columns in others)]
 
 
-def concatenation(expression: Any) -> Any:
+def concatenation(expression: Any, *, on_host: bool = False) -> Any:
     """The expression as an outer join of the columns that it has, if it can be one."""
     if not is_outer(expression):
         return expression
+    kind = ConcatOnHost if on_host else ConcatAsPandas
     if not _is_of_rows(expression):
-        return ConcatAsPandas(*expression.operands)
+        return kind(*expression.operands)
     operands = dict(zip(expression._parameters, expression.operands, strict=False))  # noqa: SLF001 - the frames follow
     frames = expression.dependencies()
     if expression.join != "outer" and (shared := shared_columns(expression)) is not None:
         frames = [frame if list(frame.columns) == shared else Projection(frame, shared) for frame in frames]
-    return ConcatAsPandas(*(operands | {"join": "outer"}).values(), *frames)
+    return kind(*(operands | {"join": "outer"}).values(), *frames)
 
 
 def _is_of_rows(expression: Any) -> bool:
@@ -119,15 +120,31 @@ def _have_same_rows(expression: Any) -> bool:
     return len(origins) == 1
 
 
-class ConcatAsPandas(_AllRows, Concat):
-    """A concatenation on GPUs."""
+class ConcatOnHost(_AllRows, Concat):
+    """A concatenation on the host, as of labels of several kinds."""
 
     def _lower(self) -> Any:
         lowered = super()._lower()
-        kind = _LOWERED.get(type(lowered))
-        if kind is None:
-            return lowered
-        return kind(*map(_without_objects, lowered.operands) if _is_of_rows(self) else lowered.operands)
+        kind = self._lowered.get(type(lowered))
+        return lowered if kind is None else kind(*self._parts(lowered.operands))
+
+    @property
+    def _lowered(self) -> dict[type, Any]:
+        return {StackPartition: StackPartitionOnHost, StackPartitionInterleaved: InterleavedAsPandas}
+
+    def _parts(self, operands: list[Any]) -> list[Any]:
+        return operands
+
+
+class ConcatAsPandas(ConcatOnHost):
+    """A concatenation on GPUs."""
+
+    @property
+    def _lowered(self) -> dict[type, Any]:
+        return {StackPartition: StackPartitionAsPandas, StackPartitionInterleaved: InterleavedAsPandas}
+
+    def _parts(self, operands: list[Any]) -> list[Any]:
+        return list(map(_without_objects, operands)) if _is_of_rows(self) else operands
 
 
 def _without_objects(operand: Any) -> Any:
@@ -141,6 +158,10 @@ def _without_objects(operand: Any) -> Any:
         return operand.frame if is_object_dtype(dtypes) else operand
     others = {name: dtype for name, dtype in dtypes.items() if not is_object_dtype(dtype)}
     return AsType(operand.frame, others) if others else operand.frame
+
+
+class StackPartitionOnHost(_AllRows, StackPartition):
+    """All partitions one after the other, on the host."""
 
 
 class StackPartitionAsPandas(_AllRows, StackPartition):
@@ -174,12 +195,6 @@ class StackPartitionAsPandas(_AllRows, StackPartition):
 
 class InterleavedAsPandas(_AllRows, StackPartitionInterleaved):
     """The rows of all partitions of the same divisions."""
-
-
-_LOWERED: dict[type, Any] = {
-    StackPartition: StackPartitionAsPandas,
-    StackPartitionInterleaved: InterleavedAsPandas,
-}
 
 
 def concatenate(frames: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
