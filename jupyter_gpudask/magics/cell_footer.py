@@ -39,6 +39,14 @@ _EARLIER_TIMEOUT = 0.5
 _live = ThreadPoolExecutor(4, thread_name_prefix="gpudask-live")
 _LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "numpy": "NumPy", "pandas": "pandas"}
 
+# In HTML of nbconvert, outputs without a prompt begin 12 px left of a value with one; in its classic template, outputs
+# are not indented. The line begins where the output above it does. Outputs in JupyterLab have the class lm-Widget.
+_CLASS = "gpudask-footer"
+_ALIGNED = (
+    "<style>:is(.jp-OutputArea-executeResult+*,:first-child)>:empty+.jp-OutputArea-output:not(.lm-Widget)"
+    f">.{_CLASS}{{margin-left:12px}}.output_subarea>.{_CLASS}{{margin-left:-0.6em}}</style>"
+)
+
 _MAX_GPUS = 2
 _JOULES_PER_WATT_HOUR = 3600
 _SECONDS_PER_HOUR = 3600
@@ -311,11 +319,12 @@ class CellSummary(View):
 
     def to_html(self) -> str:
         """The line with the time, formatted like a `Note`, which unfolds the details."""
-        line = Note(f"{self} · {format_time(self.ended)}")
+        text = escape(f"{self} · {format_time(self.ended)}")
+        start = f'class="{_CLASS}" style="{Note.STYLE}"'
         if self.details is None:
-            return line.to_html()
-        summary = f'<summary style="cursor: pointer">{escape(line.text)}</summary>'
-        return f'<details style="{line.STYLE}">{summary}{self.details.to_html()}</details>'
+            return f"<div {start}>{text}</div>{_ALIGNED}"
+        summary = f'<summary style="cursor: pointer; display: list-item">{text}</summary>'
+        return f"<details {start}>{summary}{self.details.to_html()}</details>{_ALIGNED}"
 
 
 def _join(names: tuple[str, ...]) -> str:

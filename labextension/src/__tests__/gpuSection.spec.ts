@@ -147,7 +147,7 @@ describe('the section of GPUs', () => {
     expect(shown.panel.node.querySelector('.jp-GpuDask-sparkline')).toBeNull();
   });
 
-  it('has the folders of notebooks with the same name', async () => {
+  it('has the letters of several clusters, and the folders of notebooks with the same name', async () => {
     shown.show();
     const clusters = ['a', 'b'].map(folder =>
       cluster({
@@ -163,7 +163,7 @@ describe('the section of GPUs', () => {
     }));
     const gpus = [gpu({ holders })];
     await shown.receive({ gpus: gpuList({ gpus }), clusters });
-    expect(shown.texts('.jp-GpuDask-gpuUser')).toEqual(['ABa/train, b/train']);
+    expect(shown.texts('.jp-GpuDask-gpuUser')).toEqual(['AB']);
     expect(shown.names('.jp-GpuDask-toggle')).toEqual([
       'GPU 0: a/train.ipynb, b/train.ipynb'
     ]);

@@ -2,7 +2,7 @@
  * What is done in notebooks; loaded when that is first needed.
  */
 import { JupyterFrontEnd } from '@jupyterlab/application';
-import { Notification } from '@jupyterlab/apputils';
+import { ISessionContext, Notification } from '@jupyterlab/apputils';
 import { Notebook, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
@@ -83,10 +83,11 @@ export async function showCell(
   }
 }
 
-/** Run the last cell again that was refused its GPUs for a reason, before it has run any other code. */
+/** Run the last cell again that was refused its GPUs for a reason, before it has run any other code, if it has not changed. */
 export async function runRefused(
   { content, context, sessionContext }: NotebookPanel,
-  reason: string
+  reason: string,
+  trans: IGpuDask['trans']
 ): Promise<void> {
   await context.ready;
   // What a command refuses is no error with a traceback.
@@ -99,16 +100,46 @@ export async function runRefused(
       : -1
   );
   const last = Math.max(...counts);
-  if (last >= 0) {
-    const { activeCellIndex, mode } = content;
-    content.deselectAll();
-    content.activeCellIndex = counts.indexOf(last);
-    const run = NotebookActions.run(content, sessionContext);
-    // Who writes in another cell goes on.
-    content.activeCellIndex = activeCellIndex;
-    content.mode = mode;
-    await run;
+  if (last < 0) {
+    return;
   }
+  const cell = content.widgets[counts.indexOf(last)];
+  const refused = await sourceOf(last, sessionContext);
+  if (cell.model.sharedModel.getSource().trimEnd() !== refused) {
+    Notification.info(
+      trans.__(
+        'The cell of %1 that waited for GPUs was not run: it was changed, or the kernel was restarted.',
+        sessionContext.name
+      ),
+      { autoClose: 10000 }
+    );
+    return;
+  }
+  const { activeCellIndex, mode } = content;
+  content.deselectAll();
+  content.activeCellIndex = content.widgets.indexOf(cell);
+  const run = NotebookActions.run(content, sessionContext);
+  // Who writes in another cell goes on.
+  content.activeCellIndex = activeCellIndex;
+  content.mode = mode;
+  await run;
+}
+
+/** The source that the kernel has run with an execution count; undefined after a restart. */
+async function sourceOf(
+  count: number,
+  { session }: ISessionContext
+): Promise<string | undefined> {
+  const reply = await session?.kernel?.requestHistory({
+    hist_access_type: 'range',
+    session: 0,
+    start: count,
+    stop: count + 1,
+    raw: true,
+    output: false
+  });
+  const history = reply?.content.status === 'ok' ? reply.content.history : [];
+  return history.map(([, , source]) => `${source}`.trimEnd()).at(0);
 }
 
 /** Whether a cell has no code before the command that starts a cluster; after `%gpudask on` it has no command. */

@@ -48,7 +48,7 @@ const KEY = 'jupyter-gpudask:refused';
 
 /** Run the cell that was refused its GPUs again, once the cluster is ready that was started in its place here. */
 export function runRefusedCells(
-  { model, current, commands }: IGpuDask,
+  { model, current, commands, trans }: IGpuDask,
   tracker: INotebookTracker
 ): void {
   /** Why their kernels had no cluster before. */
@@ -76,7 +76,9 @@ export function runRefusedCells(
         started.delete(kernelId);
         const panel = findPanel(tracker, kernelId);
         if (panel && status === 'ready') {
-          void import('./actions').then(each => each.runRefused(panel, reason));
+          void import('./actions').then(each =>
+            each.runRefused(panel, reason, trans)
+          );
         }
       }
     }

@@ -163,6 +163,9 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
   const { kind, text } = userSummary(gpu, gpuDask);
   const Caret = isExpanded ? caretDownIcon : caretRightIcon;
   const ids = gpu.holders.map(({ kernel_id: id }) => id ?? '');
+  const numbers = ids.map(id => model.numberOf(id));
+  // Several names have no room.
+  const areLetters = ids.length > 1 && !numbers.includes(null);
   return (
     <Card
       version={`${text} ${isExpanded}`}
@@ -187,22 +190,22 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
       <Metric gpu={gpu} kind="memory" isExpanded={isExpanded} />
       <div className="jp-GpuDask-gpuUse">
         <Unchanged
-          by={[
-            kind,
-            text,
-            ids.map(id => model.numberOf(id)),
-            ids.map(id => model.clusters.has(id))
-          ]}
+          by={[kind, text, numbers, ids.map(id => model.clusters.has(id))]}
         >
           <span className="jp-GpuDask-gpuUser" data-kind={kind} title={text}>
             {ids.map((id, index) => (
               <ClusterBadge key={index} kernelId={id} />
             ))}
-            <HolderLink kernelId={ids[0] ?? ''}>
-              {text.split(', ').map((name, index) => (
-                <ShortName key={index} name={index > 0 ? `, ${name}` : name} />
-              ))}
-            </HolderLink>
+            {!areLetters && (
+              <HolderLink kernelId={ids[0] ?? ''}>
+                {text.split(', ').map((name, index) => (
+                  <ShortName
+                    key={index}
+                    name={index > 0 ? `, ${name}` : name}
+                  />
+                ))}
+              </HolderLink>
+            )}
           </span>
         </Unchanged>
         {isExpanded && model.settings.value.showTemperature && (

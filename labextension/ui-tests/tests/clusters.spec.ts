@@ -226,9 +226,16 @@ test('each notebook has its own card, and a refused start offers what is possibl
       data: { kernel_id: id, spec: { gpus: [0], share: true } }
     });
     await expect(other.getByText('idle')).toBeVisible();
-    await start();
+    // A cell that was edited since it was refused does not run.
+    await setCode(page, 0, '%gpudask start --gpus all');
+    await page.notebook.runCell(0);
+    await expect(ours).toContainText(/GPU 0 is reserved by \S*other.ipynb/);
+    await setCode(page, 0, "%gpudask start --gpus all\nprint('edi' + 'ted')");
     await choose('Share GPUs');
     await expect(ours).toContainText('2 × H200');
+    await expect(page.getByText('was not run: it was changed')).toBeVisible();
+    await picture(page, testInfo, 'edited');
+    await expect(page.getByText('edited', { exact: true })).toBeHidden();
     await page
       .locator('.jp-GpuDask-toolbarButton')
       .filter({ visible: true })

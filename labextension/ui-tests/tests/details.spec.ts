@@ -52,30 +52,45 @@ test('the line below a cell unfolds its operations, live, in a saved notebook an
   expect((await line.boundingBox())!.x).toBeCloseTo(edge, 0);
   await picture(page, testInfo, 'operations');
 
+  await setCode(page, 2, '%%gpudask\nprint("only text")\nx = x.persist()');
+  await page.notebook.runCell(2);
   await page.notebook.save();
   const reply = await request.get(`/api/contents/${tmpPath}/analysis.ipynb`);
   const { content } = await reply.json();
   const folder = mkdtempSync(join(tmpdir(), 'gpudask-'));
   writeFileSync(join(folder, 'analysis.ipynb'), JSON.stringify(content));
   const jupyter = process.env.JUPYTER ?? 'jupyter';
-  execFileSync(jupyter, [
-    'nbconvert',
-    '--to=html',
-    join(folder, 'analysis.ipynb')
-  ]);
-  await page
-    .context()
-    .route('**/exported', route =>
-      route.fulfill({ path: join(folder, 'analysis.html') })
+  for (const template of ['lab', 'classic']) {
+    execFileSync(jupyter, [
+      'nbconvert',
+      '--to=html',
+      `--template=${template}`,
+      `--output=${template}`,
+      join(folder, 'analysis.ipynb')
+    ]);
+    await page
+      .context()
+      .route(`**/${template}-exported`, route =>
+        route.fulfill({ path: join(folder, `${template}.html`) })
+      );
+    const exported = await page.context().newPage();
+    await exported.goto(new URL(`/${template}-exported`, page.url()).href);
+    const unfolded = exported.locator('summary', { hasText: 'on the CPU' });
+    const leftOfLine = async (index: number): Promise<number> =>
+      (await unfolded.nth(index).boundingBox())!.x;
+    await unfolded.first().click();
+    await expect(exported.locator('details pre').first()).toContainText(
+      /slow +16 +CPU/
     );
-  const exported = await page.context().newPage();
-  await exported.goto(new URL('/exported', page.url()).href);
-  const unfolded = exported.locator('summary', { hasText: 'NumPy and pandas' });
-  await unfolded.click();
-  await expect(exported.locator('details pre')).toContainText(/slow +16 +CPU/);
-  expect((await unfolded.boundingBox())!.x).toBeCloseTo(
-    await leftOf(exported.locator('pre', { hasText: /^text/ })),
-    0
-  );
-  await picture(exported, testInfo, 'exported');
+    // Below a value, and below printed text.
+    expect(await leftOfLine(0)).toBeCloseTo(
+      await leftOf(exported.locator('pre', { hasText: /^np\.float64/ })),
+      0
+    );
+    expect(await leftOfLine(1)).toBeCloseTo(
+      await leftOf(exported.locator('pre', { hasText: /^only text/ })),
+      0
+    );
+    await picture(exported, testInfo, `exported-${template}`);
+  }
 });
