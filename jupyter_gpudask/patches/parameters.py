@@ -24,6 +24,8 @@ PARAMETERS = {
     "dask.array.random:RandomState.seed": "self seed",
     "dask.array.random:_wrap_func": "rng funcname *args size chunks extra_chunks **kwargs",
     "dask.array.reductions:arg_reduction": "x chunk combine agg axis keepdims split_every out",
+    "dask.array.reductions:reduction": "x chunk aggregate axis keepdims dtype split_every combine name out concatenate "
+    "output_size meta weights",
     "dask.array.routines:matmul": "a b",
     "dask.array.routines:searchsorted": "a v side sorter",
     "dask.array.routines:tensordot": "lhs rhs axes",

@@ -286,6 +286,7 @@ PATCHES = (
             _code("dask.array:insert", "arrays.numeric:insert"),
             _code("dask.array:unique", "arrays.numeric:unique"),
             _code("dask.array.reductions:arg_reduction", "arrays.extremes:arg_reduction"),
+            _code("dask.array.reductions:reduction", "arrays.numeric:reduction"),
             _attribute("dask.array:Array.__setitem__", "arrays.numeric:assign"),
             _attribute("dask.array:Array.astype", "arrays.numeric:astype"),
         ),
@@ -295,12 +296,14 @@ PATCHES = (
         "return -1 for a block of NaN. Its histograms count values on an edge in another bin. 1j / 0j is "
         "NaN, nanprod takes NaN + NaN * 1j for 1 + 1j, and negative floats become 0 in unsigned integers. CuPy has no "
         "structured arrays, which da.unique needs for counts. da.insert creates a NumPy array. x[da.asarray([7])] = 0 "
-        "changes elements of other blocks, and x[0] = np.ma.masked loses the mask.",
+        "changes elements of other blocks, and x[0] = np.ma.masked loses the mask. x[x > 0].std() of many blocks is "
+        "NaN if one is empty.",
         upstream=(
             "https://github.com/cupy/cupy/issues/9110",
             "cupy-floor-division",
             "cupy-nanargmax",
             "dask-assignment-by-an-array",
+            "dask-variance-of-empty-blocks",
         ),
         test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
         needed=_CUPY,

@@ -313,6 +313,19 @@ def test_places_of_extremes_are_those_of_numpy_beside_blocks_of_nan_and_infiniti
     compare(lambda x: getattr(da, name)(x, axis=axis), numbers)
 
 
+@pytest.mark.parametrize("find", [da.std, da.var, da.nanvar, lambda x, axis: da.moment(x, 3, axis=axis)])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_a_variance_of_many_blocks_leaves_out_empty_ones(find, axis):
+    numbers = np.random.default_rng(0).normal(size=(60, 4))
+    for missing in (False, True):
+        numbers[3, 2] = np.nan if missing else 1.0
+        with switched_to("cupy", "pandas"):
+            x = da.from_array(numbers, chunks=(3, 2))
+            found = values(find(x[x[:, 0].rechunk(3) > 1], axis=axis))
+        expected = values(find(da.from_array(numbers[numbers[:, 0] > 1], chunks=-1), axis=axis))
+        np.testing.assert_allclose(found[0], expected[0])
+
+
 @pytest.mark.parametrize("axis", AXES)
 def test_places_in_nothing_but_nan_are_refused_as_in_numpy(axis):
     numbers = np.array([[np.nan, np.nan], [1.0, np.nan]]) * (1 if axis else np.nan)

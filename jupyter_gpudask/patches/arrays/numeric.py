@@ -16,12 +16,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
 from dask.array.core import Array, handle_out
+from dask.array.reductions import moment_combine
 from dask.array.routines import where
 
 from ...errors import NotOnGpuError
@@ -213,6 +215,20 @@ def unique(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         results = original(*call.args, **call.kwargs)
     note_on_host("unique", _NO_STRUCTURES, array.npartitions)
     return tuple(to_gpu(result) if can_move(result) else result for result in results)
+
+
+def reduction(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``dask.array.reductions.reduction``; a variance of many blocks leaves out the means of empty ones, as of few.
+
+    These are NaN. Of a block with NaN, the squares are NaN as well.
+    """
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    combine: Any = call.arguments.get("combine")
+    is_plain = getattr(combine, "func", combine) is moment_combine and "sum" not in getattr(combine, "keywords", {})
+    if is_plain and not isinstance(getattr(call.arguments["x"], "_meta", None), np.ma.MaskedArray):
+        call.arguments["combine"] = partial(combine, sum=np.nansum)
+    return original(*call.args, **call.kwargs)
 
 
 def insert(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
