@@ -390,19 +390,21 @@ PATCHES = (
             *(
                 _code(f"dask.array.{name}", "mixed_operands:check_arrays")
                 for name in (
+            *(
+                _code(f"dask.array.{name}", "mixed_operands:add_products")  # and its dtypes
+                for name in ("routines:tensordot", "routines:matmul", "einsumfuncs:einsum")
+            ),
                     "core:concatenate",
                     "core:stack",
-                    "routines:tensordot",
-                    "routines:matmul",
-                    "einsumfuncs:einsum",
                     "linalg:solve_triangular",
                     "routines:searchsorted",
                 )
             ),
         ),
         reason="An operation on a NumPy and a CuPy collection fails only when it is computed, in a task, with an error "
-        "that names neither of them.",
-        upstream=("dask-mixed-operands",),
+        "that names neither of them. Dask computes da.multiply(x, y, dtype=float) in the dtype of x and y, and adds "
+        "products of booleans and small integers as large ones.",
+        upstream=("dask-mixed-operands", "dask-dtype-of-a-ufunc", "dask-products-of-booleans"),
         test="switch/test_operand_placement.py::"
         "test_two_places_in_one_operation_are_refused_by_name_of_the_parameter_too",
     ),

@@ -107,6 +107,7 @@ def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     if out is not None and "out" not in kwargs and "gpu" in map(place_of, operands):
         written = elemwise(original, *op, *operands[:-1], **kwargs)
         if not np.can_cast(written.dtype, out.dtype, "same_kind"):
+    operands = _in_dtype(op, operands, kwargs.get("dtype"))
             raise TypeError(f"Cannot cast the result from {written.dtype!r} to {out.dtype!r} of the array out.")
         written = written.astype(out.dtype)
         handle_out(out, written)
@@ -134,6 +135,24 @@ def _wider_dtype(function: Any, dtype: np.dtype[Any]) -> str:
     """That in which NumPy computes a function, if CuPy computes it in a smaller one; empty if it does not."""
     if function in (np.i0, np.sinc) and dtype.kind in "biu":
         return "float64"
+def _in_dtype(op: tuple[Any, ...], operands: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+    """The operands, if one is on a GPU, in the dtypes in which NumPy computes a result of numbers of a dtype."""
+    if dtype is None or not op or not isinstance(op[0], np.ufunc) or len(operands) != op[0].nin:
+        return operands
+    if "gpu" not in map(place_of, operands) or np.dtype(dtype).kind not in "biufc":
+        return operands
+    given = tuple(type(one) if type(one) in (int, float, complex) else _for_result_type(one) for one in operands)
+    results = (np.dtype(dtype), *(None,) * (op[0].nout - 1))
+    try:
+        used = op[0].resolve_dtypes((*given, *(None,) * len(results)), signature=(*(None,) * len(given), *results))
+    except TypeError:  # Dask converts a result that NumPy refuses
+        return operands
+    return tuple(
+        each.astype(new) if isinstance(each, Array) and each.dtype != new else each
+        for each, new in zip(operands, used, strict=False)
+    )
+
+
     return "complex128" if function is np.float_power and dtype == "complex64" else ""
 
 
@@ -171,6 +190,21 @@ def _positional_out(op: tuple[Any, ...], operands: tuple[Any, ...]) -> Any:
 
 def _type_of(numbers: tuple[Any, ...]) -> np.dtype[Any]:
     return np.result_type(*map(_for_result_type, numbers))
+
+
+def add_products(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.tensordot`, `matmul` or `einsum`; the products of integers and booleans have the dtype of NumPy.
+
+    A sum of integers that wraps around is the same, and of booleans is whether there is any.
+    """
+    __tracebackhide__ = True
+    result = original(*args, **kwargs)
+    if place_of(result) != "gpu" or result.dtype.kind not in "biu":
+        return result
+    given = bind(original, args, kwargs).arguments
+    operands = given.get("operands", tuple(given.values())[:2])  # of einsum, with texts or lists of subscripts
+    dtype = given.get("dtype") or _type_of(tuple(each for each in operands if hasattr(each, "dtype")))
+    return result.astype(dtype)
 
 
 def _for_result_type(number: Any) -> Any:
