@@ -295,12 +295,15 @@ PATCHES = (
         "return -1 for a block of NaN. Its histograms count values on an edge in another bin. 1j / 0j is "
         "NaN, nanprod takes NaN + NaN * 1j for 1 + 1j, and negative floats become 0 in unsigned integers. CuPy has no "
         "structured arrays, which da.unique needs for counts. da.insert creates a NumPy array. x[da.asarray([7])] = 0 "
-        "changes elements of other blocks, and x[0] = np.ma.masked loses the mask.",
+        "changes elements of other blocks, and x[0] = np.ma.masked loses the mask. Dask itself counts no NaN in "
+        "da.unique, and returns any of several equal extremes.",
         upstream=(
             "https://github.com/cupy/cupy/issues/9110",
             "cupy-floor-division",
             "cupy-nanargmax",
             "dask-assignment-by-an-array",
+            "dask-counts-of-nan",
+            "dask-first-of-equal-extremes",
         ),
         test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
         needed=_CUPY,
@@ -388,12 +391,12 @@ PATCHES = (
         (
             _code("dask.array.core:elemwise", "mixed_operands:elemwise"),  # and the quotients of NumPy
             *(
-                _code(f"dask.array.{name}", "mixed_operands:check_arrays")
-                for name in (
-            *(
                 _code(f"dask.array.{name}", "mixed_operands:add_products")  # and its dtypes
                 for name in ("routines:tensordot", "routines:matmul", "einsumfuncs:einsum")
             ),
+            *(
+                _code(f"dask.array.{name}", "mixed_operands:check_arrays")
+                for name in (
                     "core:concatenate",
                     "core:stack",
                     "linalg:solve_triangular",
