@@ -16,7 +16,7 @@ from dask.array.core import Array
 from ...inspection.placement import place_of
 
 
-def getitem(original: Callable[..., Any], self: Array, index: Any, /) -> Any:
+def getitem(original: Callable[..., Any], /, self: Array, index: Any) -> Any:
     """As `dask.array.Array.__getitem__`; slices of arrays on GPUs end at the last element that they take."""
     __tracebackhide__ = True
     parts = index if type(index) is tuple else (index,)
