@@ -53,6 +53,14 @@ def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return numeric.elemwise(original, *args, **kwargs)
 
 
+def add_products(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `check_arrays`, with the dtypes of NumPy."""
+    __tracebackhide__ = True
+    args, kwargs, context = _arrays_in_one_place(original.__name__, args, kwargs)
+    with context:
+        return numeric.add_products(original, *args, **kwargs)
+
+
 def _arrays_in_one_place(
     name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], AbstractContextManager[None]]:

@@ -32,6 +32,7 @@ PARAMETERS = {
     "dask.array.utils:compute_meta": "func _dtype *args **kwargs",
     "dask.array:Array.__array__": "self dtype copy **kwargs",
     "dask.array:Array.__new__": "cls dask name chunks dtype meta shape",
+    "dask.array:Array.__getitem__": "self index",
     "dask.array:Array.__setitem__": "self key value",
     "dask.array:Array.astype": "self dtype **kwargs",
     "dask.array:angle": "x deg",

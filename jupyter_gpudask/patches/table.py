@@ -256,6 +256,14 @@ PATCHES = (
         test="switch/test_arrays.py::test_borders_are_those_of_dask",
     ),
     Patch(
+        "slices with a step",
+        (_attribute("dask.array:Array.__getitem__", "arrays.steps:getitem"),),
+        reason="Of x[2:6:4] in blocks of 5, Dask keeps an empty second block: x[2:6:4] + 1 has two elements, and "
+        "argmax of such a slice fails.",
+        upstream=("dask-empty-blocks-of-steps",),
+        test="switch/test_arrays.py::test_a_slice_with_a_step_has_no_empty_blocks",
+    ),
+    Patch(
         "metadata of merges",
         (
             Change(
@@ -296,14 +304,16 @@ PATCHES = (
         "return -1 for a block of NaN. Its histograms count values on an edge in another bin. 1j / 0j is "
         "NaN, nanprod takes NaN + NaN * 1j for 1 + 1j, and negative floats become 0 in unsigned integers. CuPy has no "
         "structured arrays, which da.unique needs for counts. da.insert creates a NumPy array. x[da.asarray([7])] = 0 "
-        "changes elements of other blocks, and x[0] = np.ma.masked loses the mask. x[x > 0].std() of many blocks is "
-        "NaN if one is empty.",
+        "changes elements of other blocks, and x[0] = np.ma.masked loses the mask. Dask itself counts no NaN in "
+        "da.unique, returns any of several equal extremes, and of x[x > 0].std() of many blocks NaN if one is empty.",
         upstream=(
             "https://github.com/cupy/cupy/issues/9110",
             "cupy-floor-division",
             "cupy-nanargmax",
             "dask-assignment-by-an-array",
             "dask-variance-of-empty-blocks",
+            "dask-counts-of-nan",
+            "dask-first-of-equal-extremes",
         ),
         test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
         needed=_CUPY,
@@ -391,21 +401,23 @@ PATCHES = (
         (
             _code("dask.array.core:elemwise", "mixed_operands:elemwise"),  # and the quotients of NumPy
             *(
+                _code(f"dask.array.{name}", "mixed_operands:add_products")  # and its dtypes
+                for name in ("routines:tensordot", "routines:matmul", "einsumfuncs:einsum")
+            ),
+            *(
                 _code(f"dask.array.{name}", "mixed_operands:check_arrays")
                 for name in (
                     "core:concatenate",
                     "core:stack",
-                    "routines:tensordot",
-                    "routines:matmul",
-                    "einsumfuncs:einsum",
                     "linalg:solve_triangular",
                     "routines:searchsorted",
                 )
             ),
         ),
         reason="An operation on a NumPy and a CuPy collection fails only when it is computed, in a task, with an error "
-        "that names neither of them.",
-        upstream=("dask-mixed-operands",),
+        "that names neither of them. Dask computes da.multiply(x, y, dtype=float) in the dtype of x and y, and adds "
+        "products of booleans and small integers as large ones.",
+        upstream=("dask-mixed-operands", "dask-dtype-of-a-ufunc", "dask-products-of-booleans"),
         test="switch/test_operand_placement.py::"
         "test_two_places_in_one_operation_are_refused_by_name_of_the_parameter_too",
     ),

@@ -6,6 +6,7 @@ import pytest
 from dask.array import reductions
 from device import MARKS, cupy
 
+from jupyter_gpudask.overlay import CellRecord
 from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.patches.arrays import extremes
 from jupyter_gpudask.switch.context import switched_to
@@ -131,8 +132,12 @@ def test_it_agrees_with_numpy(name, data, chunks):
     operation, numbers = OPERATIONS[name], DATA[data]
     if (name, data) == ("qr", "unknown"):
         pytest.skip("LAPACK and cuSOLVER leave undefined what becomes of NaN")
+    whole = (name, data) in (
+        ("argmax None", "unknown"),
+        ("argmin None", "unknown"),
+    )  # else any of the NaN
     try:
-        on_cpu = operation(da.from_array(numbers, chunks=CHUNKS[chunks]))
+        on_cpu = operation(da.from_array(numbers, chunks=CHUNKS["whole" if whole else chunks]))
         expected = values(on_cpu)
     except Exception as error:  # noqa: BLE001
         pytest.skip(f"Dask does not do it with NumPy: {error!r}")
@@ -296,6 +301,65 @@ def test_numbers_are_computed_in_the_precision_of_numpy(operation, numbers):
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-14, atol=1e-15)  # NumPy's sine of 7 * pi is not 0
 
 
+LEVELS = np.random.default_rng(1).integers(0, 250, (6, 10)).astype("uint8")
+DISTINCT = np.array([[1, np.nan, -2, np.nan], [-np.inf, 1, 2**0.5, np.nan]])
+
+WHERE_DASK_DIFFERS = {
+    **{
+        f"{name} among equal values of {kind}": (getattr(np, name), numbers)
+        for name in ("argmax", "argmin", "nanargmax", "nanargmin")
+        for kind, numbers in {
+            "integers": LEVELS % 5,
+            "floats": LEVELS % 5 / 2,
+            "booleans": LEVELS > 100,
+            "a cube": np.stack([LEVELS % 3] * 2),
+        }.items()
+    },
+    **{
+        f"{name} with a dtype": (operation, LEVELS)
+        for name, operation in {
+            "product": lambda x: np.multiply(x, x, dtype="int64"),
+            "sum with a number": lambda x: np.add(x, 100, dtype=float),
+            "root": lambda x: np.sqrt(x, dtype=float),
+            "comparison": lambda x: np.equal(x, x[0], dtype=bool),
+            "average": lambda x: np.average(x, axis=0, weights=np.arange(6, dtype="uint8") * 40),
+        }.items()
+    },
+    **{
+        f"{name} of {numbers.dtype}": (operation, numbers)
+        for name, operation in {
+            "x @ y": lambda x: x @ x.T,
+            "x @ y of one axis": lambda x: x[0] @ x[1],
+            "dot": lambda x: np.dot(x, x.T),
+            "tensordot": lambda x: np.tensordot(x, x, axes=((0, 1), (0, 1))),
+            "einsum": lambda x: np.einsum("ij,kj->ik", x, x),
+            "einsum of three": lambda x: np.einsum("i,j,k->ijk", x[0], x[1], np.arange(3, dtype="uint16")),
+            "einsum of one": lambda x: np.einsum("ij->i", x),
+            "einsum with a dtype": lambda x: np.einsum("ij->i", x, dtype="int64"),
+        }.items()
+        for numbers in (LEVELS, LEVELS > 100, LEVELS.astype("int8"), LEVELS.astype("int32"))
+    },
+    **{
+        f"distinct {numbers.dtype}": (
+            lambda x: np.unique(x, return_index=True, return_inverse=True, return_counts=True),
+            numbers,
+        )
+        for numbers in (DISTINCT, DISTINCT.astype("float32"), DISTINCT.astype("float16"), LEVELS % 5)
+    },
+}
+
+
+@pytest.mark.parametrize("size", [6, 2, 1])
+@pytest.mark.parametrize(("operation", "numbers"), WHERE_DASK_DIFFERS.values(), ids=WHERE_DASK_DIFFERS)
+def test_results_are_those_of_numpy_where_those_of_dask_are_not(operation, numbers, size):
+    expected = operation(numbers)
+    with switched_to("cupy", "pandas", CellRecord(fallback="host")):
+        found = values(operation(da.from_array(numbers, chunks=size)))
+    for one, other in zip(found, expected if isinstance(expected, tuple) else [expected], strict=True):
+        assert np.asarray(one).dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=1e-14)
+
+
 def test_negative_powers_of_integers_are_refused_as_in_numpy():
     for backend in ("numpy", "cupy"):
         with switched_to(backend, "pandas"), pytest.raises(ValueError, match="negative integer powers"):
@@ -354,7 +418,7 @@ def compare(operation, numbers):
 def test_places_in_blocks_without_structures_are_chosen_as_in_dask(length, axis, keepdims):
     shape = tuple(length if n in axis else 4 for n in range(3))
     random = np.random.default_rng(0)
-    data = {"vals": random.integers(0, 3, shape), "arg": random.integers(0, 100, shape)}
+    data = {"vals": random.integers(0, 3, shape), "arg": np.arange(np.prod(shape)).reshape(shape)}
     options = {"axis": axis, "keepdims": keepdims}
     expected = reductions.arg_agg(extremes.argmin, data, **options)
     np.testing.assert_array_equal(extremes.arg_agg(extremes.argmin, data, **options), expected)

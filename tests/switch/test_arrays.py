@@ -247,3 +247,40 @@ def test_borders_are_those_of_dask(chunks, depth, boundary, tasks):
         assert array.chunks == expected.chunks
         np.testing.assert_array_equal(cupy.asnumpy(array.compute(scheduler="sync")), expected.compute())
     assert tasks is None or len(array.dask) == tasks
+
+
+MASK = np.array([True, False] * 6).reshape(3, 4)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        (np.s_[2:6:4],),
+        (..., np.s_[2:6:4]),
+        (None, 0, np.s_[-10:-4:4]),
+        (0, np.s_[1:9:3]),
+        (np.s_[2:6:4], slice(None), [1, 0]),
+        (MASK[0, :3], np.s_[2:6:4]),
+        (np.s_[6:2:3],),
+        (np.s_[7:1:-3],),
+    ],
+    ids=str,
+)
+def test_a_slice_with_a_step_has_no_empty_blocks(index):
+    values = np.arange(300.0).reshape(10, 10, 3) if isinstance(index[0], slice) else np.arange(30.0).reshape(3, 10)
+    expected = values[index]
+    with switched_to("cupy", "pandas"):
+        part = da.from_array(values, chunks=5)[index]
+        found = (part + 1).compute(scheduler="sync")
+    assert not expected.size or 0 not in {length for of_axis in part.chunks for length in of_axis}
+    np.testing.assert_array_equal(cupy.asnumpy(found), expected + 1)
+
+
+def test_elements_at_steps_are_assigned():
+    numbers = np.arange(10.0)
+    with switched_to("cupy", "pandas"):
+        array = da.from_array(numbers, chunks=5)
+        array[2:6:4] = array[2:6:4] * 2
+        found = array.compute(scheduler="sync")
+    numbers[2:6:4] *= 2
+    np.testing.assert_array_equal(cupy.asnumpy(found), numbers)

@@ -1,8 +1,11 @@
-"""``argmin`` and ``argmax`` of arrays with NaN, on GPUs.
+"""``argmin`` and ``argmax`` of arrays with NaN or equal extremes, on GPUs.
 
 `numpy.argmax` and `numpy.argmin` return the index of the first NaN; CuPy 14.2 returns the index of any NaN. For
 nanargmax and nanargmin of a block of NaN, CuPy returns -1. NumPy raises an error, which Dask expects. If there are
 infinities, NumPy may return the index of a NaN; so do the functions of this module.
+
+Of equal extremes in several blocks, Dask returns the one of the first block; NumPy, and this module, the one with the
+first index: in ``[[0, 0, 1], [1, 0, 0]]`` it is 2, although the first column may be a block of its own.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ def arg_combine(argfunc: Any, data: Any, axis: Any = None, **options: Any) -> An
     Where there is nothing to choose, `argfunc` is not called.
     """
     if not _is_along_one(data, axis):
-        return reductions.arg_combine(argfunc, data, axis=axis, **options)
+        return reductions.arg_combine(argfunc, _in_order(data, axis), axis=axis, **options)
     (axis,), values = axis, data["vals"]
     if values.shape[axis] == 1:
         return data
@@ -66,9 +69,22 @@ def arg_combine(argfunc: Any, data: Any, axis: Any = None, **options: Any) -> An
 def arg_agg(argfunc: Any, data: Any, axis: Any = None, keepdims: bool = False, **options: Any) -> Any:  # noqa: FBT002 - Dask's
     """As Dask's function; see `arg_combine`."""
     if not _is_along_one(data, axis):
-        return reductions.arg_agg(argfunc, data, axis=axis, keepdims=keepdims, **options)
+        return reductions.arg_agg(argfunc, _in_order(data, axis), axis=axis, keepdims=keepdims, **options)
     places = arg_combine(argfunc, data, axis)["arg"]
     return places if keepdims else places.squeeze(axis[0])
+
+
+def nanarg_agg(argfunc: Any, data: Any, axis: Any = None, **options: Any) -> Any:
+    """As Dask's function; of equal extremes, the one with the first index."""
+    return reductions.nanarg_agg(argfunc, _in_order(data, axis), axis=axis, **options)
+
+
+def _in_order(data: Any, axis: Any) -> Any:
+    """The extremes of blocks by their indices, of which the first one is chosen among equal ones."""
+    if not isinstance(data, dict) or not 1 < data["vals"].ndim == len(axis):
+        return data
+    order = np.argsort(data["arg"].ravel())
+    return {name: part.ravel()[order].reshape(part.shape) for name, part in data.items()}
 
 
 def _is_along_one(data: Any, axis: Any) -> bool:
@@ -83,6 +99,7 @@ _MENDED: dict[Any, Any] = {
     reductions._nanargmin: nanargmin,  # noqa: SLF001
     reductions.arg_agg: arg_agg,
     reductions.arg_combine: arg_combine,
+    reductions.nanarg_agg: nanarg_agg,
 }
 
 

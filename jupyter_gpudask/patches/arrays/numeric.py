@@ -9,6 +9,10 @@ power of an integer is 0 there, and an error in NumPy.
 In ``x[key] = value``, CuPy drops the mask of a masked value. Dask marks indices that belong to other blocks by the size
 of the block, and removes these marks from NumPy's indices only; CuPy counts an index beyond the end from the beginning
 again, so that it would assign to other elements. Indices on the host are correct for both.
+
+Dask computes ``da.multiply(x, y, dtype=float)`` in the dtype of the operands and converts the result, which may have
+overflowed, and so it computes `da.average`. It adds the products of small integers and of booleans as large integers.
+Of `da.unique`, NaN has the count 0 and an index of another value.
 """
 
 from __future__ import annotations
@@ -105,6 +109,7 @@ def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     # A scalar is on no device; for integers CuPy's results are correct.
     op, operands = args[:1], args[1:]
+    operands = _in_dtype(op, operands, kwargs.get("dtype"))
     out = _positional_out(op, operands)
     if out is not None and "out" not in kwargs and "gpu" in map(place_of, operands):
         written = elemwise(original, *op, *operands[:-1], **kwargs)
@@ -130,6 +135,24 @@ def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
             # Of NumPy, x ** 2 has the dtype of a square, which CuPy does not compute.
             kwargs.setdefault("dtype", original(*op, *operands).dtype)
     return original(*op, *operands, **kwargs)
+
+
+def _in_dtype(op: tuple[Any, ...], operands: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+    """The operands, if one is on a GPU, in the dtypes in which NumPy computes a result of numbers of a dtype."""
+    if dtype is None or not op or not isinstance(op[0], np.ufunc) or len(operands) != op[0].nin:
+        return operands
+    if "gpu" not in map(place_of, operands) or np.dtype(dtype).kind not in "biufc":
+        return operands
+    given = tuple(type(one) if type(one) in (int, float, complex) else _for_result_type(one) for one in operands)
+    results = (np.dtype(dtype), *(None,) * (op[0].nout - 1))
+    try:
+        used = op[0].resolve_dtypes((*given, *(None,) * len(results)), signature=(*(None,) * len(given), *results))
+    except TypeError:  # Dask converts a result that NumPy refuses
+        return operands
+    return tuple(
+        each.astype(new) if isinstance(each, Array) and each.dtype != new else each
+        for each, new in zip(operands, used, strict=False)
+    )
 
 
 def _wider_dtype(function: Any, dtype: np.dtype[Any]) -> str:
@@ -171,6 +194,21 @@ def _positional_out(op: tuple[Any, ...], operands: tuple[Any, ...]) -> Any:
     return out if isinstance(out, Array) else None
 
 
+def add_products(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.tensordot`, `matmul` or `einsum`; the products of integers and booleans have the dtype of NumPy.
+
+    A sum of integers that wraps around is the same, and of booleans is whether there is any.
+    """
+    __tracebackhide__ = True
+    result = original(*args, **kwargs)
+    if place_of(result) != "gpu" or result.dtype.kind not in "biu":
+        return result
+    given = bind(original, args, kwargs).arguments
+    operands = given.get("operands", tuple(given.values())[:2])  # of einsum, with texts or lists of subscripts
+    dtype = given.get("dtype") or _type_of(tuple(each for each in operands if hasattr(each, "dtype")))
+    return result.astype(dtype)
+
+
 def _type_of(numbers: tuple[Any, ...]) -> np.dtype[Any]:
     return np.result_type(*map(_for_result_type, numbers))
 
@@ -210,11 +248,29 @@ def unique(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     if record is None or not record.watches or not any(options) or place_of(array) != "gpu":
         return original(*args, **kwargs)
     refuse_if_strict("unique", name_of(array), _NO_STRUCTURES)
-    call.arguments["ar"] = to_host(array)
+    on_host, dtype = to_host(array), array.dtype
+    as_integers = np.dtype(f"i{dtype.itemsize}") if dtype.kind == "f" else None
+    call.arguments["ar"] = on_host.map_blocks(_ordered_integers, dtype=as_integers) if as_integers else on_host
     with dask.config.set({"array.backend": "numpy"}):  # for the arrays that it creates
         results = original(*call.args, **call.kwargs)
+        if as_integers:
+            results = results[0].map_blocks(_ordered_floats, dtype, dtype=dtype), *results[1:]
     note_on_host("unique", _NO_STRUCTURES, array.npartitions)
     return tuple(to_gpu(result) if can_move(result) else result for result in results)
+
+
+def _ordered_integers(block: Any) -> Any:
+    """An integer for each float, in the same order; all NaN are one, which is the greatest, and so are 0.0 and -0.0."""
+    return _mirrored(np.where(np.isnan(block), block.dtype.type(np.nan), block + 0.0).view(f"i{block.dtype.itemsize}"))
+
+
+def _ordered_floats(integers: Any, dtype: np.dtype[Any]) -> Any:
+    return _mirrored(integers).view(dtype)
+
+
+def _mirrored(bits: Any) -> Any:
+    """The bits of floats as integers in their order, and the other way: those of negative floats go down."""
+    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
 
 
 def reduction(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -251,7 +251,7 @@ def _divided(x, y):
 
 
 def _parts_without_nan(values, number):
-    parts = np.ascontiguousarray(values)[..., np.newaxis].view(values.real.dtype)
+    parts = np.asarray(values, order="C")[..., np.newaxis].view(values.real.dtype)
     return wrap(np.where(np.isnan(parts), number, parts).astype(parts.dtype).view(values.dtype)[..., 0])
 
 
