@@ -141,6 +141,7 @@ _OF_KEYS = "keys of a merge of integers of two sizes have the dtype of the metad
 _OF_BINS = "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some are missing"
 _OF_LEFT_BINS = "bins without rows have 0 or 1, as in pandas, which dropna leaves and describe counts"
 _OF_ORDERED = "combine_first has the columns in the order of the metadata where a partition has no rows"
+_OF_SORTED = "pivot_table has the columns in the order of the categories, as in pandas"
 _OF_TINY = "CuPy takes float32 numbers near 0 for 0"
 _OF_PARTS = "split texts that are all missing may have another dtype"
 _OF_LABELS = "labels of a merge are counted in each partition"
@@ -178,7 +179,8 @@ _NOTES = {
     _OF_SMALL: r"of dtype (u?int64 on the CPU, u?int\d+|float64 on the CPU, float32) on the GPUs",
     _OF_META: "of dtype (float32|string) on the CPU, float64 on the GPUs",
     _OF_KEYS: r"of dtype int64 on the CPU, int\d+ on the GPUs",
-    _OF_LEFT_BINS: r"^[\d,]+ rows on the CPU, [\d,]+ on the GPUs|of 8 elements differ, the first at \[0\]",
+    _OF_LEFT_BINS: r"^[\d,]+ rows on the CPU, [\d,]+ on the GPUs|of 8 elements differ",
+    _OF_SORTED: r"^columns \[.*\] on the CPU, \[.*\] on the GPUs$",
     _OF_ORDERED: r"^columns \[.*\] on the CPU, \[.*\] on the GPUs$",
     _OF_BINS: r"(nan\)|<NA>) and np\.(float64\([01]\.0|int64\([01])\)$"
     "|of dtype [Ff]loat64 on the CPU, [Uu]?[Ii]nt64 on the GPUs",
@@ -212,6 +214,7 @@ DOCUMENTED = (
     ((VALUE, TYPE), r"\.resample\(", _OF_BINS),
     ((VALUE,), r"\.resample\([\s\S]*\.(dropna|describe)\(", _OF_LEFT_BINS),
     ((LABELS,), r"combine_first\(", _OF_ORDERED),
+    ((LABELS,), r"pivot_table\(", _OF_SORTED),
     ((VALUE,), r"da\.spacing\(", _OF_TINY),
     ((TYPE,), r"\.str\.r?split\(", _OF_PARTS),
     ((VALUE,), r"(merge|unique)\([\s\S]*(reset_index|join)\(", _OF_LABELS),
@@ -255,6 +258,7 @@ def documented(
     if "No module named 'cupyx'" in note:
         return "the stand-in for CuPy has no cupyx"
     text = "\n".join(step.text for step in program.steps)
+    has_same_names = len({tuple(sorted(names)) for names in _lists(note)}) == 1
     for outcomes, pattern, reason in DOCUMENTED if on_gpu else ():
         if outcome not in outcomes or not re.search(pattern, text):
             continue
@@ -267,7 +271,8 @@ def documented(
             _OF_EXTRACTED: rows == 0,
             _OF_ROUNDED: unlike_host,
             _OF_DASK: not host_fails,
-            _OF_ORDERED: len({tuple(sorted(names)) for names in _lists(note)}) == 1,
+            _OF_ORDERED: has_same_names,
+            _OF_SORTED: has_same_names,
             _OF_ZEROS: bool(_ZEROS.search(program.setup)),
         }
         if is_so.get(reason, True) and re.search(_NOTES.get(reason, ""), note):
@@ -279,10 +284,8 @@ _INEXACT = re.compile(r"\*\*|\b(\w*power|\w*fftn?|sin|cos|arctan2?|tanh|exp2?|lo
 
 
 _NEXT = """
-if v.dtype.kind == "f":
-    v = np.nextafter(v, {end})
-elif v.dtype.kind == "c":
-    v = np.nextafter(v.real, {end}) + 1j * np.nextafter(v.imag, {end})"""
+if v.dtype.kind in "fc":
+    v = {real} + 1j * {imag} if v.dtype.kind == "c" else {real}"""
 
 
 def are_last_digits(program: Program, plain: Any, found: Any) -> bool:
@@ -293,9 +296,10 @@ def are_last_digits(program: Program, plain: Any, found: Any) -> bool:
     if program.kind != "array" or not any(_INEXACT.search(step.text) for step in program.steps):
         return False
     values = [plain]
-    for end in ("-np.inf", "np.inf"):
+    for end in ("np.nextafter(v.{part}, -np.inf)", "np.nextafter(v.{part}, np.inf)", "np.round(v.{part}, 12)"):
+        changed_result = _NEXT.format(real=end.format(part="real"), imag=end.format(part="imag"))
         changed = tuple(
-            replace(step, on_host=f"{step.host_text}\n{_NEXT.format(end=end)}") if _INEXACT.search(step.text) else step
+            replace(step, on_host=step.host_text + changed_result) if _INEXACT.search(step.text) else step
             for step in program.steps
         )
         values.append(run(replace(program, steps=changed), "host", "numpy", "pandas").value)

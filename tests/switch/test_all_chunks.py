@@ -136,6 +136,7 @@ def test_it_agrees_with_numpy(name, data, chunks):
         ("argmax None", "unknown"),
         ("argmin None", "unknown"),
     )  # else any of the NaN
+    whole |= chunks == "empty" and name in ("std None", "var None")  # else NaN
     try:
         on_cpu = operation(da.from_array(numbers, chunks=CHUNKS["whole" if whole else chunks]))
         expected = values(on_cpu)

@@ -282,7 +282,7 @@ def reduction(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
     call = bind(original, args, kwargs)
     combine: Any = call.arguments.get("combine")
     is_plain = getattr(combine, "func", combine) is moment_combine and "sum" not in getattr(combine, "keywords", {})
-    if is_plain and not isinstance(getattr(call.arguments["x"], "_meta", None), np.ma.MaskedArray):
+    if is_plain and place_of(call.arguments["x"]) == "gpu":
         call.arguments["combine"] = partial(combine, sum=np.nansum)
     return original(*call.args, **call.kwargs)
 
