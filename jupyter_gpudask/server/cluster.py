@@ -162,10 +162,13 @@ class KernelCluster:
             self._cells.pop()
         self._cells.append(cell)
 
-    def end_cell(self) -> None:
-        """Forget the cell that runs: its kernel will not report its end."""
-        if self._cells and self._cells[-1].seconds is None:
-            self._cells.pop()
+    def end_cell(self) -> CellRun | None:
+        """End the cell that runs, if there is one, as failed: its kernel will not report its end."""
+        if not self._cells or self._cells[-1].seconds is not None:
+            return None
+        cell = self._cells[-1]
+        self._cells[-1] = cell.model_copy(update={"seconds": max(0.0, time.time() - cell.began), "failed": True})
+        return self._cells[-1]
 
     def observe(self, observer: ChangeCallback) -> Callable[[], None]:
         """Call `observer` as `on_change` is called, until the returned function is called."""

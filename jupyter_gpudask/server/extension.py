@@ -33,6 +33,7 @@ class GpuDaskExtension(ExtensionApp):
 
     name = "jupyter_gpudask"
     description = "A Jupyter server with Dask on the GPUs of this machine, and the administrator's commands."
+    subcommand_description = "Type `jupyter gpudask SUBCOMMAND`, with `--help` for its options."  # not its name, {app}
     load_other_extensions = True
     classes = [ServerApp, ServerSettings]  # noqa: RUF012 - as ExtensionApp declares it; `--help-all` lists these
     subcommands = {  # noqa: RUF012 - the same

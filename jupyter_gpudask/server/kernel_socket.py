@@ -177,11 +177,15 @@ class _KernelConnection(ServerVerbs):
     async def report_cell(self, cell: CellRun) -> None:
         self._cluster.unused = False
         self._cluster.add_cell(cell)
-        if self._socket.on_cell is not None and cell.seconds is not None:
+        await self._record(cell)
+
+    async def _record(self, cell: CellRun | None) -> None:
+        if self._socket.on_cell is not None and cell is not None and cell.seconds is not None:
             await self._socket.on_cell(self._cluster, cell)
 
     async def close(self, reason: EndReason = "stopped") -> None:
         self._closed = True
+        self._cluster.end_cell()  # it has not failed: it closes the cluster
         await self._manager.close(self._kernel_id, reason=reason)
         self._stream.send(Closed())
 
@@ -221,7 +225,7 @@ class _KernelConnection(ServerVerbs):
                 await self._manager.close(cluster.kernel_id)
         finally:
             stop_observing()
-            cluster.end_cell()  # the kernel has ended, or uses another cluster
+            await self._record(cluster.end_cell())  # the kernel or the cluster has ended
             if self._has_reported_automatic:
                 cluster.automatic = False
 

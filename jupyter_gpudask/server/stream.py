@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, cast
@@ -54,7 +55,7 @@ class _Snapshot:
 
 
 class Broadcaster:
-    """Composes a message every `interval` seconds and sends it to all subscribers.
+    """Composes a message every `interval` seconds, and when the status of a cluster changes, for all subscribers.
 
     The GPUs are read, and the messages composed, in a thread that exists only while there are subscribers.
 
@@ -117,15 +118,21 @@ class Broadcaster:
         thread = ThreadPoolExecutor(1, thread_name_prefix="gpudask-broadcaster")
         self._manager.request_states(max(INTERVAL, self._interval))
         self._monitor.max_age = self._interval
+        is_changed = asyncio.Event()
+        stop_observing = self._manager.observe(lambda _: is_changed.set())
         try:
             while True:
                 start = loop.time()
+                is_changed.clear()
                 try:
                     await self._broadcast(thread)
                 except Exception:  # one failure must not end the stream of all subscribers
                     logger.exception("Reading the GPUs and clusters failed")
-                await asyncio.sleep(max(0.0, start + self._interval - loop.time()))
+                # What the kernel prints of its cluster and what the page shows should not differ for long.
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(is_changed.wait(), max(0.0, start + self._interval - loop.time()))
         finally:
+            stop_observing()
             thread.shutdown(wait=False)
             self._last = None
             if self._task is None or self._task.done():

@@ -114,3 +114,28 @@ def test_a_cell_that_runs_without_a_browser_is_in_the_history_with_its_metrics(o
     wait_until(lambda: len(part()["samples"]) == len(samples) or time.sleep(1))
     for seconds in ("0", "nan", "soon", "86401"):
         assert server.fetch(f"history?seconds={seconds}").status == 400
+
+
+@pytest.mark.cluster
+def test_a_cell_whose_kernel_is_killed_or_whose_cluster_is_stopped_has_failed(own_server):
+    server = own_server()
+    kernel = server.kernel("killed.ipynb")
+
+    def own_cells():
+        cells = server.fetch("history?seconds=3600").body.get("cells", ())
+        return [(cell["failed"], cell["seconds"] > 1) for cell in cells if cell["kernel_id"] == kernel.id]
+
+    assert server.start(kernel)["status"] == "ready"
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.client.execute("%%gpudask\nimport os, time\ntime.sleep(2)\nos.kill(os.getpid(), 9)")
+    wait_until(lambda: own_cells() == [(True, True)])
+    (shown,) = server.cluster(kernel)["cells"]
+    assert shown["failed"]
+    kernel.disconnect()
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("%gpudask on")
+    kernel.client.execute("import dask, time\ntime.sleep(600)")
+    wait_until(lambda: any(cell["seconds"] is None for cell in server.cluster(kernel)["cells"]))
+    time.sleep(2)
+    server.fetch(f"clusters/{kernel.id}", "DELETE")
+    wait_until(lambda: own_cells() == [(True, True)] * 2)

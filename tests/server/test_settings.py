@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_gpudask.server.extension import GpuDaskExtension
+
 # Starts a server as a user for each argument, which has the folders of configuration files, and options.
 START_AS_USER = """
 import os, sys
@@ -104,3 +106,11 @@ def test_an_export_as_html_colors_the_code_of_a_gpu_cell(server):
     saved(server)
     exported = server.fetch("nbconvert/html/saved.ipynb", prefix="").text.decode()
     assert '<span class="kn">import</span>' in exported
+
+
+def test_the_help_has_the_subcommands_as_they_are_typed_and_the_settings_of_the_package_first():
+    app = GpuDaskExtension()
+    text = "\n".join(app.emit_help())
+    assert "jupyter gpudask SUBCOMMAND" in text
+    assert "jupyter_gpudask cmd" not in text
+    assert next(app.emit_help(classes=True)).startswith("GpuDask")

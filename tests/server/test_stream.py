@@ -11,8 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 import websocket
-from helpers import fake_gpu_environment, wait_until, without_gpus
+from helpers import ONE_WORKER, fake_gpu_environment, wait_until, without_gpus
 from managers import managed
+from managers import until as becomes
 
 from jupyter_gpudask.protocol.rest import GpuInfo, GpuList, StreamMessage
 from jupyter_gpudask.server.history import History
@@ -141,12 +142,17 @@ class Subscriber:
         self.dropped = dropped
         self.messages = 0
         self.samples = []
+        self.statuses = []
+        self.removed = []
 
     def send(self, message):
         self.messages += 1
         if self.messages in self.dropped:
             return False
-        self.samples += [sample["time"] for sample in json.loads(message)["history"]]
+        content = json.loads(message)
+        self.samples += [sample["time"] for sample in content["history"]]
+        self.statuses += [cluster["status"] for cluster in content["clusters"]]
+        self.removed += content["removed"]
         return True
 
 
@@ -162,6 +168,19 @@ async def test_a_slow_subscriber_gets_each_sample_of_the_history_exactly_once(dr
                 await asyncio.sleep(0.01)
         await broadcaster.stop()
         assert slow.samples[:6] == fast.samples[:6]
+
+
+async def test_a_new_status_of_a_cluster_is_sent_at_once():
+    async with managed() as manager:
+        broadcaster = Broadcaster(manager, Monitor(manager), History(100), interval=3600)
+        page = Subscriber()
+        broadcaster.subscribe(page)
+        await becomes(lambda: page.messages == 1)
+        manager.create("a", manager.policy.spec(ONE_WORKER))
+        await becomes(lambda: page.statuses[-2:] == ["starting", "ready"])
+        await manager.close("a")
+        await becomes(lambda: page.removed == ["a"])
+        await broadcaster.stop()
 
 
 MACHINE = MachineState(
