@@ -6,6 +6,7 @@ import importlib.util
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from ..errors import GpuPackagesMissingError, GpuReservedError, GpuUnavailableError, LimitError
 from ..installation import pip_install
@@ -35,9 +36,9 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
     concerned = visible if isinstance(spec.gpus, int) else chosen
     leased = [gpu for gpu in concerned if gpu.uuid in holders]
     if leased:
-        by_holder: dict[str, list[str]] = {}
+        by_holder: dict[str, list[int]] = {}
         for gpu in leased:
-            by_holder.setdefault(" and ".join(holders[gpu.uuid]), []).append(str(gpu.index))
+            by_holder.setdefault(" and ".join(holders[gpu.uuid]), []).append(gpu.index)
         in_the_way = [lease for lease in leases if any(gpu.uuid in lease.gpus for gpu in concerned)]
         code = "gpus-reserved" if free else "all-gpus-reserved"
         if all(lease.accelerates for lease in in_the_way):  # kernels share with no cluster
@@ -47,9 +48,12 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
     return chosen
 
 
-def _list_gpus(indices: Sequence[str]) -> str:
-    *first, last = indices
-    return f"GPUs {', '.join(first)} and {last} are" if first else f"GPU {last} is"
+def _list_gpus(indices: Sequence[int]) -> str:
+    """Such as "GPUs 0, 1, 5 are", as in the panel."""
+    numbered = enumerate(sorted(indices))
+    runs = [[index for _, index in run] for _, run in groupby(numbered, lambda pair: pair[1] - pair[0])]
+    texts = [f"{run[0]}\N{EN DASH}{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return f"GPU{'s' * (len(indices) > 1)} {', '.join(texts)} {'are' if len(indices) > 1 else 'is'}"
 
 
 def wanted_gpus(spec: ClusterSpec, visible: Sequence[GpuState]) -> list[GpuState]:

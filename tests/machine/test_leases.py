@@ -131,7 +131,7 @@ ALL = [leased(0, 1, 2), leased(3, holder="b.ipynb")]
             ([A, B], {"gpus": gpus}, "GPU 0 is reserved by a.ipynb, GPU 1 is reserved by b.ipynb.")
             for gpus in ("all", [0, 1], 4)
         ),
-        (ALL, {"gpus": "free"}, "GPUs 0, 1 and 2 are reserved by a.ipynb, GPU 3 is reserved by b.ipynb."),
+        (ALL, {"gpus": "free"}, "GPUs 0\N{EN DASH}2 are reserved by a.ipynb, GPU 3 is reserved by b.ipynb."),
         ([SHARED, leased(0, share=True, holder="b.ipynb")], {"gpus": [0]}, "GPU 0 is reserved by a.ipynb and b.ipynb."),
         ([A], {"gpus": [0], "share": True}, "GPU 0 is reserved by a.ipynb."),
     ],

@@ -149,7 +149,7 @@ ON_THE_CPU = "pandas and scikit-learn stay on the CPU. "
         (
             "hold(0); hold(1)",
             {},
-            "UsageError: GPUs 0 and 1 are reserved by other.ipynb. Type %gpudask stop there, or ask ",
+            "UsageError: GPUs 0, 1 are reserved by other.ipynb. Type %gpudask stop there, or ask ",
         ),
         (
             "hold(0)",

@@ -17,9 +17,9 @@ const held = (holders: IGpuHolder[][], waiting: object[] = []): IGpuList =>
 const refused = (changes: Partial<ICluster> = {}): ICluster =>
   cluster({
     status: 'failed',
-    reason: 'GPUs 0 and 1 are reserved by other.ipynb.',
+    reason: 'GPUs 0, 1 are reserved by other.ipynb.',
     error: details({
-      reason: 'GPUs 0 and 1 are reserved by other.ipynb.',
+      reason: 'GPUs 0, 1 are reserved by other.ipynb.',
       field: 'gpus'
     }),
     reserved_gpus: ['GPU-0', 'GPU-1'],
