@@ -24,7 +24,7 @@ from ...overlay import current_overlay, current_record
 from ..host_fallback import frame_to_gpu, note_line, note_on_host, on_host, refuse_if_strict
 from ..mixed_operands import in_one_place
 from .as_pandas import OF_PANDAS, as_pandas, replaced
-from .concat import concatenation, without_mixed_divisions
+from .concat import ConcatOnHost, without_mixed_divisions
 from .differences import is_only_of_pandas, reason_for_host
 
 
@@ -57,7 +57,7 @@ def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
         operation = type(expression).__name__.removesuffix("AsPandas")
         refuse_if_strict(operation, expression._name, reason)  # noqa: SLF001
         made = replaced(expression) if type(expression) in OF_PANDAS else expression
-        made = concatenation(made, on_host=True) if type(made) is Concat else made
+        made = ConcatOnHost(*made.operands) if type(made) is Concat and made.join == "outer" else made
         collection = original(on_host(made, original))
         note_on_host(operation, reason, collection.npartitions)
         return collection if is_only_of_pandas(expression) else frame_to_gpu(collection)

@@ -62,18 +62,17 @@ def shared_columns(expression: Any) -> list[Any] | None:
     return [name for name in first if all(name in columns for columns in others)]
 
 
-def concatenation(expression: Any, *, on_host: bool = False) -> Any:
+def concatenation(expression: Any) -> Any:
     """The expression as an outer join of the columns that it has, if it can be one."""
     if not is_outer(expression):
         return expression
-    kind = ConcatOnHost if on_host else ConcatAsPandas
     if not _is_of_rows(expression):
-        return kind(*expression.operands)
+        return ConcatAsPandas(*expression.operands)
     operands = dict(zip(expression._parameters, expression.operands, strict=False))  # noqa: SLF001 - the frames follow
     frames = expression.dependencies()
     if expression.join != "outer" and (shared := shared_columns(expression)) is not None:
         frames = [frame if list(frame.columns) == shared else Projection(frame, shared) for frame in frames]
-    return kind(*(operands | {"join": "outer"}).values(), *frames)
+    return ConcatAsPandas(*(operands | {"join": "outer"}).values(), *frames)
 
 
 def _is_of_rows(expression: Any) -> bool:
