@@ -142,6 +142,7 @@ _OF_BINS = "bins without rows have 0 or 1, as in pandas; in Dask on the CPU some
 _OF_LEFT_BINS = "bins without rows have 0 or 1, as in pandas, which dropna leaves and describe counts"
 _OF_ORDERED = "combine_first has the columns in the order of the metadata where a partition has no rows"
 _OF_SORTED = "pivot_table has the columns in the order of the categories, as in pandas"
+_OF_PRODUCTS = "products of booleans and small integers have their dtype, whatever the chunks are"
 _OF_TINY = "CuPy takes float32 numbers near 0 for 0"
 _OF_PARTS = "split texts that are all missing may have another dtype"
 _OF_LABELS = "labels of a merge are counted in each partition"
@@ -180,6 +181,7 @@ _NOTES = {
     _OF_META: "of dtype (float32|string) on the CPU, float64 on the GPUs",
     _OF_KEYS: r"of dtype int64 on the CPU, int\d+ on the GPUs",
     _OF_LEFT_BINS: r"^[\d,]+ rows on the CPU, [\d,]+ on the GPUs|of 8 elements differ",
+    _OF_PRODUCTS: r"^dtype: u?int64 and |of dtype u?int64 on the CPU",
     _OF_SORTED: r"^columns \[.*\] on the CPU, \[.*\] on the GPUs$",
     _OF_ORDERED: r"^columns \[.*\] on the CPU, \[.*\] on the GPUs$",
     _OF_BINS: r"(nan\)|<NA>) and np\.(float64\([01]\.0|int64\([01])\)$"
@@ -215,6 +217,7 @@ DOCUMENTED = (
     ((VALUE,), r"\.resample\([\s\S]*\.(dropna|describe)\(", _OF_LEFT_BINS),
     ((LABELS,), r"combine_first\(", _OF_ORDERED),
     ((LABELS,), r"pivot_table\(", _OF_SORTED),
+    ((FACTS, TYPE), r"@|da\.(dot|einsum|matmul|outer|tensordot|vdot)\(", _OF_PRODUCTS),
     ((VALUE,), r"da\.spacing\(", _OF_TINY),
     ((TYPE,), r"\.str\.r?split\(", _OF_PARTS),
     ((VALUE,), r"(merge|unique)\([\s\S]*(reset_index|join)\(", _OF_LABELS),

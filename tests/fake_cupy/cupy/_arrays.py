@@ -247,7 +247,8 @@ def _divided(x, y):
     (real, imaginary), (by_real, by_imaginary) = ((np.real(each) * size, np.imag(each) * size) for each in (x, y))
     size = 1 / (by_real**2 + by_imaginary**2)
     parts = (real * by_real + imaginary * by_imaginary) * size, (imaginary * by_real - real * by_imaginary) * size
-    return np.stack(parts, axis=-1).view(np.result_type(x, y))[..., 0]
+    dtype = np.result_type(x, y)
+    return np.stack(parts, axis=-1).astype(np.finfo(dtype).dtype).view(dtype)[..., 0]
 
 
 def _parts_without_nan(values, number):
