@@ -120,6 +120,8 @@ class Series(pd.Series):
 
     def astype(self, dtype, **options):
         result = pd.Series(self).astype(dtype, **options)
+        if self.dtype.kind == "f" and isinstance(result.dtype, np.dtype) and result.dtype.kind == "u":
+            result = result.mask(pd.Series(self) < 0, 0).astype(result.dtype)
         return Series(with_missing(result, self) if self.dtype.kind == "f" and result.dtype == bool else result)
 
     def _logical_method(self, other, op):

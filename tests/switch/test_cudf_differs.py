@@ -147,6 +147,7 @@ ROWS = {
     # as_pandas
     "as_pandas.as_type, NaN to boolean": lambda lib: lib.series([0.0, NAN]).astype("bool").isna().any(),
     "as_pandas.as_type, NaN to a nullable integer": lambda lib: _computed_nan(lib).y.astype("Int64").isna().any(),
+    "as_pandas.as_type, negative floats": lambda lib: lib.series([-1.5]).astype("uint8"),
     "as_pandas.as_type, fraction to a nullable integer": lambda lib: lib.series([0.5]).astype("Int64"),
     "as_pandas.as_type, texts of integers beside missing ones": lambda lib: (
         lib.series([0, 2]).replace(0, NAN).astype("str").dropna()

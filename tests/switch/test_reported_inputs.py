@@ -182,6 +182,10 @@ FRAMES = {
         .b.count()
     ],
     "times beside numbers that are replaced": lambda: of(SPANS).replace(0, np.nan),
+    "negative nullable floats as unsigned integers": lambda: [
+        *(of(pd.Series([-1.5, 2.0, 30.5], dtype="Float64")).astype(each) for each in ("uint8", "uint32", "uint64")),
+        of(pd.DataFrame({"a": pd.array([-1.5, 2.5], "Float32"), "b": [1, 2]})).astype({"a": "uint16"}).a,
+    ],
     "isin of NaN": lambda: of(GROUPS)[of(GROUPS).g.isin([1.0, np.nan])],
     "groups of missing keys": lambda: of(GROUPS).groupby("k", dropna=False).size(),
     "reciprocals of -0.0": lambda: 1 / of(pd.Series([-0.0, 0.0, 2.0])),

@@ -435,6 +435,14 @@ def test_rows_meet_in_merges_and_groups_after_merges(compute):
     pd.testing.assert_frame_equal(*rows, check_dtype=False)
 
 
+@pytest.mark.parametrize("wanted", ["uint8", {"x": "uint64"}])
+def test_negative_floats_are_refused_as_unsigned_integers(wanted):
+    for place in (lambda frame: frame, to_gpu):
+        frame = place(dd.from_pandas(pd.DataFrame({"x": [1.0, -2.0]}), npartitions=1))
+        with pytest.raises(ValueError, match="Cannot losslessly cast from float64 to uint"):
+            frame.astype(wanted).compute(scheduler="sync")
+
+
 @pytest.mark.parametrize("method", ["mask", "where"])
 @pytest.mark.parametrize(
     "select", [lambda frame: frame.x, lambda frame: frame[["k"]], lambda frame: frame.eval("k + k")]

@@ -471,7 +471,8 @@ class AsTypeAsPandas(_expr.AsType):
 
     In cuDF these stay missing, so that filters lose rows. In a nullable dtype a computed NaN is missing, and a number
     that it cannot hold is an error; cuDF makes integers of both. Texts of integers beside missing ones are those of
-    floats.
+    floats. As unsigned integers, cuDF makes 0 of negative floats; pandas refuses them, and wraps around those of a
+    nullable dtype.
     """
 
     @staticmethod
@@ -489,6 +490,13 @@ class AsTypeAsPandas(_expr.AsType):
             raise DifferentResultError("cuDF writes numbers beside missing ones in another format")
         if is_on_gpu and any(_kind(given[name]) == "f" and _is_nullable(wanted[name]) for name in common):
             frame = OneMissing.operation(frame)
+        unsigned = [name for name in common if is_on_gpu and _kind(given[name]) == "f" and _is_unsigned(wanted[name])]
+        negative = [name for name in unsigned if ((frame if frame.ndim == 1 else frame[name]) < 0).any()]
+        for name in negative:
+            if isinstance(given[name], np.dtype):
+                raise ValueError(f"Cannot losslessly cast from {given[name]} to {wanted[name]}")
+        if negative:
+            frame = frame.astype("int64" if frame.ndim == 1 else dict.fromkeys(negative, "int64"))
         result = frame.astype(dtypes)
         for name in common if is_on_gpu else ():
             if _is_checked(given[name], wanted[name]):
@@ -498,6 +506,11 @@ class AsTypeAsPandas(_expr.AsType):
         if not values:
             return result
         return result.fillna(value=next(iter(values.values())) if frame.ndim == 1 else values)
+
+
+def _is_unsigned(dtype: Any) -> bool:
+    dtype = pd.api.types.pandas_dtype(dtype)
+    return isinstance(dtype, np.dtype) and dtype.kind == "u"
 
 
 def _has_other_texts(column: Any) -> bool:
